@@ -1,0 +1,16 @@
+"""A worker to play with: `make run`, then hand it a delivery as it says."""
+
+from oncebox import Delivery, Once, Oncebox
+
+box = Oncebox()
+
+
+def greet(name: str) -> str:
+    """Stand in for something in the outside world that must not happen twice."""
+    print(f"Hello, {name}!", flush=True)
+    return f"greeted {name}"
+
+
+@box.on("hello")
+async def hello(delivery: Delivery, once: Once) -> None:
+    await once.do("greet", greet, delivery.json["name"])

@@ -1,0 +1,54 @@
+"""Oncebox: the self-hosted inbox, ledger and outbox for AI agents."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncebox.box import Oncebox
+    from oncebox.errors import NotDone, OnceboxError, Permanent, Transient
+    from oncebox.model.delivery import Accepted, Delivery
+    from oncebox.model.effect import Done
+    from oncebox.model.policy import Allow, Drop, Hold
+    from oncebox.worker.once import Once
+    from oncebox.worker.sync_once import SyncOnce
+
+__all__ = [
+    "Accepted",
+    "Allow",
+    "Delivery",
+    "Done",
+    "Drop",
+    "Hold",
+    "NotDone",
+    "Once",
+    "Oncebox",
+    "OnceboxError",
+    "Permanent",
+    "SyncOnce",
+    "Transient",
+]
+
+#: where each public name lives; loaded when first used, so that the command line starts fast
+_ROOMS = {
+    "Accepted": "model.delivery",
+    "Allow": "model.policy",
+    "Delivery": "model.delivery",
+    "Done": "model.effect",
+    "Drop": "model.policy",
+    "Hold": "model.policy",
+    "NotDone": "errors",
+    "Once": "worker.once",
+    "Oncebox": "box",
+    "OnceboxError": "errors",
+    "Permanent": "errors",
+    "SyncOnce": "worker.sync_once",
+    "Transient": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room."""
+    if name not in _ROOMS:
+        message = f"module 'oncebox' has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)

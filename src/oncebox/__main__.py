@@ -1,0 +1,5 @@
+"""``python -m oncebox``: the same as ``oncebox``."""
+
+from oncebox.cli.main import main
+
+main()

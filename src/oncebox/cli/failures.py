@@ -1,0 +1,40 @@
+"""How failures are told: one line or one JSON object on standard error, and an exit code."""
+
+import click
+
+from oncebox.cli.escape import escape, to_json
+from oncebox.errors import NotFound, OnceboxError, StateConflict
+
+OK, ERROR, USAGE, NOT_FOUND, CONFLICT = range(5)
+#: what shells use for a program ended by ^C
+INTERRUPTED = 130
+
+_CODES: dict[type[OnceboxError], int] = {NotFound: NOT_FOUND, StateConflict: CONFLICT}
+
+
+def exit_code(error: type[OnceboxError]) -> int:
+    """Return the exit code for an error."""
+    return next((code for kind, code in _CODES.items() if issubclass(error, kind)), ERROR)
+
+
+def tell(error: OnceboxError, *, as_json: bool) -> int:
+    """Print an error; return its exit code."""
+    _print(error.code, str(error), retry_safe=error.retry_safe, as_json=as_json)
+    return exit_code(type(error))
+
+
+def tell_misuse(error: click.ClickException, *, as_json: bool) -> int:
+    """Print what was typed wrongly; return its exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()  # it is the help text itself
+        return error.exit_code
+    _print("usage", error.format_message(), retry_safe=False, as_json=as_json)
+    if isinstance(error, click.UsageError) and error.ctx is not None and not as_json:
+        click.echo(f"try: {error.ctx.command_path} --help", err=True)
+    return error.exit_code
+
+
+def _print(code: str, message: str, *, retry_safe: bool, as_json: bool) -> None:
+    fact = {"code": code, "message": message, "retry_safe": retry_safe}
+    line = to_json({"error": fact}) if as_json else f"error: {code}: {escape(message)}"
+    click.echo(line, err=True)

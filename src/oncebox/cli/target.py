@@ -1,0 +1,73 @@
+"""``module:box``: finding the box a user names, with errors that say what is wrong."""
+
+import sys
+import traceback
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from oncebox.box import Oncebox
+from oncebox.errors import ConfigInvalid, OnceboxError
+
+
+def check(target: str) -> tuple[str, str]:
+    """Return module and attribute, or refuse what does not look like them."""
+    module, colon, attribute = target.partition(":")
+    named = module and attribute and all(
+        part.isidentifier() for part in (*module.split("."), *attribute.split("."))
+    )  # fmt: skip
+    if not (colon and named):
+        message = f"{target!r} does not name a box; write module:attribute, such as app:box"
+        raise click.UsageError(message)
+    return module, attribute
+
+
+def find(target: str) -> Oncebox:
+    """Import a box; the current folder is searched first.
+
+    Raises: ConfigInvalid.
+    """
+    module, attribute = check(target)
+    found = _attribute(_import(module), attribute)
+    if not isinstance(found, Oncebox):
+        message = f"{target} is a {type(found).__name__}, not an Oncebox"
+        raise ConfigInvalid(message)
+    if not found.handlers.sources:
+        message = f"{target} has no handlers; register one with @box.on(source)"
+        raise ConfigInvalid(message)
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except OnceboxError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _failed(name, error) from error
+        message = f"there is no module {error.name!r} in {here} or installed"
+        raise ConfigInvalid(message) from error
+    except Exception as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: Exception) -> ConfigInvalid:
+    """Say where a user's own module failed."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{frame.filename}:{frame.lineno}"
+    return ConfigInvalid(f"importing {name} failed at {where}: {type(error).__name__}: {error}")
+
+
+def _attribute(module: ModuleType, path: str) -> object:
+    try:
+        return reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        message = f"the module {module.__name__} has no attribute {path!r}"
+        raise ConfigInvalid(message) from error

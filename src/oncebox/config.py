@@ -1,0 +1,155 @@
+"""Every setting, with its default and its meaning, read once.
+
+Order: what the program passes, then ``ONCEBOX_*`` in the environment
+(``ONCEBOX_WORKER__LEASE`` for a nested one), then ``oncebox.toml``, then the default.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+import platformdirs
+
+from oncebox.errors import ConfigInvalid
+
+_PREFIX = "ONCEBOX_"
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Limit = Annotated[int, msgspec.Meta(ge=0)]
+#: about a century, and a number that any clock can count to
+_LONGEST = 3_000_000_000
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST)]
+SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)]
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How work is claimed and run. All times are in seconds."""
+
+    #: how many handlers run at the same time in one process
+    concurrency: Count = 100
+    #: how long a claim belongs to its worker without a sign of life
+    lease: SomeSeconds = 30.0
+    #: how long one run of a handler may take in all
+    handler_limit: SomeSeconds = 300.0
+    #: the longest rest between two looks at the ledger
+    poll: SomeSeconds = 1.0
+    #: how long a stopping worker lets its handlers finish before it gives them back
+    stop_within: Seconds = 20.0
+    #: how long the event loop may be blocked before the process is ended; 0 is never
+    watchdog: Seconds = 30.0
+    #: address space one worker process may use, in MiB; 0 is no limit
+    memory_limit: Limit = 0
+
+
+class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often and how long a failing delivery is tried. All times are in seconds."""
+
+    #: tries, counted when work is claimed
+    tries: Count = 8
+    #: time from the first claim; it stands still while held or queued
+    budget: Seconds = 86_400.0
+    #: the first wait is drawn between zero and this, then it doubles
+    first_wait: Seconds = 2.0
+    #: no wait is longer than this
+    longest_wait: Seconds = 3_600.0
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is accepted at most."""
+
+    #: bytes of one body
+    body: Limit = 25 * 1024 * 1024
+    #: bytes of all headers of one delivery
+    headers: Limit = 32 * 1024
+    #: number of headers of one delivery
+    header_count: Limit = 200
+    #: deliveries waiting for their commit before callers are told to come back
+    waiting: Count = 10_000
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of one process."""
+
+    #: where the SQLite file and the master key lie
+    data_dir: str = ""
+    #: ``sqlite:///path`` or ``postgresql://user:password@host/name``
+    database_url: str = ""
+    #: 32 bytes in base64; required on PostgreSQL, made in a file on SQLite
+    master_key: str = ""
+    #: a file that holds the master key
+    master_key_file: str = ""
+    #: connections to PostgreSQL for writing and reading
+    connections: Count = 6
+    #: the tenant this process speaks for
+    tenant: str = "default"
+    worker: WorkerSettings = WorkerSettings()
+    retry: RetrySettings = RetrySettings()
+    limits: LimitSettings = LimitSettings()
+
+    @property
+    def folder(self) -> Path:
+        """The data folder; a relative one is meant from where the program was started."""
+        return Path(self.data_dir or platformdirs.user_data_dir("oncebox")).absolute()
+
+    @property
+    def database(self) -> str:
+        """The database URL, by default a SQLite file in the data folder."""
+        return self.database_url or f"sqlite:///{quote(str(self.folder / 'oncebox.db'))}"
+
+
+def load(environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
+    """Gather the settings from arguments, environment and file.
+
+    Raises: ConfigInvalid, naming the setting.
+    """
+    environ = os.environ if environ is None else environ
+    merged = _merge(_from_file(environ), _from_environ(environ))
+    merged = _merge(merged, {name: value for name, value in given.items() if value is not None})
+    try:
+        return msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        message = f"a setting cannot be used: {error}"
+        raise ConfigInvalid(message) from error
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    known = set(Settings.__struct_fields__)
+    found: dict[str, Any] = {}
+    for variable, value in environ.items():
+        path = variable.removeprefix(_PREFIX).lower().split("__")
+        if variable.startswith(_PREFIX) and path[0] in known:
+            _put(found, path, value)
+    return found
+
+
+def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    named = environ.get("ONCEBOX_CONFIG")
+    path = Path(named or "oncebox.toml")
+    if not named and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"the settings file {path} cannot be read: {error}"
+        raise ConfigInvalid(message) from error
+
+
+def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
+    for step in path[:-1]:
+        inner = tree.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return  # the shorter name is a mistake that is told when it is read
+        tree = inner
+    tree[path[-1]] = value
+
+
+def _merge(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merge(merged[name], value) if both else value
+    return merged

@@ -1,0 +1,93 @@
+"""Crash points: labelled moments at which tests kill, stop, delay or fail the process.
+
+Off unless ``ONCEBOX_FAULTS`` is set to ``name:nth:action`` (several with ``;``), where
+action is ``kill``, ``stop``, ``raise`` or ``sleep=SECONDS``. Off costs one dict test.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+POINTS = frozenset({
+    "accept.verified",
+    "accept.written",
+    "accept.committed",
+    "worker.leased",
+    "worker.settled-not-committed",
+    "worker.committed-not-reported",
+    "worker.renewing",
+    "worker.dying",
+    "effect.started",
+    "effect.done-not-recorded",
+    "upkeep.migrating",
+    "upkeep.checkpointing",
+})  # fmt: skip
+
+
+class InjectedFault(Exception):
+    """Raised at a point that a test armed with ``raise``."""
+
+
+@dataclass(slots=True)
+class _Armed:
+    """How often a point is passed before it acts, and what it does then."""
+
+    passes_left: int
+    act: Callable[[], None]
+
+
+_armed: dict[str, _Armed] = {}
+
+
+def point(name: str) -> None:
+    """Mark a labelled moment; does nothing unless a test armed it."""
+    if _armed:
+        _reach(name)
+
+
+def arm(plan: str) -> None:
+    """Arm the points named in a plan such as ``worker.leased:3:kill``."""
+    for entry in filter(None, plan.split(";")):
+        name, nth, action = entry.split(":")
+        if name not in POINTS:
+            message = f"unknown fault point {name!r}; known: {', '.join(sorted(POINTS))}"
+            raise ValueError(message)
+        _armed[name] = _Armed(int(nth), _action(action))
+
+
+def disarm() -> None:
+    """Forget every armed point."""
+    _armed.clear()
+
+
+def _reach(name: str) -> None:
+    armed = _armed.get(name)
+    if armed is None:
+        return
+    armed.passes_left -= 1
+    if armed.passes_left == 0:
+        armed.act()
+
+
+def _action(text: str) -> Callable[[], None]:
+    if text.startswith("sleep="):
+        seconds = float(text.removeprefix("sleep="))
+        return lambda: time.sleep(seconds)
+    return {"kill": _kill, "stop": _stop, "raise": _raise}[text]
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _raise() -> None:
+    raise InjectedFault
+
+
+arm(os.environ.get("ONCEBOX_FAULTS", ""))

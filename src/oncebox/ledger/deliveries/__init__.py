@@ -1,0 +1,1 @@
+"""Deliveries: how they arrive, are claimed, worked on, settled and looked at."""

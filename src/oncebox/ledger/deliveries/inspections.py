@@ -1,0 +1,155 @@
+"""Inspections: what an operator can see of deliveries."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from oncebox.errors import NotFound
+from oncebox.ledger.deliveries import effects
+from oncebox.ledger.office import audit
+from oncebox.model.delivery import Headers, State
+from oncebox.model.inspection import Facts, Inspection, Seen, Try, next_action
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "inspections.sql")
+
+_AFTER_ALL = "~"
+#: states that have an index of their own, because few deliveries are in them
+_ATTENTION = {State.DEAD, State.HELD}
+
+
+def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -> list[str]:
+    """Return the ids meant by one of our ids, or by a source's own key.
+
+    Raises: NotFound.
+    """
+    if tx.one(_sql.by_id, tenant=tenant, id=wanted):
+        return [wanted]
+    within = [source] if source else sources(tx, tenant)
+    found = [
+        str(id_)
+        for each in within
+        for (id_,) in tx.all(_sql.ids_by_key, tenant=tenant, source=each, key=wanted)
+    ]
+    if not found:
+        message = "there is no delivery with that id or key; list them with: oncebox delivery list"
+        raise NotFound(message)
+    return found
+
+
+def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> Inspection:
+    """Return everything known of one delivery.
+
+    Raises: NotFound.
+    """
+    facts = read_facts(tx, tenant, id_)
+    journal = effects.of_delivery(tx, tenant, id_)
+    return Inspection(
+        delivery=facts,
+        tries=[Try(*row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)],
+        effects=journal,
+        sightings=[Seen(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
+        audit=audit.of(tx, tenant, id_),
+        next_action=next_action(facts, journal, now),
+    )
+
+
+def read_facts(tx: Transaction, tenant: str, id_: str) -> Facts:
+    """Return the facts of one delivery.
+
+    Raises: NotFound.
+    """
+    row = tx.one(_sql.by_id, tenant=tenant, id=id_)
+    if row is None:
+        message = "there is no such delivery"
+        raise NotFound(message)
+    return _facts(row)
+
+
+def newest(
+    tx: Transaction,
+    tenant: str,
+    *,
+    state: State | None = None,
+    source: str | None = None,
+    before: str = _AFTER_ALL,
+    most: int = 50,
+) -> list[Facts]:
+    """Return deliveries, newest first."""
+    rows = tx.all(
+        _sql.needing_attention if state in _ATTENTION else _sql.newest,
+        tenant=tenant,
+        state=str(state) if state else None,
+        source=source,
+        before=before,
+        most=most,
+    )
+    return [_facts(row) for row in rows]
+
+
+def since(tx: Transaction, tenant: str, after: str, most: int) -> list[Facts]:
+    """Return deliveries that came after another, oldest first."""
+    return [_facts(row) for row in tx.all(_sql.since, tenant=tenant, after=after, most=most)]
+
+
+def several(tx: Transaction, tenant: str, ids: Iterable[str]) -> list[Facts]:
+    """Return the facts of some deliveries; those that do not exist are left out."""
+    rows = tx.many(_sql.several, [(id_,) for id_ in sorted(set(ids))], tenant=tenant)
+    return [_facts(row) for row in rows]
+
+
+def in_work(tx: Transaction, tenant: str, most: int) -> list[str]:
+    """Return the ids of what is being worked on, of each source at most so many."""
+    return [
+        str(id_)
+        for source in sources(tx, tenant)
+        for (id_,) in tx.all(_sql.in_work, tenant=tenant, source=source, most=most)
+    ]
+
+
+def touched(tx: Transaction, tenant: str, after: str, most: int) -> tuple[str, list[str]]:
+    """Return what people touched after a deed, and the last deed seen."""
+    rows = tx.all(_sql.touched, tenant=tenant, after=after, most=most)
+    return (str(rows[-1][0]) if rows else after), [str(target) for _, target in rows]
+
+
+def last_deed(tx: Transaction, tenant: str) -> str:
+    """Return the id of the newest deed, or nothing."""
+    row = tx.one(_sql.last_deed, tenant=tenant)
+    return str(row[0]) if row else ""
+
+
+def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int, int | None]:
+    """Return how much of a source was due before a moment and is claimed by nobody, since when."""
+    rows = tx.all(_sql.overdue, tenant=tenant, source=source, before=before)
+    since_when = [oldest for _, oldest in rows if oldest is not None]
+    return sum(count for count, _ in rows), min(since_when, default=None)
+
+
+def payload(tx: Transaction, tenant: str, id_: str) -> tuple[Headers, bytes]:
+    """Return headers and body as they arrived.
+
+    Raises: NotFound.
+    """
+    row = tx.one(_sql.payload, tenant=tenant, id=id_)
+    if row is None:
+        message = "this delivery's body is no longer kept"
+        raise NotFound(message)
+    return msgspec.json.decode(row[0], type=Headers), row[1]
+
+
+def sources(tx: Transaction, tenant: str) -> list[str]:
+    """Return every source that ever delivered."""
+    return [str(source) for (source,) in tx.all(_sql.sources, tenant=tenant)]
+
+
+def attention(tx: Transaction, tenant: str) -> dict[str, int]:
+    """Return how many deliveries are dead and how many are held."""
+    return {str(state): int(count) for state, count in tx.all(_sql.attention, tenant=tenant)}
+
+
+def _facts(row: Row) -> Facts:
+    values = list(row)
+    values[7], values[10] = State(values[7]), bool(values[10])
+    return Facts(*values)

@@ -1,0 +1,108 @@
+-- name: sources
+-- Every source that ever delivered, by jumping from one to the next in the index.
+WITH RECURSIVE found (source) AS (
+    SELECT MIN(source) FROM oncebox_deliveries WHERE tenant = :tenant
+    UNION ALL
+    SELECT (
+        SELECT MIN(next.source) FROM oncebox_deliveries AS next
+        WHERE next.tenant = :tenant AND next.source > found.source
+    )
+    FROM found WHERE found.source IS NOT NULL
+)
+SELECT source FROM found WHERE source IS NOT NULL;
+
+-- name: ids_by_key
+-- Deliveries under a source's own key; more than one where bodies conflicted.
+SELECT id FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND key = :key
+ORDER BY variant;
+
+-- name: by_id
+-- All facts of one delivery.
+SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
+    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id;
+
+-- name: newest
+-- Deliveries, newest first, from a place in the list on.
+SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
+    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+FROM oncebox_deliveries
+WHERE tenant = :tenant AND id < :before
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+    AND (CAST(:source AS TEXT) IS NULL OR source = :source)
+ORDER BY id DESC LIMIT :most;
+
+-- name: needing_attention
+-- Deliveries that need a person, newest first, found without reading the others.
+SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
+    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+FROM oncebox_deliveries
+WHERE tenant = :tenant AND state = :state AND state IN ('dead', 'held') AND id < :before
+    AND (CAST(:source AS TEXT) IS NULL OR source = :source)
+ORDER BY id DESC LIMIT :most;
+
+-- name: since
+-- Deliveries that came after another, oldest first.
+SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
+    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+FROM oncebox_deliveries
+WHERE tenant = :tenant AND id > :after
+ORDER BY id LIMIT :most;
+
+-- name: several
+-- bulk: id text
+-- All facts of some deliveries.
+SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
+    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+FROM oncebox_deliveries /* and rows */
+WHERE id = :id AND tenant = :tenant;
+
+-- name: in_work
+-- What is being worked on, latest lease first.
+SELECT id FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing'
+ORDER BY due_at DESC LIMIT :most;
+
+-- name: touched
+-- What people did something to after another deed.
+SELECT id, target FROM oncebox_audit WHERE tenant = :tenant AND id > :after
+ORDER BY id LIMIT :most;
+
+-- name: last_deed
+-- The newest deed.
+SELECT id FROM oncebox_audit WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+
+-- name: overdue
+-- What has been due since before a moment and is claimed by nobody, with the oldest due time.
+SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+    AND due_at IS NOT NULL AND due_at <= :before
+UNION ALL
+SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :before;
+
+-- name: attention
+-- How many deliveries need a person.
+SELECT state, COUNT(*) FROM oncebox_deliveries
+WHERE tenant = :tenant AND state IN ('dead', 'held') GROUP BY state;
+
+-- name: payload
+-- What arrived.
+SELECT headers, body FROM oncebox_payloads
+WHERE id = (SELECT payload_id FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id);
+
+-- name: tries
+-- The tries that did not end a delivery well.
+SELECT fence, worker, claimed_at, ended_at, outcome, error
+FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id ORDER BY fence, ended_at;
+
+-- name: sightings
+-- How often a delivery was seen again, by class.
+SELECT class, count, first_at, last_at, road
+FROM oncebox_sightings WHERE tenant = :tenant AND delivery_id = :id ORDER BY first_at, class;

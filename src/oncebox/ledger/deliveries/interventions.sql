@@ -1,0 +1,37 @@
+-- name: record_end
+-- Keep the last try of a delivery that begins anew.
+INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
+SELECT id, fence, tenant, worker, claimed_at, COALESCE(ended_at, :now), COALESCE(outcome, 'held'),
+    last_error
+FROM oncebox_deliveries WHERE id = :id AND tenant = :tenant AND fence > 0
+ON CONFLICT DO NOTHING;
+
+-- name: replay
+-- Begin anew, with fresh tries and time. A policy that dropped it is not asked again.
+UPDATE oncebox_deliveries
+SET state = 'received', due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END, tries = 0,
+    give_up_at = NULL, not_before = NULL, ended_at = NULL, late = 1,
+    policy = CASE WHEN outcome = 'dropped' THEN 'released' ELSE policy END, outcome = NULL
+WHERE id = :id AND tenant = :tenant AND state IN ('done', 'dead')
+RETURNING id, tenant, source, lane;
+
+-- name: hold
+-- Keep a waiting delivery from being claimed until a person releases it. The time it was
+-- queued does not count, as when it is claimed.
+UPDATE oncebox_deliveries
+SET state = 'held', hold_reason = :reason, held_at = :now, due_at = NULL,
+    give_up_at = CASE WHEN due_at < :now THEN give_up_at + (:now - due_at) ELSE give_up_at END
+WHERE id = :id AND tenant = :tenant AND state IN ('received', 'failed')
+RETURNING id;
+
+-- name: release
+-- Let a held delivery run; the time it was held does not count, and the policy that held it
+-- is not asked again.
+UPDATE oncebox_deliveries
+SET state = 'received', outcome = NULL,
+    policy = CASE WHEN hold_reason LIKE 'policy:%' THEN 'released' ELSE policy END,
+    hold_reason = NULL,
+    due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END,
+    give_up_at = give_up_at + (:now - held_at), held_at = NULL
+WHERE id = :id AND tenant = :tenant AND state = 'held'
+RETURNING id, tenant, source, lane, lane_position;

@@ -1,0 +1,35 @@
+-- name: number
+-- bulk: tenant text, source text, lane text, count bigint
+-- Give out the next positions of a lane. The row is the lane's lock until the commit.
+INSERT INTO oncebox_lanes (tenant, source, lane, last_position)
+VALUES (:tenant, :source, :lane, :count)
+/* from rows */
+ON CONFLICT (tenant, source, lane) DO UPDATE
+SET last_position = oncebox_lanes.last_position + excluded.last_position
+RETURNING tenant, source, lane, last_position;
+
+-- name: place
+-- bulk: id text, position bigint
+-- Put a delivery at its position; it is not due until it is the first.
+UPDATE oncebox_deliveries SET lane_position = :position, due_at = NULL
+/* from rows */ WHERE id = :id;
+
+-- name: lock
+-- bulk: tenant text, source text, lane text
+-- Wait for whoever is changing this lane: an update that changes nothing, on both databases.
+UPDATE oncebox_lanes SET last_position = last_position
+/* from rows */ WHERE tenant = :tenant AND source = :source AND lane = :lane;
+
+-- name: advance
+-- bulk: tenant text, source text, lane text
+-- Make the first of the lane due, if it only waits for its turn.
+UPDATE oncebox_deliveries SET due_at = :now
+/* from rows */
+WHERE id = (
+    SELECT first.id FROM oncebox_deliveries AS first
+    WHERE first.tenant = :tenant AND first.source = :source AND first.lane = :lane
+        AND first.lane_position IS NOT NULL
+        AND first.state IN ('received', 'processing', 'failed', 'held')
+    ORDER BY first.lane_position LIMIT 1
+)
+AND due_at IS NULL AND state IN ('received', 'failed');

@@ -1,0 +1,142 @@
+"""Leases: work is claimed for a while, and every later write must carry the claim's fence."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from oncebox import faults
+from oncebox.ledger.deliveries import lanes
+from oncebox.model.delivery import Delivery, Outcome
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "leases.sql")
+
+#: bytes of bodies one claim may bring into memory
+_MOST_BYTES = 32 * 1024 * 1024
+_MOST_BURIED = 100
+
+#: places in the rows of ``due`` and ``expired``
+_ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
+
+
+class Claimant(NamedTuple):
+    """Who claims, for whom, from where, and for how long."""
+
+    tenant: str
+    source: str
+    worker: str
+    #: milliseconds a lease lasts without renewal
+    lease: int
+    #: tries and milliseconds before a delivery is given up
+    tries: int
+    budget: int
+
+
+def claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int = 0) -> list[Delivery]:
+    """Lease up to ``most`` due deliveries of one source, oldest first."""
+    due = tx.all(
+        _sql.due,
+        tenant=who.tenant,
+        source=who.source,
+        floor=floor,
+        now=now,
+        most=most,
+        give_up_at=now + who.budget,
+    )
+    wanted = _within_memory(due)
+    leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in wanted)
+    count = tx.run_many(_sql.lease, leases, worker=who.worker, now=now, until=now + who.lease)
+    if count < len(wanted):  # somebody else was faster
+        held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
+        wanted = [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
+    return [_delivery(tx, row) for row in wanted]
+
+
+def claim_expired(tx: Transaction, who: Claimant, now: int) -> Delivery | None:
+    """Lease one delivery whose worker was lost; alone, because it may be what killed it."""
+    found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
+    if found is None:
+        return None
+    tx.run_many(_sql.record_lost, [(found[_ID], found[_FENCE])], now=now)
+    count = tx.run(
+        _sql.lease_expired,
+        id=found[_ID],
+        fence=found[_FENCE],
+        give_up_at=found[_GIVE_UP_AT],
+        worker=who.worker,
+        now=now,
+        until=now + who.lease,
+    )
+    return _delivery(tx, found) if count else None
+
+
+def leased_to(tx: Transaction, who: Claimant) -> list[Delivery]:
+    """Return what is leased to this worker now, as its claims returned it."""
+    rows = tx.all(_sql.leased_to, tenant=who.tenant, source=who.source, worker=who.worker)
+    return [_delivery(tx, row, claimed=0) for row in rows]
+
+
+def has_expired(tx: Transaction, who: Claimant, now: int) -> bool:
+    """Say whether there is work whose worker was lost and that may be tried again."""
+    found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
+    return found is not None
+
+
+def bury_hopeless(tx: Transaction, who: Claimant, now: int) -> int:
+    """Give up on deliveries that were lost on their last try; return how many."""
+    found = tx.all(
+        _sql.hopeless,
+        tenant=who.tenant,
+        source=who.source,
+        now=now,
+        tries=who.tries,
+        most=_MOST_BURIED,
+    )
+    if not found:
+        return 0
+    tx.run_many(_sql.record_lost, [(id_, fence) for id_, fence, *_ in found], now=now)
+    buried = tx.many(_sql.bury, [_last_words(row, who.tries) for row in found], now=now)
+    gone = {id_ for (id_,) in buried}
+    left = [(row[2], row[3], row[4]) for row in found if row[0] in gone and row[4] is not None]
+    lanes.move_on(tx, left, now)
+    faults.point("worker.dying")
+    return len(buried)
+
+
+def renew(tx: Transaction, held: Sequence[tuple[str, int]], until: int) -> set[str]:
+    """Prolong leases; return the ids of those that are still ours."""
+    count = tx.run_many(_sql.renew, sorted(held), until=until)
+    faults.point("worker.renewing")
+    if count == len(held):
+        return {id_ for id_, _ in held}
+    now_held = {row[:2] for row in tx.many(_sql.holders, [(id_,) for id_, _ in held])}
+    return {id_ for id_, fence in held if (id_, fence) in now_held}
+
+
+def _within_memory(due: Sequence[Row]) -> list[Row]:
+    """Take deliveries until their bodies would fill the memory, but always the first."""
+    totals = accumulate(row[_SIZE] for row in due)
+    return [row for row, total in zip(due, totals, strict=True) if total <= _MOST_BYTES] or [
+        *due[:1]
+    ]
+
+
+def _last_words(row: Row, tries: int) -> Row:
+    id_, fence, _tenant, _source, _lane, used = row
+    outcome = Outcome.TRIES_USED_UP if used >= tries else Outcome.TIME_USED_UP
+    return (id_, fence, str(outcome))
+
+
+def _delivery(tx: Transaction, row: Row, claimed: int = 1) -> Delivery:
+    """Build what the handler sees: the row as it was found, with this claim added."""
+    id_, tenant, source, key, variant, type_, lane, late, policy, fence, tries, *rest = row
+    received_at, give_up_at, _size, headers, body = rest
+    if body is None:
+        found = tx.one(_sql.body, id=id_)
+        body = found[0] if found else b""
+    return Delivery(
+        id_, tenant, source, key, variant, type_, lane, bool(late), policy, fence + claimed,
+        tries + claimed,
+        received_at, give_up_at, headers, body,
+    )  # fmt: skip

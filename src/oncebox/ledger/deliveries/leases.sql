@@ -1,0 +1,90 @@
+-- name: due
+-- What may be claimed, oldest first, with all a handler needs. The floor is only a hint: what
+-- lies before it is found by the next look without one. Large bodies are fetched apart.
+SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    COALESCE(give_up_at + (:now - due_at), :give_up_at), size,
+    headers, CASE WHEN size <= 65536 THEN body END
+FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
+WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+    AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
+ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
+
+-- name: lease
+-- bulk: id text, fence bigint, give_up_at bigint
+-- Claim: count the try, raise the fence, start or go on with the time budget. Time spent
+-- queued does not count against it.
+UPDATE oncebox_deliveries
+SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,
+    claimed_at = :now, give_up_at = :give_up_at, due_at = :until
+/* from rows */
+WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')
+    AND due_at IS NOT NULL AND due_at <= :now;
+
+-- name: body
+-- A large body, fetched only for what was claimed.
+SELECT body FROM oncebox_payloads
+WHERE id = (SELECT payload_id FROM oncebox_deliveries WHERE oncebox_deliveries.id = :id);
+
+-- name: expired
+-- One delivery whose worker gave no sign of life until its lease ran out. Its time is judged
+-- at the end of the lease: what came after was nobody's try.
+SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    give_up_at + (:now - due_at), size,
+    (SELECT headers FROM oncebox_payloads WHERE oncebox_payloads.id = payload_id), NULL
+FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+    AND tries < :tries AND give_up_at > due_at
+ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
+
+-- name: lease_expired
+-- Claim it from the worker that lost it; its fence has moved on, so it can no longer settle.
+UPDATE oncebox_deliveries
+SET fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :now,
+    give_up_at = :give_up_at, due_at = :until
+WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now;
+
+-- name: leased_to
+-- What one worker holds.
+SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    give_up_at, size,
+    (SELECT headers FROM oncebox_payloads WHERE oncebox_payloads.id = payload_id), NULL
+FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing' AND worker = :worker;
+
+-- name: hopeless
+-- Deliveries whose lease ran out on their last try, or after their time.
+SELECT id, fence, tenant, source, lane, tries FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+    AND (tries >= :tries OR give_up_at <= due_at)
+ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
+
+-- name: bury
+-- bulk: id text, fence bigint, outcome text
+-- Give up on a delivery whose worker is gone for good.
+UPDATE oncebox_deliveries
+SET state = 'dead', due_at = NULL, outcome = :outcome, ended_at = :now,
+    last_error = 'the worker died or froze while handling it'
+/* from rows */
+WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now
+RETURNING id;
+
+-- name: record_lost
+-- bulk: id text, fence bigint
+-- Remember the try that ended with a lost lease.
+INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
+SELECT id, fence, tenant, worker, claimed_at, :now, 'lost', NULL
+FROM oncebox_deliveries /* and rows */
+WHERE id = :id AND state = 'processing' AND fence = :fence
+ON CONFLICT DO NOTHING;
+
+-- name: renew
+-- bulk: id text, fence bigint
+-- Prolong the leases that are still ours.
+UPDATE oncebox_deliveries SET due_at = :until
+/* from rows */
+WHERE id = :id AND state = 'processing' AND fence = :fence;
+
+-- name: holders
+-- bulk: id text
+-- Who holds the leases now.
+SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state = 'processing';

@@ -1,0 +1,107 @@
+"""Settlements: how tries end. A stale worker changes nothing; it may only add proof."""
+
+from collections.abc import Sequence
+from itertools import compress
+from operator import not_
+
+from oncebox import faults
+from oncebox.ledger.deliveries import lanes
+from oncebox.model.delivery import Delivery, Outcome, Settlement, State
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "settlements.sql")
+
+#: states in which a delivery no longer blocks its lane
+_LEAVES_LANE = {State.DONE, State.DEAD}
+#: endings that do not use up a try, because nothing was tried
+_UNCOUNTED = {Outcome.GIVEN_BACK}
+
+
+def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
+    """End tries; say for each whether it counts, or its lease was lost before."""
+    good = [each for each in settlements if _is_plain(each)]
+    other = [each for each in settlements if not _is_plain(each)]
+    if _complete(tx, good, now) + _end_otherwise(tx, other, now) == len(settlements):
+        counts = [True] * len(settlements)
+    else:
+        counts = _which_count(tx, settlements)
+        _keep_proof(tx, list(compress(settlements, map(not_, counts))), now)
+    _leave_lanes(tx, list(compress(settlements, counts)), now)
+    faults.point("worker.settled-not-committed")
+    return counts
+
+
+def allow(tx: Transaction, deliveries: Sequence[Delivery]) -> list[bool]:
+    """Journal that a policy let deliveries run; say for each whether its lease still holds."""
+    rows = sorted((each.id, each.fence) for each in deliveries)
+    if tx.run_many(_sql.allow, rows) == len(rows):
+        return [True] * len(rows)
+    standing = _standing(tx, [each.id for each in deliveries])
+    return [standing.get(each.id) == (State.PROCESSING, each.fence) for each in deliveries]
+
+
+def _is_plain(settlement: Settlement) -> bool:
+    """Say whether there is nothing to tell but that it is done."""
+    return settlement.state is State.DONE and settlement.error is None
+
+
+def _complete(tx: Transaction, good: Sequence[Settlement], now: int) -> int:
+    rows = sorted((each.delivery.id, each.delivery.fence, str(each.outcome)) for each in good)
+    return tx.run_many(_sql.complete, rows, now=now) if rows else 0
+
+
+def _end_otherwise(tx: Transaction, other: Sequence[Settlement], now: int) -> int:
+    if not other:
+        return 0
+    tries = [
+        (each.delivery.id, each.delivery.fence, str(each.outcome), each.error) for each in other
+    ]
+    rows = [
+        (
+            each.delivery.id, each.delivery.fence, str(each.state), str(each.outcome), each.error,
+            each.due_at, each.not_before, each.hold_reason, int(each.outcome in _UNCOUNTED),
+        )
+        for each in other
+    ]  # fmt: skip
+    tx.run_many(_sql.record_try, sorted(tries, key=_by_id), now=now)
+    return tx.run_many(_sql.settle, sorted(rows, key=_by_id), now=now)
+
+
+def _by_id(row: Row) -> tuple[str, int]:
+    return (row[0], row[1])
+
+
+def _which_count(tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
+    """Tell settlements that count from those that came too late.
+
+    One that was committed before, when the reply to the commit was lost, counts too.
+    """
+    standing = _standing(tx, [each.delivery.id for each in settlements])
+    return [
+        standing.get(each.delivery.id) == (each.state, each.delivery.fence) for each in settlements
+    ]
+
+
+def _standing(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+    rows = tx.many(_sql.standing, [(id_,) for id_ in sorted(set(ids))])
+    return {str(id_): (str(state), int(fence)) for id_, state, fence in rows}
+
+
+def _keep_proof(tx: Transaction, stale: Sequence[Settlement], now: int) -> None:
+    proofs = [
+        (each.delivery.id, each.delivery.fence, each.delivery.tenant)
+        for each in stale
+        if each.state is State.DONE
+    ]
+    if proofs:
+        tx.run_many(_sql.record_proof, sorted(proofs), now=now)
+
+
+def _leave_lanes(tx: Transaction, settled: Sequence[Settlement], now: int) -> None:
+    left = [
+        (each.delivery.tenant, each.delivery.source, each.delivery.lane)
+        for each in settled
+        if each.delivery.lane is not None and each.state in _LEAVES_LANE
+    ]
+    lanes.move_on(tx, left, now)

@@ -1,0 +1,1 @@
+"""The office: what operators do, and the record of it."""

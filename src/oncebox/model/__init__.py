@@ -1,0 +1,1 @@
+"""The nouns: frozen values, states and rules; no I/O, no clock."""

@@ -1,0 +1,84 @@
+"""What may come in: checks an arrival's key, headers and size before anything is stored."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from oncebox.errors import BodyTooLarge, HeaderInvalid, KeyInvalid
+from oncebox.model.delivery import Headers
+
+_LONGEST_KEY = 512
+_LONGEST_NAME = 100
+#: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
+_HEADER_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def check_key(key: str, what: str = "key") -> None:
+    """Refuse a key that is empty, too long or has control characters.
+
+    Raises: KeyInvalid.
+    """
+    if not 1 <= len(key) <= _LONGEST_KEY:
+        message = f"the {what} has {len(key)} characters; give between 1 and {_LONGEST_KEY}"
+        raise KeyInvalid(message)
+    if _FORBIDDEN.search(key):
+        message = f"the {what} has control characters; send it as plain text, or send its hash"
+        raise KeyInvalid(message)
+
+
+@lru_cache(1024)
+def check_source(source: str) -> None:
+    """Refuse a source that is not a simple name.
+
+    Raises: KeyInvalid.
+    """
+    if len(source) > _LONGEST_NAME or not _NAME.fullmatch(source):
+        message = (
+            f"a source is a name of 1 to {_LONGEST_NAME} letters, digits and . _ : / -, "
+            "such as stripe"
+        )
+        raise KeyInvalid(message)
+
+
+@lru_cache(1024)
+def check_type(type_: str) -> None:
+    """Refuse a type that is too long or has control characters; empty means none.
+
+    Raises: KeyInvalid.
+    """
+    if type_:
+        check_key(type_, "type")
+
+
+def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) -> Headers:
+    """Return the headers unchanged, or refuse them.
+
+    Raises: HeaderInvalid.
+    """
+    kept = tuple((str(name), str(value)) for name, value in headers)
+    if not kept:
+        return kept
+    if len(kept) > count:
+        message = f"there are {len(kept)} headers; at most {count} are kept"
+        raise HeaderInvalid(message)
+    if sum(len(name) + len(value) for name, value in kept) > size:
+        message = f"the headers are over {size} bytes; send fewer or shorter ones"
+        raise HeaderInvalid(message)
+    for name, value in kept:
+        if not _HEADER_NAME.fullmatch(name) or _HEADER_FORBIDDEN.search(value):
+            message = "a header has characters that HTTP does not allow; remove it"
+            raise HeaderInvalid(message)
+    return kept
+
+
+def check_body(body: bytes, *, limit: int) -> None:
+    """Refuse a body over the limit.
+
+    Raises: BodyTooLarge.
+    """
+    if len(body) > limit:
+        message = f"the body has {len(body)} bytes; the limit is {limit} (ONCEBOX_LIMITS__BODY)"
+        raise BodyTooLarge(message)

@@ -1,0 +1,120 @@
+"""What an operator sees of a delivery, and what the ledger advises to do next."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from oncebox.model.delivery import State
+from oncebox.model.effect import Effect, EffectState, Safe
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Everything the ledger knows of a delivery, except its body."""
+
+    id: str
+    tenant: str
+    source: str
+    key: str
+    variant: str
+    type: str
+    road: str
+    state: State
+    lane: str | None
+    lane_position: int | None
+    late: bool
+    due_at: int | None
+    received_at: int
+    accepted_at: int
+    tries: int
+    fence: int
+    worker: str | None
+    claimed_at: int | None
+    give_up_at: int | None
+    not_before: int | None
+    rearms: int
+    policy: str | None
+    hold_reason: str | None
+    held_at: int | None
+    outcome: str | None
+    last_error: str | None
+    ended_at: int | None
+    size: int
+
+
+class Try(msgspec.Struct, frozen=True):
+    """One claim that did not end its delivery well."""
+
+    fence: int
+    worker: str | None
+    claimed_at: int | None
+    ended_at: int
+    outcome: str
+    error: str | None
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """How often a delivery was seen again in one class."""
+
+    sighting: str
+    count: int
+    first_at: int
+    last_at: int
+    road: str
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """What a person did."""
+
+    at: int
+    who: str
+    action: str
+    why: str
+    detail: str
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """One delivery with all that belongs to it."""
+
+    delivery: Facts
+    tries: list[Try]
+    effects: list[Effect]
+    sightings: list[Seen]
+    audit: list[Audited]
+    next_action: str
+
+
+def in_doubt(effects: Sequence[Effect]) -> list[Effect]:
+    """Return the effects that only a person can resolve."""
+    return [
+        effect
+        for effect in effects
+        if effect.state is EffectState.UNKNOWN
+        or (effect.state is EffectState.STARTED and effect.safe is Safe.ONCE)
+    ]
+
+
+def next_action(facts: Facts, effects: Sequence[Effect], now: int) -> str:
+    """Say in one line what may or must happen next."""
+    doubtful = in_doubt(effects)
+    if facts.state is State.PROCESSING and (facts.due_at or 0) > now:
+        return "wait: a worker holds the lease"
+    if doubtful and facts.state is not State.DONE:
+        names = ", ".join(effect.name for effect in doubtful)
+        return f"needs a person: {names} unknown"
+    if facts.state is State.HELD:
+        return f"needs a person: {facts.hold_reason}"
+    return _NEXT[facts.state] + _safety(effects)
+
+
+def _safety(effects: Sequence[Effect]) -> str:
+    done = [effect.name for effect in effects if effect.state is EffectState.DONE]
+    return f"retry-safe, {', '.join(done)} done" if done else "retry-safe, no journalled effect"
+
+
+_NEXT = {
+    State.RECEIVED: "wait for a worker: ",
+    State.FAILED: "wait for the next try: ",
+    State.PROCESSING: "wait, the lease expired and the next worker takes it: ",
+    State.DEAD: "replay when the cause is mended: ",
+    State.DONE: "nothing: it is done; ",
+}

@@ -1,0 +1,93 @@
+"""Sealing of secrets at rest: AES-256-GCM under the installation's master key."""
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from oncebox.errors import MasterKeyMissing, MasterKeyWrong
+
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class MasterKey:
+    """The key that seals; its ``id`` tells keys apart and reveals nothing."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Take exactly 32 secret bytes."""
+        if len(secret) != _KEY_BYTES:
+            message = (
+                f"the master key has {len(secret)} bytes instead of {_KEY_BYTES}; "
+                "make one with: openssl rand -base64 32"
+            )
+            raise MasterKeyMissing(message)
+        self.id = hashlib.sha256(b"oncebox master key id\0" + secret).hexdigest()[:16]
+        self._cipher = AESGCM(secret)
+
+    def __repr__(self) -> str:
+        """Show the id, never the key."""
+        return f"MasterKey(id={self.id!r})"
+
+    def seal(
+        self, plain: bytes, *, bound_to: bytes, random: Callable[[int], bytes] = os.urandom
+    ) -> bytes:
+        """Encrypt so that only this key opens it, and only for ``bound_to``."""
+        nonce = random(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, plain, bound_to)
+
+    def open(self, sealed: bytes, *, bound_to: bytes) -> bytes:
+        """Decrypt what ``seal`` made for the same ``bound_to``."""
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
+        except (InvalidTag, ValueError) as error:  # altered, or too short to have been sealed
+            message = "this value was sealed with another master key, or for another row"
+            raise MasterKeyWrong(message) from error
+
+
+def from_text(text: str) -> MasterKey:
+    """Read a master key from base64 text."""
+    try:
+        return MasterKey(base64.b64decode(text.strip(), validate=True))
+    except ValueError as error:  # not base64, or not even ASCII
+        message = "the master key is not base64; make one with: openssl rand -base64 32"
+        raise MasterKeyMissing(message) from error
+
+
+def from_file(path: Path) -> MasterKey:
+    """Read a master key from a file."""
+    try:
+        return from_text(path.read_text("ascii"))
+    except (OSError, UnicodeDecodeError) as error:
+        message = (
+            f"the master key file {path} cannot be read; restore it from a backup, or name it "
+            "with ONCEBOX_MASTER_KEY_FILE"
+        )
+        raise MasterKeyMissing(message) from error
+
+
+def from_file_or_new(path: Path, random: Callable[[int], bytes] = os.urandom) -> MasterKey:
+    """Read the key file, or make it, readable by its owner only; racing processes agree."""
+    if not path.exists():
+        _write_once(path, base64.b64encode(random(_KEY_BYTES)) + b"\n")
+    return from_file(path)
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Write a 0600 file that appears whole or not at all, and never replaces another."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()

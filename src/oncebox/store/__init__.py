@@ -1,0 +1,1 @@
+"""The only room with database drivers: one contract, SQLite and PostgreSQL behind it."""

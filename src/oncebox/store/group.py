@@ -1,0 +1,119 @@
+"""Group commit: concurrent callers share one transaction, and each is answered after it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from oncebox.errors import RowRefused, StoreUnavailable
+from oncebox.store.database import Database, Transaction
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Verb = Callable[[Transaction, Sequence[Item]], list[Result]]
+#: bytes one commit may carry
+_MOST_BYTES = 32 * 1024 * 1024
+
+Waiting = tuple[Item, asyncio.Future[Result]]
+
+
+class Group(Generic[Item, Result]):
+    """Merges concurrent calls of one verb into few commits.
+
+    While a commit is under way the next batch gathers, so batches grow with the load
+    and a lone caller waits for nobody.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        verb: Verb[Item, Result],
+        *,
+        most: int = 500,
+        waiting: int = 10_000,
+        size: Callable[[Item], int] = lambda _item: 0,
+        committed: Callable[[Sequence[tuple[Item, Result]]], None] | None = None,
+    ) -> None:
+        """Commit at most ``most`` items together and let at most ``waiting`` wait.
+
+        ``size`` tells the bytes of an item, which bound a batch too. ``committed`` is told of
+        each batch after its commit.
+        """
+        self._database = database
+        self._verb = verb
+        self._most = most
+        self._limit = waiting
+        self._size = size
+        self._committed = committed
+        self._waiting: deque[Waiting[Item, Result]] = deque()
+        self._flushers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: Item) -> Result:
+        """Return the verb's result for this item, after the commit that holds it."""
+        if len(self._waiting) >= self._limit:
+            message = "too many calls wait for the database; try again in a moment"
+            raise StoreUnavailable(message)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._flushers < self._database.writers:
+            self._flushers += 1
+            task = asyncio.create_task(self._flush())
+            self._tasks.add(task)  # a task nobody refers to may vanish
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _flush(self) -> None:
+        """Commit batch after batch until nobody waits."""
+        try:
+            while self._waiting:
+                await self._commit(self._take())
+        finally:
+            # No await since the last look: whoever comes now starts a new flush.
+            self._flushers -= 1
+
+    def _take(self) -> list[Waiting[Item, Result]]:
+        """Take the next batch from those who wait; never none."""
+        batch = [self._waiting.popleft()]
+        total = self._size(batch[0][0])
+        while self._waiting and len(batch) < self._most:
+            total += self._size(self._waiting[0][0])
+            if total > _MOST_BYTES:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
+
+    async def _commit(self, batch: list[Waiting[Item, Result]]) -> None:
+        """Commit a batch; on refused data halve it until only the guilty row is refused."""
+        try:
+            items = [item for item, _ in batch]
+            results = await self._database.write(self._verb, items)
+        except RowRefused as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            middle = len(batch) // 2
+            await self._commit(batch[:middle])
+            await self._commit(batch[middle:])
+        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it
+            _fail(batch, error)
+        except BaseException:
+            _fail(batch, StoreUnavailable("the program is stopping; try again"))
+            raise
+        else:
+            self._answer(batch, results)
+
+    def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
+        if self._committed is not None:
+            # By way of the loop: whatever it raises, the callers have their answers.
+            pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]
+            asyncio.get_running_loop().call_soon(self._committed, pairs)
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+
+def _fail(batch: Sequence[Waiting[Item, Result]], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,106 @@
+"""Migrations: numbered, forward-only, checksummed, each in one transaction under a lock."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from oncebox import faults
+from oncebox.errors import MigrationChanged, SchemaOutdated, SchemaTooNew
+from oncebox.store.database import Database, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "migrate.sql")
+_LOCK = "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(8808)"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """A fingerprint of the text that was applied."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def shipped(kind: str) -> list[Migration]:
+    """Return the migrations of this version, in order."""
+    folder = files(__package__).joinpath("migrations", kind)
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [
+        Migration(
+            int(name[:4]), name.removesuffix(".sql"), folder.joinpath(name).read_text("utf-8")
+        )
+        for name in names
+    ]
+
+
+async def migrate(database: Database) -> list[str]:
+    """Bring the schema to this version; return the names of what was applied.
+
+    Raises: SchemaTooNew, MigrationChanged.
+    """
+    applied: list[str] = []
+    while name := await database.write(_step, database.kind, database.clock()):
+        applied.append(name)
+    return applied
+
+
+async def check(database: Database) -> None:
+    """Refuse a schema that this version does not know.
+
+    Raises: SchemaOutdated, SchemaTooNew, MigrationChanged.
+    """
+    if pending := await database.read(_pending, database.kind):
+        message = f"the database needs {len(pending)} migration(s) first; run: oncebox migrate"
+        raise SchemaOutdated(message)
+
+
+def _step(tx: Transaction, kind: str, now: int) -> str | None:
+    """Apply the next migration, if there is one."""
+    if kind == "postgres":
+        tx.execute(_LOCK)
+    tx.run(_sql.create_table)
+    pending = _remaining(tx, kind)
+    if not pending:
+        return None
+    step = pending[0]
+    tx.execute(step.text)
+    tx.run(_sql.record, number=step.number, name=step.name, checksum=step.checksum, now=now)
+    faults.point("upkeep.migrating")
+    return step.name
+
+
+def _pending(tx: Transaction, kind: str) -> list[Migration]:
+    exists = tx.execute(
+        "SELECT 1 WHERE to_regclass('oncebox_migrations') IS NOT NULL"
+        if kind == "postgres"
+        else "SELECT 1 FROM sqlite_schema WHERE name = 'oncebox_migrations'"
+    )
+    return _remaining(tx, kind) if exists else shipped(kind)
+
+
+def _remaining(tx: Transaction, kind: str) -> list[Migration]:
+    known = shipped(kind)
+    applied = {int(number): str(checksum) for number, checksum in tx.all(_sql.applied)}
+    _refuse_strange(known, applied)
+    return [migration for migration in known if migration.number not in applied]
+
+
+def _refuse_strange(known: Sequence[Migration], applied: dict[int, str]) -> None:
+    newest = known[-1].number
+    if applied and max(applied) > newest:
+        message = (
+            f"the database was migrated to {max(applied)} by a newer Oncebox, this one knows "
+            f"{newest}; install the newer version"
+        )
+        raise SchemaTooNew(message)
+    for migration in known:
+        if applied.get(migration.number, migration.checksum) != migration.checksum:
+            message = f"migration {migration.name} was applied with another text; reinstall Oncebox"
+            raise MigrationChanged(message)

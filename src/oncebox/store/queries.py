@@ -1,0 +1,97 @@
+"""Named queries: one text in SQLite's form, from which PostgreSQL's form is derived.
+
+    -- name: renew
+    -- bulk: id text, fence bigint
+    -- Prolong the leases that are still ours.
+    UPDATE … SET due_at = :until /* from rows */ WHERE id = :id AND fence = :fence …;
+
+``/* postgres: … */`` is opened for PostgreSQL. A bulk query runs once per row on SQLite; on
+PostgreSQL it runs once over all rows, which come in at ``/* from rows */`` (``FROM unnest(…)``)
+or ``/* and rows */`` (``, unnest(…)``); ``VALUES (…) /* from rows */`` becomes
+``SELECT … FROM unnest(…)``.
+"""
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+
+_MARK = re.compile(r"/\* postgres: (.*?) \*/", re.DOTALL)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_VALUES = re.compile(r"VALUES \((.*?)\)\s*/\* from rows \*/", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement for both databases; only ``load`` makes them."""
+
+    name: str
+    sqlite: str
+    postgres: bytes
+    #: the parameters in the order of SQLite's numbers, those of the bulk line first
+    parameters: tuple[str, ...]
+    #: name and type of each column of a bulk query's rows
+    bulk: tuple[tuple[str, str], ...]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The parameters that are the same for all rows."""
+        return self.parameters[len(self.bulk) :]
+
+
+class Queries:
+    """The queries of one page, as attributes."""
+
+    def __init__(self, queries: dict[str, Query]) -> None:
+        """Hold what ``load`` found."""
+        self.all = queries
+
+    def __getattr__(self, name: str) -> Query:
+        """Return the query of that name."""
+        try:
+            return self.all[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def load(package: str, page: str) -> Queries:
+    """Read ``page`` (a ``.sql`` file) beside the verbs in ``package``."""
+    text = files(package).joinpath(page).read_text("utf-8")
+    blocks = re.split(r"^-- name: ", text, flags=re.MULTILINE)[1:]
+    return Queries({query.name: query for query in map(_parse, blocks)})
+
+
+def _parse(block: str) -> Query:
+    name, _, text = block.partition("\n")
+    bulk = _bulk(text)
+    body = _COMMENT.sub("", text).strip().rstrip(";")
+    found = dict.fromkeys(_PARAMETER.findall(body))
+    names = [column for column, _ in bulk]
+    parameters = tuple(names + [each for each in found if each not in names])
+    postgres = _postgres(body, bulk).encode()
+    return Query(name.strip(), _sqlite(body, parameters), postgres, parameters, bulk)
+
+
+def _bulk(text: str) -> tuple[tuple[str, str], ...]:
+    line = re.search(r"^-- bulk: (.*)$", text, re.MULTILINE)
+    if line is None:
+        return ()
+    pairs = (column.split() for column in line[1].split(","))
+    return tuple((name, kind) for name, kind in pairs)
+
+
+def _sqlite(body: str, parameters: tuple[str, ...]) -> str:
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+    return _PARAMETER.sub(lambda match: f"?{parameters.index(match[1]) + 1}", body)
+
+
+def _postgres(body: str, bulk: tuple[tuple[str, str], ...]) -> str:
+    body = _MARK.sub(r"\1", body.replace("%", "%%"))
+    body = _VALUES.sub(r"SELECT \1 /* from rows */", body)
+    columns = {name for name, _ in bulk}
+    body = _PARAMETER.sub(
+        lambda match: f"p_{match[1]}" if match[1] in columns else f"%({match[1]})s", body
+    )
+    arrays = ", ".join(f"%({name})b::{kind}[]" for name, kind in bulk)
+    rows = f"unnest({arrays}) AS rows ({', '.join(f'p_{name}' for name, _ in bulk)})"
+    return body.replace("/* from rows */", f"FROM {rows}").replace("/* and rows */", f", {rows}")

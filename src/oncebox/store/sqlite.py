@@ -1,0 +1,248 @@
+"""SQLite through apsw: one writer thread, readers apart, WAL with every commit synced."""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import apsw
+
+from oncebox import clock, errors
+from oncebox.store.bell import Bell
+from oncebox.store.checkpoint import Checkpointer
+from oncebox.store.crew import Crew
+from oncebox.store.database import Row, Transaction, Value
+from oncebox.store.filesystem import refuse_network
+from oncebox.store.queries import Query
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: versions before this one can corrupt a WAL database (the WAL-reset bug)
+FIRST_SAFE_VERSION = 3_051_003
+_BUSY_MS = 10_000
+_READERS = 2
+_LOOK_EVERY = 0.05
+
+_REFUSED = (
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    UnicodeEncodeError,
+    OverflowError,
+)
+
+
+class SqliteTransaction:
+    """The statements of one SQLite transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """Speak through this connection."""
+        self._connection = connection
+
+    def one(self, query: Query, /, **values: Value) -> Row | None:
+        """Return the first row, or None."""
+        rows = self.all(query, **values)
+        return rows[0] if rows else None
+
+    def all(self, query: Query, /, **values: Value) -> list[Row]:
+        """Return every row."""
+        bound = [values[name] for name in query.parameters]
+        return self._connection.execute(query.sqlite, bound).fetchall()
+
+    def run(self, query: Query, /, **values: Value) -> int:
+        """Return how many rows were changed."""
+        self.all(query, **values)
+        return self._connection.changes()
+
+    def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk query, row by row."""
+        tail = tuple(shared[name] for name in query.shared)
+        bound = [row + tail for row in rows] if tail else rows
+        return self._connection.executemany(query.sqlite, bound).fetchall()
+
+    def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk query, row by row; return how many rows were changed."""
+        before = self._connection.total_changes()
+        self.many(query, rows, **shared)
+        return self._connection.total_changes() - before
+
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Run a user's own statement."""
+        return self._connection.execute(statement, values).fetchall()
+
+
+class SqliteSession:
+    """One connection to the file."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        """Open the file and set what durability needs."""
+        self.broken = False
+        self.log_pages = 0
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if writable else 0)
+        self._begin = "BEGIN IMMEDIATE" if writable else "BEGIN"
+        with _translated(self):
+            self.connection = apsw.Connection(str(path), flags=flags)
+            self._prepare(writable=writable)
+
+    def _prepare(self, *, writable: bool) -> None:
+        self.connection.set_busy_timeout(_BUSY_MS)
+        if writable:
+            self.connection.execute("PRAGMA journal_mode = WAL")
+        for pragma in (
+            "synchronous = FULL",
+            "wal_autocheckpoint = 0",
+            "mmap_size = 0",
+            "cache_size = -8000",
+            "temp_store = MEMORY",
+            f"query_only = {0 if writable else 1}",
+        ):
+            self.connection.execute(f"PRAGMA {pragma}")
+        self.connection.set_wal_hook(self._committed)
+
+    def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.log_pages = pages
+        return apsw.SQLITE_OK
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Run a function in one transaction."""
+        with _translated(self):
+            self.connection.execute(self._begin)
+            try:
+                result = work(SqliteTransaction(self.connection))
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+class SqliteDatabase:
+    """A database in one file, shared by any number of processes on this machine."""
+
+    kind = "sqlite"
+    writers = 1
+
+    def __init__(self, path: Path, *, now: clock.Clock = clock.system) -> None:
+        """Open or create the file.
+
+        Raises: StoreError of the kind that names the trouble.
+        """
+        refuse_old_library(apsw.sqlite_lib_version())
+        refuse_network(path.parent)
+        self.path = path
+        self._now = now
+        self._bell = Bell()
+        self._watch = SqliteSession(path, writable=True)
+        self._seen = 0
+        self._checkpointer = Checkpointer(path)
+        self._writer = Crew("writer", 1, lambda: SqliteSession(path, writable=True))
+        self._readers = Crew("reader", _READERS, lambda: SqliteSession(path, writable=False))
+
+    def clock(self) -> int:
+        """Milliseconds since 1970; one machine, one clock."""
+        return self._now()
+
+    async def write(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in one transaction; return only after its commit."""
+
+        def job(session: SqliteSession) -> T:
+            result = session.run(lambda tx: verb(tx, *args, **kwargs))
+            self._checkpointer.after_commit(session.connection, session.log_pages)
+            return result
+
+        return await self._writer.do(job)
+
+    async def read(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb that changes nothing."""
+        return await self._readers.do(
+            lambda session: session.run(lambda tx: verb(tx, *args, **kwargs))
+        )
+
+    def ring(self, channel: str) -> None:
+        """Wake whoever waits in this process; other processes see the file change."""
+        self._bell.ring(channel)
+
+    async def wait(self, channel: str, within: float) -> None:
+        """Rest until the channel rings or another process has committed."""
+        left = within
+        while left > 0 and not await self._bell.wait(channel, min(left, _LOOK_EVERY)):
+            left -= _LOOK_EVERY
+            if self._has_changed():
+                return
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the file."""
+        await self._writer.close()
+        await self._readers.close()
+        self._checkpointer.close()
+        self._watch.close()
+
+    def _has_changed(self) -> bool:
+        """Say whether anybody committed since the last look.
+
+        Two microseconds of shared memory, no lock: cheaper here than a hop to a thread.
+        """
+        before = self._seen
+        with suppress(apsw.Error):  # whoever writes next will meet the trouble and name it
+            self._seen = self._watch.connection.pragma("data_version")
+        return self._seen != before
+
+
+def refuse_old_library(version: str) -> None:
+    """Refuse a SQLite that can corrupt what it keeps.
+
+    Raises: DatabaseUnsafe.
+    """
+    major, minor, patch = (int(part) for part in version.split(".")[:3])
+    if major * 1_000_000 + minor * 1_000 + patch < FIRST_SAFE_VERSION:
+        message = (
+            f"SQLite {version} can corrupt a database in WAL mode; "
+            "install apsw 3.51.3 or newer, which brings a fixed one"
+        )
+        raise errors.DatabaseUnsafe(message)
+
+
+@contextmanager
+def _translated(session: SqliteSession) -> Iterator[None]:
+    """Turn apsw's errors into ours, and mark the session broken where it must be replaced."""
+    try:
+        yield
+    except _REFUSED as error:
+        message = f"the database refused a value: {type(error).__name__}"
+        raise errors.RowRefused(message) from error
+    except apsw.BusyError as error:
+        message = f"another process held the database for over {_BUSY_MS // 1000} s; try again"
+        raise errors.DatabaseBusy(message) from error
+    except (apsw.FullError, apsw.IOError) as error:
+        session.broken = True
+        raise _out_of_room(error) from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        session.broken = True
+        message = "the database file or its folder cannot be written; check owner and permissions"
+        raise errors.DatabaseReadOnly(message) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        session.broken = True
+        message = "the file is not a healthy database; restore it from a backup"
+        raise errors.DatabaseCorrupt(message) from error
+    except apsw.Error as error:
+        session.broken = True
+        message = f"the database failed ({type(error).__name__}); try again"
+        raise errors.StoreFailed(message) from error
+
+
+def _out_of_room(error: apsw.Error) -> errors.StoreUnavailable:
+    full = isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
+    if full:
+        return errors.DiskFull("the disk is full; nothing was stored; free some room")
+    return errors.StoreUnavailable("the disk reported an error; nothing was acknowledged")

@@ -1,0 +1,134 @@
+"""Facts, turned into metrics and logs; nothing of a sender's text, key or body ever enters."""
+
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+Fact = MutableMapping[str, Any]
+
+_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+def _without_words(_logger: object, _name: str, fact: Fact) -> Fact:
+    """Say of an exception what it is and where it arose, not its words: they may quote mail."""
+    if fact.pop("exc_info", False):
+        kind, _error, trace = sys.exc_info()
+        last = traceback.extract_tb(trace)[-1] if trace else None
+        fact["error"] = kind.__name__ if kind else None
+        fact["where"] = f"{Path(last.filename).name}:{last.lineno}" if last else None
+    return fact
+
+
+def _logger() -> structlog.typing.FilteringBoundLogger:
+    """Return a logger that feeds the standard library's, so that the host program decides."""
+    logging.getLogger("oncebox").addHandler(logging.NullHandler())
+    logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+        logging.getLogger("oncebox"),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _without_words,
+            lambda _logger, _name, fact: ((fact,), {}),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    return logger
+
+
+class Telemetry:
+    """The counters of one process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        """Start every counter at zero."""
+        self.registry = registry = CollectorRegistry()
+        self.log = _logger()
+        self.accepted = Counter(
+            "oncebox_accepted",
+            "Deliveries stored for the first time",
+            ["source"],
+            registry=registry,
+        )
+        self.duplicates = Counter(
+            "oncebox_duplicates",
+            "Repeats that caused no second effect",
+            ["layer", "class"],
+            registry=registry,
+        )
+        self.refused = Counter(
+            "oncebox_refused", "Arrivals that were not stored", ["code"], registry=registry
+        )
+        self.settled = Counter(
+            "oncebox_settled", "Tries by how they ended", ["outcome"], registry=registry
+        )
+        self.lease_conflicts = Counter(
+            "oncebox_lease_conflicts",
+            "Writes refused because the lease was lost",
+            registry=registry,
+        )
+        self.effects = Counter(
+            "oncebox_effects", "Effects by what once.do did", ["outcome"], registry=registry
+        )
+        self.in_flight = Gauge(
+            "oncebox_in_flight", "Handlers running in this process", registry=registry
+        )
+        self.handler_seconds = Histogram(
+            "oncebox_handler_seconds",
+            "Time a handler took",
+            ["source"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._handled: dict[str, Histogram] = {}
+        self.commit_rows = Histogram(
+            "oncebox_commit_rows",
+            "Rows that shared one commit",
+            ["group"],
+            buckets=_ROWS,
+            registry=registry,
+        )
+        self.store_errors = Counter(
+            "oncebox_store_errors", "Failures of the database", ["code"], registry=registry
+        )
+
+    def handled_in(self, source: str, seconds: float) -> None:
+        """Count one run of a handler."""
+        histogram = self._handled.get(source)
+        if histogram is None:
+            histogram = self._handled[source] = self.handler_seconds.labels(source)
+        histogram.observe(seconds)
+
+    def scrape(self) -> str:
+        """Return all metrics as Prometheus text."""
+        return generate_latest(self.registry).decode()
+
+
+def log_to_stderr(*, as_json: bool) -> None:
+    """Send log lines to standard error, for people or for machines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Line(as_json=as_json))
+    logger = logging.getLogger("oncebox")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+class _Line(logging.Formatter):
+    """One line per fact, as JSON or as ``time level event name=value …``."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._render = _JSON if as_json else _TEXT
+
+    def format(self, record: logging.LogRecord) -> str:
+        fact = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+        return str(self._render(None, "", dict(fact)))
+
+
+_JSON = structlog.processors.JSONRenderer()
+_TEXT = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])

@@ -1,0 +1,1 @@
+"""Who acts: the loop that claims work, runs handlers, journals effects and settles."""

@@ -1,0 +1,1 @@
+"""The promises of Oncebox, each held by a test."""

@@ -1,0 +1,1 @@
+"""The command line, as an operator meets it."""

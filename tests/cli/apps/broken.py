@@ -1,0 +1,3 @@
+"""A program that cannot be imported."""
+
+raise ValueError("broken on purpose")

@@ -1,0 +1,1 @@
+"""What both databases must keep: every promise, tested on each of them."""

@@ -1,0 +1,332 @@
+"""Group commit: callers share commits, each is answered after its own, one bad row hurts nobody."""
+
+import asyncio
+import hashlib
+import random
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from oncebox import ids
+from oncebox.errors import DatabaseClosed, DiskFull, RowRefused, StoreUnavailable
+from oncebox.ledger.deliveries import arrivals
+from oncebox.model.delivery import Accepted, Arrival, NewDelivery
+from oncebox.store import group as group_module
+from oncebox.store.database import Database, Transaction
+from oncebox.store.group import Group
+from tests.support.clerk import START, TENANT, Clerk
+from tests.support.databases import Place
+
+TOO_LONG = "x" * 513
+
+
+def _arrival(key: str, lane: str | None = None) -> NewDelivery:
+    return NewDelivery(
+        id=ids.new("dlv"),
+        tenant=TENANT,
+        source="shop",
+        key=key,
+        body=b"{}",
+        headers=b"[]",
+        fingerprint=hashlib.sha256(b"{}").digest(),
+        lane=lane,
+        received_at=START,
+    )
+
+
+class Counting:
+    """The verb ``accept``, which remembers how many rows each transaction began with."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def __call__(self, tx: Transaction, rows: Sequence[NewDelivery]) -> list[Accepted]:
+        self.batches.append(len(rows))
+        return arrivals.accept(tx, rows, START)
+
+
+async def _outcomes(group: Group[NewDelivery, Accepted], keys: Sequence[str]) -> list[str]:
+    calls = (group.submit(_arrival(key)) for key in keys)
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    return [
+        str(each.arrival) if isinstance(each, Accepted) else type(each).__name__ for each in answers
+    ]
+
+
+async def test_concurrent_callers_share_commits(database: Database) -> None:
+    verb = Counting()
+    group = Group(database, verb)
+
+    outcomes = await _outcomes(group, [str(number) for number in range(200)])
+
+    assert outcomes == ["new"] * 200
+    assert len(verb.batches) <= 10
+    assert sum(verb.batches) == 200
+
+
+async def test_a_lone_caller_waits_for_nobody(database: Database) -> None:
+    verb = Counting()
+    group = Group(database, verb)
+
+    for number in range(3):
+        assert (await group.submit(_arrival(str(number)))).arrival is Arrival.NEW
+
+    assert verb.batches == [1, 1, 1]
+
+
+async def test_callers_are_answered_only_after_the_commit_that_holds_their_row(
+    place: Place,
+) -> None:
+    database = place.open()
+    clerk = Clerk(place)
+    group = Group(database, Counting())
+    missing = []
+
+    async def call(number: int) -> None:
+        answer = await group.submit(_arrival(str(number)))
+        if answer.id not in {each.id for each in clerk.all()}:
+            missing.append(answer.id)
+
+    await asyncio.gather(*(call(number) for number in range(50)))
+
+    assert missing == []
+    clerk.close()
+    await database.close()
+
+
+async def test_nobody_is_answered_while_the_commit_is_under_way(place: Place) -> None:
+    database = place.open()
+    written, commit = threading.Event(), threading.Event()
+
+    def slow(tx: Transaction, rows: Sequence[NewDelivery]) -> list[Accepted]:
+        answers = arrivals.accept(tx, rows, START)
+        written.set()
+        commit.wait(30)
+        return answers
+
+    group = Group(database, slow)
+    calls = [asyncio.create_task(group.submit(_arrival(str(number)))) for number in range(5)]
+    await asyncio.to_thread(written.wait, 30)
+    done, _ = await asyncio.wait(calls, timeout=0.1)
+    assert done == set()
+
+    commit.set()
+    assert {answer.arrival for answer in await asyncio.gather(*calls)} == {Arrival.NEW}
+    await database.close()
+
+
+async def test_a_group_never_commits_more_together_than_it_may(database: Database) -> None:
+    verb = Counting()
+    group = Group(database, verb, most=7)
+
+    outcomes = await _outcomes(group, [str(number) for number in range(50)])
+
+    assert outcomes == ["new"] * 50
+    assert max(verb.batches) == 7
+
+
+async def test_a_commit_never_carries_more_bytes_than_it_may(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_MOST_BYTES", 100)
+    verb = Counting()
+    group = Group(database, verb, size=lambda each: 30 if each.key != "huge" else 1_000)
+
+    outcomes = await _outcomes(group, ["huge", *(str(number) for number in range(20)), "huge"])
+
+    assert outcomes == ["new"] * 21 + ["duplicate"]
+    assert max(verb.batches) == 3
+    assert sum(verb.batches) == 22
+
+
+async def test_too_many_waiting_callers_are_sent_away_and_the_rest_served(
+    database: Database,
+) -> None:
+    group = Group(database, Counting(), waiting=10)
+
+    outcomes = await _outcomes(group, [str(number) for number in range(30)])
+
+    assert outcomes == ["new"] * 10 + ["StoreUnavailable"] * 20
+    assert (await group.submit(_arrival("later"))).arrival is Arrival.NEW
+
+
+async def test_batch_mates_of_a_refused_row_are_accepted(database: Database, place: Place) -> None:
+    verb = Counting()
+    group = Group(database, verb)
+    keys = [str(number) for number in range(40)]
+    keys[7] = keys[8] = keys[31] = TOO_LONG
+
+    outcomes = await _outcomes(group, keys)
+
+    refused = [number for number, each in enumerate(outcomes) if each == "RowRefused"]
+    assert refused == [7, 8, 31]
+    assert outcomes.count("new") == 37
+    clerk = Clerk(place)
+    assert sorted(each.key for each in clerk.all()) == sorted(set(keys) - {TOO_LONG})
+    clerk.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+async def test_a_batch_of_nothing_but_guilty_rows_is_refused_row_by_row(
+    database: Database, size: int
+) -> None:
+    outcomes = await _outcomes(Group(database, Counting()), [TOO_LONG] * size)
+
+    assert outcomes == ["RowRefused"] * size
+
+
+async def test_duplicates_beside_a_refused_row_are_still_told_apart(database: Database) -> None:
+    outcomes = await _outcomes(Group(database, Counting()), ["a", TOO_LONG, "a", "a", "b"])
+
+    assert outcomes.count("RowRefused") == 1
+    assert sorted(outcomes) == ["RowRefused", "duplicate", "duplicate", "new", "new"]
+
+
+async def test_lanes_beside_a_refused_row_keep_their_order(
+    database: Database, place: Place
+) -> None:
+    group = Group(database, Counting())
+    calls = [group.submit(_arrival(f"{n:02}", lane="x")) for n in range(10)]
+    calls.insert(4, group.submit(_arrival(TOO_LONG, lane="x")))
+
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(each) for each in answers].count(RowRefused) == 1
+    clerk = Clerk(place)
+    ran = []
+    while due := clerk.claim():
+        ran.append(due[0].key)
+        clerk.complete(due[0])
+    clerk.close()
+    assert ran == [f"{n:02}" for n in range(10)]
+
+
+async def test_a_failure_of_the_store_is_everybodys_and_nobody_is_told_yes(
+    database: Database, place: Place
+) -> None:
+    def full(tx: Transaction, rows: Sequence[NewDelivery]) -> list[Accepted]:
+        arrivals.accept(tx, rows, START)
+        raise DiskFull
+
+    outcomes = await _outcomes(Group(database, full), ["a", "b", "c"])
+
+    assert outcomes == ["DiskFull"] * 3
+    clerk = Clerk(place)
+    assert clerk.all() == []
+    clerk.close()
+
+
+async def test_a_verb_that_breaks_leaves_no_caller_waiting(database: Database) -> None:
+    def broken(tx: Transaction, rows: Sequence[NewDelivery]) -> list[Accepted]:
+        raise ZeroDivisionError
+
+    assert await _outcomes(Group(database, broken), ["a", "b"]) == ["ZeroDivisionError"] * 2
+
+
+async def test_whoever_comes_during_a_flush_is_served_by_it_or_the_next(
+    database: Database,
+) -> None:
+    group = Group(database, Counting(), most=3)
+
+    async def trickle(number: int) -> Arrival:
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        return (await group.submit(_arrival(str(number)))).arrival
+
+    answers = await asyncio.gather(*(trickle(number) for number in range(100)))
+
+    assert answers == [Arrival.NEW] * 100
+
+
+# callers that give up
+
+
+async def test_cancelled_callers_do_no_harm_to_anybody(database: Database, place: Place) -> None:
+    """150 callers are cancelled at random moments; then one must succeed."""
+    group = Group(database, Counting(), most=10)
+    dice = random.Random(1)
+    told: list[Accepted] = []
+
+    async def call(number: int) -> None:
+        await asyncio.sleep(dice.random() * 0.02)
+        told.append(await group.submit(_arrival(str(number))))
+
+    calls = [asyncio.create_task(call(number)) for number in range(150)]
+    for each in calls:
+        await asyncio.sleep(dice.random() * 0.0005)
+        each.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    assert (await group.submit(_arrival("last"))).arrival is Arrival.NEW
+    clerk = Clerk(place)
+    stored = {each.id for each in clerk.all()}
+    clerk.close()
+    assert {each.id for each in told} <= stored
+
+
+async def test_cancelled_writers_leave_no_transaction_open(database: Database) -> None:
+    """The same on the database itself, without a group in front of it."""
+    dice = random.Random(2)
+
+    async def call(number: int) -> None:
+        await asyncio.sleep(dice.random() * 0.02)
+        await database.write(arrivals.accept, [_arrival(str(number))], START)
+
+    calls = [asyncio.create_task(call(number)) for number in range(150)]
+    for each in calls:
+        await asyncio.sleep(dice.random() * 0.0005)
+        each.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    (answer,) = await database.write(arrivals.accept, [_arrival("last")], START)
+    assert answer.arrival is Arrival.NEW
+
+
+async def test_a_cancelled_caller_may_ask_again_and_is_told_duplicate_or_new(
+    database: Database,
+) -> None:
+    group = Group(database, Counting())
+    call = asyncio.create_task(group.submit(_arrival("same")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+    again = await group.submit(_arrival("same"))
+    once_more = await group.submit(_arrival("same"))
+
+    assert once_more.id == again.id
+    assert once_more.arrival is Arrival.DUPLICATE
+
+
+# a database that is closed
+
+
+async def test_a_closed_database_says_so(place: Place) -> None:
+    database = place.open()
+    await database.close()
+
+    with pytest.raises(DatabaseClosed, match="open it again"):
+        await database.write(arrivals.accept, [_arrival("1")], START)
+    with pytest.raises(DatabaseClosed):
+        await database.read(arrivals.accept, [], START)
+
+
+async def test_closing_finishes_what_was_begun(place: Place) -> None:
+    database = place.open()
+    group = Group(database, Counting())
+    calls = [asyncio.create_task(group.submit(_arrival(str(number)))) for number in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    await database.close()
+
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    clerk = Clerk(place)
+    stored = {each.id for each in clerk.all()}
+    clerk.close()
+    told = {each.id for each in answers if isinstance(each, Accepted)}
+    assert told == stored
+    refused = [each for each in answers if not isinstance(each, Accepted)]
+    assert all(isinstance(each, StoreUnavailable) for each in refused)

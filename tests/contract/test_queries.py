@@ -1,0 +1,107 @@
+"""Every query of every page plans on both databases: no typo, no missing column, no lost type."""
+
+from pathlib import Path
+
+import pytest
+
+import oncebox
+from oncebox.store.database import Row, Transaction, Value
+from oncebox.store.queries import Query, load
+from tests.support.clerk import Clerk
+
+_PACKAGE = Path(oncebox.__file__).parent
+_ANY: dict[str, Value] = {"text": "x", "bigint": 1, "bytea": b"x"}
+
+
+def _pages() -> list[Path]:
+    return sorted(page for page in _PACKAGE.rglob("*.sql") if "migrations" not in page.parts)
+
+
+def _queries() -> dict[str, Query]:
+    found = {}
+    for page in _pages():
+        package = ".".join(("oncebox", *page.parent.relative_to(_PACKAGE).parts))
+        for name, query in load(package, page.name).all.items():
+            found[f"{page.stem}.{name}"] = query
+    return found
+
+
+QUERIES = _queries()
+
+
+def test_the_pages_are_found() -> None:
+    assert len(_pages()) >= 8
+    assert len(QUERIES) >= 40
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_every_query_plans(clerk: Clerk, name: str) -> None:
+    query = QUERIES[name]
+    if _asks_only(query) not in {None, clerk.place.kind}:
+        return
+    if not _explains(query):
+        clerk.session.run(lambda tx: tx.run(query))
+    elif clerk.place.kind == "sqlite":
+        statement = f"EXPLAIN QUERY PLAN {query.sqlite}"
+        nothing = [None] * len(query.parameters)
+        assert clerk.session.run(lambda tx: tx.execute(statement, nothing)) is not None
+    else:
+        assert clerk.session.run(lambda tx: _explained(tx, query))
+
+
+def _asks_only(query: Query) -> str | None:
+    """Say which database a question is for that the other does not understand."""
+    if query.sqlite.startswith("PRAGMA") or "sqlite_" in query.sqlite:
+        return "sqlite"
+    return "postgres" if query.sqlite.startswith("SHOW") else None
+
+
+def _explains(query: Query) -> bool:
+    """Neither database explains how it makes a table or answers about itself."""
+    return not query.sqlite.startswith(("CREATE", "PRAGMA", "SHOW"))
+
+
+def _explained(tx: Transaction, query: Query) -> list[Row]:
+    explained = Query(
+        query.name, query.sqlite, b"EXPLAIN " + query.postgres, query.parameters, query.bulk
+    )
+    shared = _typed(query)
+    if not query.bulk:
+        return tx.all(explained, **shared)
+    return tx.many(explained, [tuple(_ANY[kind] for _, kind in query.bulk)], **shared)
+
+
+def _typed(query: Query) -> dict[str, Value]:
+    """Give numbers where the schema has numbers, as every caller does."""
+    numbers = {"now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at"}
+    return {
+        name: 1 if name in numbers or (name, query.name) == ("before", "overdue") else "x"
+        for name in query.shared
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arrivals.known",
+        "effects.finish",
+        "inspections.by_id",
+        "leases.due",
+        "leases.expired",
+        "leases.hopeless",
+        "leases.lease",
+        "leases.renew",
+        "settlements.complete",
+        "settlements.settle",
+    ],
+)
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_the_hot_queries_read_no_whole_table(clerk: Clerk, name: str) -> None:
+    query = QUERIES[name]
+    statement = f"EXPLAIN QUERY PLAN {query.sqlite}"
+    nothing = [None] * len(query.parameters)
+
+    plan = clerk.session.run(lambda tx: tx.execute(statement, nothing))
+
+    scans = [row[3] for row in plan if str(row[3]).startswith("SCAN")]
+    assert [scan for scan in scans if "CONSTANT ROW" not in scan] == []

@@ -1,0 +1,1 @@
+"""The written pages, held against the code."""

@@ -1,0 +1,79 @@
+"""The pages agree with the code and with each other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from oncebox.cli.main import _ALL, _DEAD, _DELIVERY
+from oncebox.model.effect import EffectState
+from oncebox.model.sighting import Sighting
+from tests.docs.reference import DOCS, pages
+from tests.house.tree import PACKAGE, ROOT
+
+WRITTEN = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+READING_PATH = re.compile(r"^\d\. `([\w/.]+)`:", re.MULTILINE)
+LONGEST_PATH = 600
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_what_comes_from_the_code_is_up_to_date(path: Path) -> None:
+    """If this fails, run `python -m tests.docs.reference`."""
+    assert path.read_text() == pages()[path]
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = [
+        f"{path.name}: {target}"
+        for path in WRITTEN
+        for target in LINK.findall(path.read_text())
+        if not target.startswith("https://") and not (path.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_reading_path_is_short_and_exists() -> None:
+    files = READING_PATH.findall((ROOT / "ARCHITECTURE.md").read_text())
+
+    assert len(files) >= 4
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= LONGEST_PATH
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = {
+        f"`{path.name}/`" if path.is_dir() else f"`{path.name}`"
+        for path in PACKAGE.iterdir()
+        if not path.name.startswith("__") and path.name != "py.typed"
+    }
+
+    assert {room for room in rooms if room not in text} == set()
+
+
+def test_operating_names_every_command() -> None:
+    text = (DOCS / "operating.md").read_text()
+    commands = [
+        *(f"oncebox delivery {name}" for name in _DELIVERY),
+        *(f"oncebox dead {name}" for name in _DEAD),
+        *(f"oncebox {name}" for name in _ALL if name not in {"delivery", "dead"}),
+    ]
+
+    assert [command for command in commands if f"`{command}" not in text] == []
+
+
+def test_the_concepts_name_every_class_of_sighting_and_state_of_an_effect() -> None:
+    text = (DOCS / "concepts.md").read_text()
+
+    assert [each for each in (*Sighting, *EffectState) if f"| `{each}` |" not in text] == []
+
+
+def test_decisions_are_numbered_without_a_gap_and_all_built_alike() -> None:
+    records = sorted((DOCS / "decisions").glob("*.md"))
+
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    for number, path in enumerate(records, 1):
+        headings = re.findall(r"^#.*$", path.read_text(), re.MULTILINE)
+        assert headings[0].startswith(f"# {number}. ")
+        assert headings[1:] == ["## Context", "## Choice", "## Price"]

@@ -1,0 +1,101 @@
+"""What the README says can be typed, works as it is printed there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT
+from tests.torture.ledger.scenarios import SCENARIOS
+from tests.torture.processes import Children
+
+README = (ROOT / "README.md").read_text()
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
+
+
+def blocks(language: str) -> list[str]:
+    return [text for kind, text in FENCE.findall(README) if kind == language]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    if not (ROOT / ".venv/bin/oncebox").exists():
+        pytest.skip("the README's commands use the .venv that make creates")
+    return {**os.environ, "ONCEBOX_DATA_DIR": str(tmp_path / "data")}
+
+
+def test_the_commands_work_exactly_as_printed(environment: dict[str, str], tmp_path: Path) -> None:
+    start, commands = blocks("sh")
+    assert start == "make run\n"
+    with Children(tmp_path) as children:
+        worker = children.start("make", start.split(), environment=environment)
+        worker.wait_for("try:", timeout=60)
+        first, second, *_ = _typed(commands, environment).splitlines()
+        worker.wait_for("Hello, Ada!")
+        inspection = _typed(commands.splitlines()[-1], environment).splitlines()
+        worker.terminate()
+
+        assert worker.text().count("Hello, Ada!") == 1
+    assert first.split("\t")[1] == "new"
+    assert second.split("\t")[1] == "duplicate"
+    assert "state\tdone\thandled" in inspection
+
+
+def test_the_worker_prints_the_command_that_the_readme_has(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """With the default folder, that is; here another one is named at its end."""
+    with Children(tmp_path) as children:
+        worker = children.start("make", ["make", "run"], environment=environment)
+        line = worker.wait_for("try:", timeout=60)
+        worker.terminate()
+    printed = line.removeprefix("try:").strip().split(" --data-dir ")[0]
+
+    assert blocks("sh")[1].splitlines()[0] == printed
+
+
+def test_the_program_is_the_example_and_does_it_once(environment: dict[str, str]) -> None:
+    (program,) = blocks("python")
+    assert program == (ROOT / "examples/embedded.py").read_text()
+
+    ended = subprocess.run(
+        [sys.executable, "examples/embedded.py"],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env=environment,
+    )
+    lines = ended.stdout.decode().splitlines()
+    assert sorted(line.split()[-1] for line in lines if line.startswith("dlv_")) == [
+        "duplicate",
+        "new",
+    ]
+    assert sum(line.startswith("opening 'Paid in_1' under once_") for line in lines) == 1
+    assert ended.stderr == b""
+
+
+def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
+    rows = [line.split("|") for line in README.splitlines() if line.startswith("| ")][2:]
+    tests = {
+        found
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for found in TEST.findall(path.read_text())
+    }
+    known = tests | {scenario.name for scenario in SCENARIOS}
+
+    named = [re.findall(r"`((?:test_|ledger-)[\w-]+)`", row[-2]) for row in rows]
+    assert len(named) >= 7
+    assert all(named)
+    assert {name for names in named for name in names} - known == set()
+
+
+def _typed(commands: str, environment: dict[str, str]) -> str:
+    """Type commands into a shell and return what they print."""
+    ended = subprocess.run(
+        ["bash", "-euc", commands], capture_output=True, check=True, cwd=ROOT, env=environment
+    )
+    return ended.stdout.decode()

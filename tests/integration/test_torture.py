@@ -1,0 +1,28 @@
+"""Every torture of the ledger in its short form: each fault once or a few times."""
+
+import os
+
+import pytest
+
+from tests.torture.ledger.scenarios import SCENARIOS
+from tests.torture.scenario import Scenario, run
+
+#: The long form draws another seed every time; here a red build can be repeated.
+SEED = 1
+#: Played by tests of its own.
+ELSEWHERE = {"ledger-state-machine"}
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [one for one in SCENARIOS if one.name not in ELSEWHERE],
+    ids=lambda one: f"{one.name}-{one.database}",
+)
+def test_the_promises_hold_under(scenario: Scenario) -> None:
+    report = run(scenario, seed=SEED, short=True)
+
+    if report.skipped:
+        assert os.environ.get("CI") != "true", report.skipped
+        pytest.skip(report.skipped)
+    assert [str(one) for one in report.outcome.violations] == []
+    assert report.outcome.trials >= scenario.short

@@ -1,0 +1,1 @@
+"""The ledger driven at random beside a plain model of it."""

@@ -1,0 +1,78 @@
+"""Processes of their own that work on a test's database at the same time.
+
+Started with a URL, a task and a number of processes; prints what each process did.
+"""
+
+import json
+import multiprocessing
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+
+from oncebox.store.database import Transaction
+from tests.support.clerk import Clerk
+from tests.support.databases import Place
+
+_COUNT = "SELECT value FROM oncebox_meta WHERE name = 'count'"
+
+
+def claim(clerk: Clerk, name: str) -> list[str]:
+    """Claim and complete until nothing is due; return every id claimed."""
+    ids = []
+    while claimed := clerk.claim(most=7, worker=name):
+        for each in claimed:
+            ids.append(each.id)
+            assert clerk.complete(each)
+    return ids
+
+
+def accept(clerk: Clerk, name: str) -> list[str]:
+    """Accept the same hundred keys as everybody else; return what was new."""
+    answers = [clerk.accept_one(str(number)) for number in range(100)]
+    return [each.id for each in answers if each.arrival == "new"]
+
+
+def count(clerk: Clerk, name: str) -> list[str]:
+    """Read a number and write the next one, in one transaction, a hundred times."""
+
+    def step(tx: Transaction) -> None:
+        ((value,),) = tx.execute(_COUNT)
+        tx.execute("UPDATE oncebox_meta SET value = ? WHERE name = 'count'", (str(int(value) + 1),))
+
+    for _ in range(100):
+        clerk.session.run(step)
+    return []
+
+
+TASKS: dict[str, Callable[[Clerk, str], list[str]]] = {
+    "claim": claim,
+    "accept": accept,
+    "count": count,
+}
+
+
+def _process(url: str, task: str, name: str, start: Barrier, told: Connection) -> None:
+    kind = "sqlite" if url.startswith("sqlite") else "postgres"
+    clerk = Clerk(Place(kind, url))
+    clerk.now += 1_000
+    start.wait()
+    told.send(TASKS[task](clerk, name))
+    clerk.close()
+
+
+def main(url: str, task: str, processes: int) -> None:
+    """Fork the processes, which start together, and print what they return."""
+    context = multiprocessing.get_context("fork")  # nothing is open here yet
+    start = context.Barrier(processes)
+    ears = []
+    for number in range(processes):
+        ear, told = context.Pipe(duplex=False)
+        context.Process(target=_process, args=(url, task, f"worker-{number}", start, told)).start()
+        told.close()
+        ears.append(ear)
+    json.dump([ear.recv() for ear in ears], sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

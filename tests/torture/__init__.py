@@ -1,0 +1,1 @@
+"""Faults made on purpose, and the checks that nothing acknowledged was lost or done twice."""

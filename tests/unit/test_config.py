@@ -1,0 +1,152 @@
+"""Settings: arguments before environment before file before defaults; mistakes are named."""
+
+from pathlib import Path
+
+import pytest
+
+from oncebox import config
+from oncebox.config import Settings
+from oncebox.errors import ConfigInvalid
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No settings file is found by chance."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_a_default_for_everything() -> None:
+    settings = config.load({})
+
+    assert settings == Settings()
+    assert settings.database.startswith("sqlite:///")
+    assert settings.folder.is_absolute()
+
+
+def test_the_environment_is_read_with_nesting_by_two_underscores() -> None:
+    settings = config.load(
+        {
+            "ONCEBOX_TENANT": "acme",
+            "ONCEBOX_WORKER__LEASE": "12.5",
+            "ONCEBOX_WORKER__CONCURRENCY": "7",
+            "ONCEBOX_LIMITS__BODY": "99",
+        }
+    )
+
+    assert (settings.tenant, settings.worker.lease) == ("acme", 12.5)
+    assert (settings.worker.concurrency, settings.limits.body) == (7, 99)
+    assert settings.worker.poll == Settings().worker.poll
+
+
+def test_the_file_is_read_where_it_lies_or_where_it_is_said_to(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text('tenant = "here"')
+    (elsewhere / "other.toml").write_text('tenant = "there"\n[retry]\ntries = 2')
+
+    assert config.load({}).tenant == "here"
+    named = config.load({"ONCEBOX_CONFIG": str(elsewhere / "other.toml")})
+    assert (named.tenant, named.retry.tries) == ("there", 2)
+
+
+def test_arguments_go_before_environment_before_file_before_default(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text(
+        'tenant = "file"\ndata_dir = "file"\nmaster_key = "file"\n[worker]\nlease = 1\npoll = 2'
+    )
+    environ = {
+        "ONCEBOX_TENANT": "environment",
+        "ONCEBOX_DATA_DIR": "environment",
+        "ONCEBOX_WORKER__LEASE": "3",
+    }
+
+    settings = config.load(environ, tenant="argument", database_url=None)
+
+    assert (settings.tenant, settings.data_dir, settings.master_key) == (
+        "argument",
+        "environment",
+        "file",
+    )
+    assert (settings.worker.lease, settings.worker.poll) == (3, 2)
+    assert (settings.worker.concurrency, settings.database_url) == (100, "")
+
+
+def test_a_database_url_goes_before_the_data_folder() -> None:
+    environ = {"ONCEBOX_DATABASE_URL": "postgresql://host/db", "ONCEBOX_DATA_DIR": "/data"}
+
+    assert config.load(environ).database == "postgresql://host/db"
+
+
+def test_other_variables_are_left_alone() -> None:
+    environ = {
+        "ONCEBOX_FAULTS": "",
+        "ONCEBOX_NOTHING": "1",
+        "WORKER__LEASE": "1",
+        "xONCEBOX_TENANT": "x",
+    }
+
+    assert config.load(environ) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "named"),
+    [
+        ("ONCEBOX_WORKER__LEASE", "long", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "0", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "-1", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "nan", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "inf", "worker.lease"),
+        ("ONCEBOX_WORKER__POLL", "0", "worker.poll"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "0", "worker.concurrency"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "1.5", "worker.concurrency"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "", "worker.concurrency"),
+        ("ONCEBOX_WORKER__LEASES", "1", "leases"),
+        ("ONCEBOX_WORKER__LEASE__MORE", "1", "worker.lease"),
+        ("ONCEBOX_WORKER", "fast", "worker"),
+        ("ONCEBOX_RETRY__TRIES", "0", "retry.tries"),
+        ("ONCEBOX_RETRY__BUDGET", "-1", "retry.budget"),
+        ("ONCEBOX_CONNECTIONS", "0", "connections"),
+        ("ONCEBOX_LIMITS__BODY", "25 MB", "limits.body"),
+        ("ONCEBOX_LIMITS__WAITING", "0", "limits.waiting"),
+    ],
+)
+def test_a_bad_value_names_its_setting(variable: str, value: str, named: str) -> None:
+    with pytest.raises(ConfigInvalid, match=named.replace(".", r"\.")):
+        config.load({variable: value})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_setting_that_is_a_group_and_a_value_is_named(order: int) -> None:
+    given = [("ONCEBOX_WORKER", "fast"), ("ONCEBOX_WORKER__LEASE", "3")][::order]
+
+    with pytest.raises(ConfigInvalid, match="worker"):
+        config.load(dict(given))
+
+
+@pytest.mark.parametrize(
+    "text", ["tenants = 'x'", "[worker]\nspeed = 1", "worker = 3", "tenant = 3", "tenant =", "\0"]
+)
+def test_a_mistake_in_the_file_is_refused(elsewhere: Path, text: str) -> None:
+    (elsewhere / "oncebox.toml").write_text(text)
+
+    with pytest.raises(ConfigInvalid):
+        config.load({})
+
+
+def test_a_file_that_is_named_must_be_there(elsewhere: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"nothing\.toml"):
+        config.load({"ONCEBOX_CONFIG": str(elsewhere / "nothing.toml")})
+
+
+def test_a_refusal_never_quotes_a_secret() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        config.load({"ONCEBOX_MASTER_KEY__X": "secret", "ONCEBOX_WORKER__LEASE": "secret"})
+
+    assert "secret" not in str(caught.value)
+
+
+def test_no_time_is_so_long_that_it_cannot_be_counted() -> None:
+    century = str(100 * 365 * 86_400)
+    for variable in ("ONCEBOX_RETRY__BUDGET", "ONCEBOX_WORKER__WATCHDOG"):
+        with pytest.raises(ConfigInvalid):
+            config.load({variable: "1e300"})
+        with pytest.raises(ConfigInvalid):
+            config.load({variable: century})
