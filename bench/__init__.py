@@ -1,0 +1,1 @@
+"""Side-by-side measurements of Oncebox against the usual ways of doing the same."""

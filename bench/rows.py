@@ -1,0 +1,130 @@
+"""What a benchmark is made of: probes that measure, rows that compare them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypedDict
+
+Database = Literal["sqlite", "postgres", "redis"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One program, its options, and the database it is given; it prints a rate.
+
+    `stored` rows lie in our own tables beforehand.
+    """
+
+    name: str
+    database: Database
+    program: str
+    options: tuple[str, ...] = ()
+    ours: bool = False
+    stored: int = 0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a probe printed."""
+
+    rate: float
+    setting: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """Our probe, and those whose best it is compared with."""
+
+    part: str
+    name: str
+    ours: Probe
+    theirs: tuple[Probe, ...]
+    goal: float
+
+
+class Result(TypedDict):
+    """A row as `results.json` has it."""
+
+    part: str
+    name: str
+    database: str
+    ours: float
+    against: str
+    theirs: float
+    ratio: float
+    goal: float
+
+
+Readings = Mapping[Probe, Sequence[Reading]]
+
+
+def probes(rows: Iterable[Row]) -> list[Probe]:
+    """Return every probe the rows need, once, ours beside theirs."""
+    return list(dict.fromkeys(probe for row in rows for probe in (row.ours, *row.theirs)))
+
+
+def typical(readings: Sequence[Reading]) -> float:
+    """Return the median rate."""
+    return median(reading.rate for reading in readings)
+
+
+def result(row: Row, readings: Readings) -> Result:
+    """Compare our median with the best of theirs."""
+    best = max(row.theirs, key=lambda probe: typical(readings[probe]))
+    ours, theirs = typical(readings[row.ours]), typical(readings[best])
+    return Result(
+        part=row.part,
+        name=row.name,
+        database=row.ours.database,
+        ours=round(ours, 1),
+        against=f"{best.name} ({readings[best][-1].setting})",
+        theirs=round(theirs, 1),
+        ratio=round(ours / theirs, 2),
+        goal=row.goal,
+    )
+
+
+def table(results: Iterable[Result]) -> str:
+    """Return the results as aligned text."""
+    lines = [("name", "database", "ours/s", "theirs/s", "ratio", "goal", "", "against")]
+    for each in results:
+        verdict = "met" if each["ratio"] >= each["goal"] else "MISSED"
+        lines.append(
+            (
+                each["name"],
+                each["database"],
+                f"{each['ours']:,.0f}",
+                f"{each['theirs']:,.0f}",
+                f"{each['ratio']:.2f}",
+                f"{each['goal']:g}",
+                verdict,
+                each["against"],
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(_line(cells, widths) for cells in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Align numbers to the right and words to the left."""
+    aligned = [
+        cell.rjust(width) if 2 <= place <= 5 else cell.ljust(width)
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(aligned).rstrip()
+
+
+def save(file: Path, results: Sequence[Result]) -> None:
+    """Write the results; rows of the file that were not measured now are kept."""
+    kept: list[Result] = json.loads(file.read_text()) if file.exists() else []
+    fresh = {_identity(each): each for each in results}
+    merged = [fresh.pop(_identity(each), each) for each in kept] + list(fresh.values())
+    file.write_text(json.dumps(merged, indent=2) + "\n")
+
+
+def _identity(each: Result) -> tuple[str, str, str]:
+    return each["part"], each["name"], each["database"]
