@@ -22,7 +22,13 @@ def test_the_promises_hold_under(scenario: Scenario) -> None:
     report = run(scenario, seed=SEED, short=True)
 
     if report.skipped:
-        assert os.environ.get("CI") != "true", report.skipped
+        assert _may_be_skipped(scenario), report.skipped
         pytest.skip(report.skipped)
     assert [str(one) for one in report.outcome.violations] == []
     assert report.outcome.trials >= scenario.short
+
+
+def _may_be_skipped(scenario: Scenario) -> bool:
+    """A build server proves everything, except that without root no disk can be mounted."""
+    unmountable = "power-cut" in scenario.name and os.geteuid() != 0
+    return unmountable or os.environ.get("CI") != "true"

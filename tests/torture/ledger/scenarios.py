@@ -21,7 +21,7 @@ _ROWS = (
     ("lost-commit-replies", "postgres", replies.accepting, 500, 10),
     ("lost-commit-requests", "postgres", replies.asking, 100, 10),
     ("lost-replies-working", "postgres", replies.working, 100, 10),
-    ("cut-connections", "postgres", replies.cutting, 200, 20),
+    ("cut-connections", "postgres", replies.cutting, 200, 60),
     ("restarts", "postgres", restarts.restarts, 50, 2),
     ("power-cut", "sqlite", power.sqlite, 300, 3),
     ("power-cut-mutant", "sqlite", power.sqlite_careless, 20, 5),
