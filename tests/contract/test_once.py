@@ -272,7 +272,7 @@ async def test_a_verify_function_that_finds_it_done_gives_the_result(place: Plac
         return Done({"id": 7})
 
     async def handler(delivery: Delivery, once: Once) -> None:
-        results.append(await once.do("charge", world.charge, safe=verify, timeout=0.05))
+        results.append(await once.do("charge", world.charge, safe=verify, timeout=0.2))
 
     seen = await _handled(place, handler, key="evt_1")
 
@@ -289,7 +289,7 @@ async def test_a_verify_function_that_finds_it_not_done_lets_it_run_again(place:
         raise NotDone
 
     async def handler(delivery: Delivery, once: Once) -> None:
-        await once.do("charge", world.charge, safe=verify, timeout=0.05)
+        await once.do("charge", world.charge, safe=verify, timeout=0.2)
 
     seen = await _handled(place, handler)
 
@@ -327,7 +327,7 @@ async def test_a_verify_function_that_fails_leaves_the_effect_in_doubt(place: Pl
         return answer
 
     async def handler(delivery: Delivery, once: Once) -> None:
-        await once.do("charge", world.charge, safe=verify, timeout=0.05)
+        await once.do("charge", world.charge, safe=verify, timeout=0.2)
 
     seen = await _handled(place, handler)
 
@@ -338,7 +338,7 @@ async def test_a_verify_function_that_answers_nonsense_is_a_mistake(place: Place
     world = World(RuntimeError("the reply was lost"))
 
     async def handler(delivery: Delivery, once: Once) -> None:
-        await once.do("charge", world.charge, safe=lambda: True, timeout=0.05)
+        await once.do("charge", world.charge, safe=lambda: True, timeout=0.2)
 
     seen = await _handled(place, handler)
 
@@ -371,7 +371,7 @@ async def test_a_call_that_takes_too_long_is_in_doubt(place: Place) -> None:
         await asyncio.sleep(60)
 
     async def handler(delivery: Delivery, once: Once) -> None:
-        await once.do("charge", slow, timeout=0.02)
+        await once.do("charge", slow, timeout=0.5)
 
     seen = await _handled(place, handler)
 

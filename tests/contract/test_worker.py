@@ -561,13 +561,13 @@ async def test_work_that_kills_every_worker_is_given_up(place: Place) -> None:
 
 
 async def test_a_long_handler_keeps_its_lease(place: Place) -> None:
-    program = Program(place, worker={"lease": 0.4})
-    other = Program(place, worker={"lease": 0.4})
+    program = Program(place, worker={"lease": 1.0})
+    other = Program(place, worker={"lease": 1.0})
     ran = []
 
     async def handler(delivery: Delivery, once: Once) -> None:
         ran.append(delivery.fence)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(2.2)
 
     program.box.on(SOURCE)(handler)
     other.box.on(SOURCE)(handler)

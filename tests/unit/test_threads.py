@@ -88,7 +88,7 @@ async def test_a_write_that_was_refused_is_not_repeated() -> None:
 
 async def test_the_watchdog_ends_a_process_whose_loop_is_blocked() -> None:
     ended = threading.Event()
-    watching = asyncio.create_task(Watchdog(Telemetry(), limit=0.1, end=ended.set).watch())
+    watching = asyncio.create_task(Watchdog(Telemetry(), limit=0.6, end=ended.set).watch())
     await asyncio.sleep(0.05)
     assert not ended.is_set()
 
