@@ -8,6 +8,8 @@ import base64
 import time
 from collections.abc import Iterable
 
+import uvloop
+
 from bench import load, preload
 from oncebox import Delivery, Once, Oncebox, config
 from oncebox.model.delivery import Outcome
@@ -121,7 +123,7 @@ def main() -> None:
     verb.set_defaults(run=fill)
     verb.add_argument("--rows", type=int, required=True)
     options = parser.parse_args()
-    asyncio.run(options.run(options))
+    uvloop.run(options.run(options))
 
 
 if __name__ == "__main__":

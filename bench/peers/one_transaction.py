@@ -139,25 +139,34 @@ async def postgres_threads(url: str, options: argparse.Namespace) -> AsyncIterat
 @asynccontextmanager
 async def postgres_async(url: str, options: argparse.Namespace) -> AsyncIterator[load.Accept]:
     """Yield an accept on PostgreSQL from the event loop itself."""
+    single = options.way != "async-two"
     async with psycopg_pool.AsyncConnectionPool(
-        url, min_size=options.pool, max_size=options.pool, kwargs={"autocommit": True}
+        url, min_size=options.pool, max_size=options.pool, kwargs={"autocommit": single}
     ) as pool:
         async with pool.connection() as db:
             await db.execute(SCHEMA.format(blob="BYTEA"))
 
-        async def accept(key: str, body: bytes) -> bool:
+        async def insert_both(key: str, body: bytes) -> bool:
             async with pool.connection() as db:
                 done = await db.execute(BOTH, (*delivery_row(key), body, HEADERS))
                 return done.rowcount == 1
 
-        yield accept
+        async def insert_each(key: str, body: bytes) -> bool:
+            row = delivery_row(key)
+            async with pool.connection() as db:
+                done = await db.execute(DELIVERY.format("%s"), row)
+                if done.rowcount == 1:
+                    await db.execute(PAYLOAD.format("%s"), (row[4], body, HEADERS))
+                return done.rowcount == 1
+
+        yield insert_both if single else insert_each
 
 
 def opener(options: argparse.Namespace) -> AbstractAsyncContextManager[load.Accept]:
     """Return the way asked for."""
     if options.url.startswith("sqlite"):
         return sqlite(options.url, options)
-    if options.way == "async":
+    if options.way.startswith("async"):
         return postgres_async(options.url, options)
     return postgres_threads(options.url, options)
 
@@ -168,12 +177,15 @@ async def measure(options: argparse.Namespace) -> float:
         return await load.rate(accept, seconds=options.seconds)
 
 
+WAYS = ("threads", "threads-two", "async", "async-two")
+
+
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--pool", type=int, default=10)
-    parser.add_argument("--way", choices=("threads", "threads-two", "async"), default="threads")
+    parser.add_argument("--way", choices=WAYS, default="threads")
     parser.add_argument("--seconds", type=float, default=load.SECONDS)
     options = parser.parse_args()
     per_second = uvloop.run(measure(options))

@@ -54,6 +54,49 @@ async def _outcomes(group: Group[NewDelivery, Accepted], keys: Sequence[str]) ->
     ]
 
 
+def _shortcut(tx: Transaction, rows: Sequence[NewDelivery]) -> list[Accepted] | None:
+    return arrivals.accept_new(tx, rows, START)
+
+
+async def test_the_shortcut_and_the_long_way_give_the_same_answers(
+    database: Database, place: Place
+) -> None:
+    verb = Counting()
+    group = Group(database, verb, shortcut=_shortcut)
+    keys = ["a", "b"]
+    assert await _outcomes(group, keys) == ["new", "new"]
+    assert (verb.batches == []) is database.round_trips
+
+    mixed = await _outcomes(group, ["b", "c", TOO_LONG, "a"])
+
+    assert sorted(mixed) == ["RowRefused", "duplicate", "duplicate", "new"]
+    clerk = Clerk(place)
+    stored = clerk.run(
+        lambda tx: tx.execute(
+            "SELECT d.key, p.body FROM oncebox_deliveries AS d "
+            "JOIN oncebox_payloads AS p ON p.id = d.payload_id ORDER BY d.key"
+        )
+    )
+    clerk.close()
+    assert [(key, bytes(body)) for key, body in stored] == [
+        ("a", b"{}"),
+        ("b", b"{}"),
+        ("c", b"{}"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+async def test_what_a_shortcut_wrote_is_new_on_the_long_way_too(database: Database) -> None:
+    known, fresh = _arrival("a"), _arrival("b")
+    await database.write_one(_shortcut, [known])
+
+    assert await database.write_one(_shortcut, [_arrival("a"), fresh]) is None
+    answer = await database.write(Counting(), [_arrival("a"), fresh])
+
+    assert [each.arrival for each in answer] == [Arrival.DUPLICATE, Arrival.NEW]
+    assert [each.id for each in answer] == [known.id, fresh.id]
+
+
 async def test_concurrent_callers_share_commits(database: Database) -> None:
     verb = Counting()
     group = Group(database, verb)
@@ -186,7 +229,7 @@ async def test_duplicates_beside_a_refused_row_are_still_told_apart(database: Da
 async def test_lanes_beside_a_refused_row_keep_their_order(
     database: Database, place: Place
 ) -> None:
-    group = Group(database, Counting())
+    group = Group(database, Counting(), in_order=True)
     calls = [group.submit(_arrival(f"{n:02}", lane="x")) for n in range(10)]
     calls.insert(4, group.submit(_arrival(TOO_LONG, lane="x")))
 

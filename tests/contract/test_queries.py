@@ -53,7 +53,7 @@ def _asks_only(query: Query) -> str | None:
     """Say which database a question is for that the other does not understand."""
     if query.sqlite.startswith("PRAGMA") or "sqlite_" in query.sqlite:
         return "sqlite"
-    return "postgres" if query.sqlite.startswith("SHOW") else None
+    return "postgres" if query.sqlite.startswith("SHOW") else query.only
 
 
 def _explains(query: Query) -> bool:

@@ -38,10 +38,10 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "            accepted = await self._group.submit(new)\n",
+                "            accepted = await group.submit(new)\n",
                 "            import asyncio\n"
                 "            from oncebox.model.delivery import State\n"
-                "            self._hasty = asyncio.ensure_future(self._group.submit(new))\n"
+                "            self._hasty = asyncio.ensure_future(group.submit(new))\n"
                 "            accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
             ),
         ),
@@ -175,8 +175,13 @@ MUTANTS = (
             ),
             Patch(
                 f"{_DELIVERIES}/arrivals.sql",
-                "ON CONFLICT (tenant, source, key, variant) DO NOTHING",
-                "ON CONFLICT DO NOTHING",
+                "ON CONFLICT (tenant, source, key, variant) DO NOTHING;",
+                "ON CONFLICT DO NOTHING;",
+            ),
+            Patch(
+                f"{_DELIVERIES}/arrivals.sql",
+                "ON CONFLICT (tenant, source, key, variant) DO NOTHING\n    RETURNING id",
+                "ON CONFLICT DO NOTHING\n    RETURNING id",
             ),
         ),
         (
@@ -305,9 +310,18 @@ MUTANTS = (
         "an unknown commit taken for success",
         (
             Patch(
-                "src/oncebox/store/postgres.py",
-                "            raise errors.CommitUnknown(message) from error\n",
-                "            return\n",
+                f"{_DELIVERIES}/intake.py",
+                "            accepted = await group.submit(new)\n",
+                "            try:\n"
+                "                accepted = await group.submit(new)\n"
+                "            except CommitUnknown:\n"
+                "                accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
+            ),
+            Patch(
+                f"{_DELIVERIES}/intake.py",
+                "from oncebox.errors import OnceboxError\n",
+                "from oncebox.errors import CommitUnknown, OnceboxError\n"
+                "from oncebox.model.delivery import State\n",
             ),
         ),
         (Torture("ledger-lost-commit-requests", "postgres", ("lost",)),),
@@ -354,7 +368,7 @@ MUTANTS = (
         "a connection lost while its clock is asked",
         (
             Patch(
-                "src/oncebox/store/postgres.py",
+                "src/oncebox/store/postgres_session.py",
                 "        except psycopg.Error as error:\n            self.close()\n",
                 "        except ZeroDivisionError as error:\n            self.close()\n",
             ),

@@ -10,7 +10,7 @@ import psycopg
 from oncebox import clock
 from oncebox.store import migrate, opening
 from oncebox.store.database import Database, Transaction
-from oncebox.store.postgres import PostgresSession
+from oncebox.store.postgres_session import PostgresSession
 from oncebox.store.sqlite import SqliteSession
 
 if TYPE_CHECKING:  # it brings pytest along, which a process of its own can do without

@@ -98,3 +98,14 @@ def test_a_bulk_query_may_join_its_rows(read: object) -> None:
 
     assert "FROM t , unnest(" in " ".join(query.postgres.decode().split())
     assert "rows" not in query.sqlite
+
+
+def test_a_query_may_be_for_one_database_only(read: object) -> None:
+    query = _one(
+        read, "-- only: postgres\n-- bulk: a text\nWITH r AS (SELECT * FROM /* rows */) …;"
+    )
+
+    assert query.only == "postgres"
+    assert query.postgres == (
+        b"WITH r AS (SELECT * FROM unnest(%(a)b::text[]) AS rows (p_a)) " + "…".encode()
+    )

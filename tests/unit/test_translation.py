@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors as pg
 
 from oncebox import errors
-from oncebox.store.postgres import translated
+from oncebox.store.postgres_session import translated
 
 
 @pytest.mark.parametrize(

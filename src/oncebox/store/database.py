@@ -41,6 +41,8 @@ class Database(Protocol):
     kind: str
     #: how many group commits may be under way at once
     writers: int
+    #: whether a verb of one statement is cheaper than one of several
+    round_trips: bool
 
     def clock(self) -> int:
         """Milliseconds since 1970, agreed by all processes of this database."""
@@ -49,6 +51,11 @@ class Database(Protocol):
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a verb in one transaction; return only after its commit."""
+
+    async def write_one(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb of a single statement, which is a transaction by itself."""
 
     async def read(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs

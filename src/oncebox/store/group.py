@@ -11,8 +11,10 @@ from oncebox.store.database import Database, Transaction
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Verb = Callable[[Transaction, Sequence[Item]], list[Result]]
+Shortcut = Callable[[Transaction, Sequence[Item]], list[Result] | None]
 #: bytes one commit may carry
 _MOST_BYTES = 32 * 1024 * 1024
+_DETOURS = 10
 
 Waiting = tuple[Item, asyncio.Future[Result]]
 
@@ -24,11 +26,13 @@ class Group(Generic[Item, Result]):
     and a lone caller waits for nobody.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a word of the contract
         self,
         database: Database,
         verb: Verb[Item, Result],
         *,
+        shortcut: Shortcut[Item, Result] | None = None,
+        in_order: bool = False,
         most: int = 500,
         waiting: int = 10_000,
         size: Callable[[Item], int] = lambda _item: 0,
@@ -36,17 +40,23 @@ class Group(Generic[Item, Result]):
     ) -> None:
         """Commit at most ``most`` items together and let at most ``waiting`` wait.
 
-        ``size`` tells the bytes of an item, which bound a batch too. ``committed`` is told of
-        each batch after its commit.
+        ``shortcut`` is the verb in one statement, for the usual case; where the case is another
+        it answers None, and the verb must cope with what it has written. ``in_order`` commits
+        one batch after the other. ``size`` tells the bytes of an item, which bound a batch too.
+        ``committed`` is told of each batch after its commit.
         """
         self._database = database
         self._verb = verb
+        self._shortcut = shortcut if database.round_trips else None
+        self._detours = 0
         self._most = most
         self._limit = waiting
         self._size = size
         self._committed = committed
         self._waiting: deque[Waiting[Item, Result]] = deque()
+        self._most_flushers = 1 if in_order else database.writers
         self._flushers = 0
+        self._committing = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
@@ -56,7 +66,7 @@ class Group(Generic[Item, Result]):
             raise StoreUnavailable(message)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._flushers < self._database.writers:
+        if self._flushers < self._most_flushers:
             self._flushers += 1
             task = asyncio.create_task(self._flush())
             self._tasks.add(task)  # a task nobody refers to may vanish
@@ -67,7 +77,12 @@ class Group(Generic[Item, Result]):
         """Commit batch after batch until nobody waits."""
         try:
             while self._waiting:
-                await self._commit(self._take())
+                batch = self._take()
+                self._committing += 1
+                try:
+                    await self._commit(batch)
+                finally:
+                    self._committing -= 1
         finally:
             # No await since the last look: whoever comes now starts a new flush.
             self._flushers -= 1
@@ -76,18 +91,24 @@ class Group(Generic[Item, Result]):
         """Take the next batch from those who wait; never none."""
         batch = [self._waiting.popleft()]
         total = self._size(batch[0][0])
-        while self._waiting and len(batch) < self._most:
+        most = self._share()
+        while self._waiting and len(batch) < most:
             total += self._size(self._waiting[0][0])
             if total > _MOST_BYTES:
                 break
             batch.append(self._waiting.popleft())
         return batch
 
+    def _share(self) -> int:
+        """Leave the flushers beside this one their part: one prepares while another commits."""
+        idle = self._flushers - self._committing
+        return min(self._most, 1 + len(self._waiting) // idle)
+
     async def _commit(self, batch: list[Waiting[Item, Result]]) -> None:
         """Commit a batch; on refused data halve it until only the guilty row is refused."""
         try:
             items = [item for item, _ in batch]
-            results = await self._database.write(self._verb, items)
+            results = await self._write(items)
         except RowRefused as error:
             if len(batch) == 1:
                 _fail(batch, error)
@@ -102,6 +123,16 @@ class Group(Generic[Item, Result]):
             raise
         else:
             self._answer(batch, results)
+
+    async def _write(self, items: list[Item]) -> list[Result]:
+        """Take the shortcut; where it did not lead to the end, not for the next few commits."""
+        if self._shortcut is not None and not self._detours:
+            results = await self._database.write_one(self._shortcut, items)
+            if results is not None:
+                return results
+            self._detours = _DETOURS
+        self._detours = max(0, self._detours - 1)
+        return await self._database.write(self._verb, items)
 
     def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
         if self._committed is not None:

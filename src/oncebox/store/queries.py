@@ -6,9 +6,10 @@
     UPDATE … SET due_at = :until /* from rows */ WHERE id = :id AND fence = :fence …;
 
 ``/* postgres: … */`` is opened for PostgreSQL. A bulk query runs once per row on SQLite; on
-PostgreSQL it runs once over all rows, which come in at ``/* from rows */`` (``FROM unnest(…)``)
-or ``/* and rows */`` (``, unnest(…)``); ``VALUES (…) /* from rows */`` becomes
-``SELECT … FROM unnest(…)``.
+PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest(…)``),
+``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
+``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``. ``-- only: postgres`` stands
+above what SQLite has no words for.
 """
 
 import re
@@ -32,6 +33,8 @@ class Query:
     parameters: tuple[str, ...]
     #: name and type of each column of a bulk query's rows
     bulk: tuple[tuple[str, str], ...]
+    #: the one database that understands it, where it is only one
+    only: str | None = None
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -69,7 +72,9 @@ def _parse(block: str) -> Query:
     names = [column for column, _ in bulk]
     parameters = tuple(names + [each for each in found if each not in names])
     postgres = _postgres(body, bulk).encode()
-    return Query(name.strip(), _sqlite(body, parameters), postgres, parameters, bulk)
+    only = re.search(r"^-- only: (.*)$", text, re.MULTILINE)
+    sqlite = _sqlite(body, parameters)
+    return Query(name.strip(), sqlite, postgres, parameters, bulk, only[1] if only else None)
 
 
 def _bulk(text: str) -> tuple[tuple[str, str], ...]:
@@ -94,4 +99,6 @@ def _postgres(body: str, bulk: tuple[tuple[str, str], ...]) -> str:
     )
     arrays = ", ".join(f"%({name})b::{kind}[]" for name, kind in bulk)
     rows = f"unnest({arrays}) AS rows ({', '.join(f'p_{name}' for name, _ in bulk)})"
-    return body.replace("/* from rows */", f"FROM {rows}").replace("/* and rows */", f", {rows}")
+    for mark, text in (("from rows", f"FROM {rows}"), ("and rows", f", {rows}"), ("rows", rows)):
+        body = body.replace(f"/* {mark} */", text)
+    return body

@@ -15,7 +15,27 @@ ON CONFLICT (tenant, source, key, variant) DO NOTHING;
 -- Keep what arrived, byte for byte.
 INSERT INTO oncebox_payloads (id, headers, body)
 VALUES (:id, :headers, :body)
-/* from rows */;
+/* from rows */
+ON CONFLICT (id) DO NOTHING;
+
+-- name: insert_whole
+-- only: postgres
+-- bulk: id text, tenant text, source text, key text, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea
+-- Write deliveries without a lane, and what arrived, in one statement.
+WITH arrived AS (SELECT * FROM /* rows */),
+new AS (
+    INSERT INTO oncebox_deliveries (
+        id, tenant, source, key, variant, type, road, fingerprint, payload_id, size, state,
+        due_at, received_at, accepted_at
+    )
+    SELECT :id, :tenant, :source, :key, '', :type, :road, :fingerprint, :id, :size, 'received',
+        CAST(:now AS BIGINT), :received_at, CAST(:now AS BIGINT)
+    FROM arrived
+    ON CONFLICT (tenant, source, key, variant) DO NOTHING
+    RETURNING id
+)
+INSERT INTO oncebox_payloads (id, headers, body)
+SELECT :id, :headers, :body FROM arrived JOIN new ON id = :id;
 
 -- name: known
 -- bulk: tenant text, source text, key text, variant text

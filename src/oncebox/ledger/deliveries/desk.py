@@ -22,9 +22,9 @@ class Desk:
         #: seconds a user's transaction may take; on SQLite everybody else waits meanwhile
         self.transaction_limit = 1.0 if database.kind == "sqlite" else 10.0
         self._allow = Group(database, settlements.allow)
-        self._begin = Group(database, effects.begin)
+        self._begin = Group(database, effects.begin, shortcut=effects.begin_new)
         self._begin_again = Group(database, effects.begin_again)
-        self._finish = Group(database, effects.finish)
+        self._finish = Group(database, effects.finish, shortcut=effects.finish)
 
     # leases
 
@@ -56,7 +56,14 @@ class Desk:
 
     async def settle(self, batch: Sequence[Settlement]) -> list[bool]:
         """End tries; say for each whether it counts."""
+        if self._database.round_trips:
+            counts = await self._database.write_one(self._complete_all, batch)
+            if counts is not None:
+                return counts
         return await self._database.write(self._settle, batch)
+
+    def _complete_all(self, tx: Transaction, batch: Sequence[Settlement]) -> list[bool] | None:
+        return settlements.complete_all(tx, batch, self.clock())
 
     def _settle(self, tx: Transaction, batch: Sequence[Settlement]) -> list[bool]:
         return settlements.settle(tx, batch, self.clock())

@@ -24,13 +24,18 @@ class Begun(msgspec.Struct, frozen=True):
 
 def begin(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun]:
     """Journal effects as started; where one is known already, say what is known instead."""
+    return begin_new(tx, wishes) or _which_go(tx, wishes)
+
+
+def begin_new(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun] | None:
+    """Journal effects as started in one statement; None if some were known already."""
     rows = sorted(
         (w.delivery_id, w.name, w.tenant, str(w.safe), w.fence, w.now, w.surely_over_at)
         for w in wishes
     )
-    if tx.run_many(_sql.begin, rows) == len(rows):
-        return [Begun(go=True, before=None)] * len(rows)
-    return _which_go(tx, wishes)
+    if tx.run_many(_sql.begin, rows) < len(rows):
+        return None
+    return [Begun(go=True, before=None)] * len(rows)
 
 
 def _which_go(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from oncebox import faults, ids
 from oncebox.config import LimitSettings
 from oncebox.errors import OnceboxError
-from oncebox.ledger.deliveries.arrivals import accept
+from oncebox.ledger.deliveries.arrivals import accept, accept_new
 from oncebox.model import arrival
 from oncebox.model.delivery import Accepted, Arrival, NewDelivery, encode_headers
 from oncebox.store.database import Database, Transaction
@@ -39,6 +39,15 @@ class Intake:
         self._group = Group(
             database,
             self._accept,
+            shortcut=self._accept_new,
+            waiting=limits.waiting,
+            size=lambda each: len(each.body),
+            committed=self._tell,
+        )
+        self._lanes = Group(
+            database,
+            self._accept,
+            in_order=True,
             waiting=limits.waiting,
             size=lambda each: len(each.body),
             committed=self._tell,
@@ -82,7 +91,8 @@ class Intake:
                 redelivery=redelivery,
             )
             faults.point("accept.verified")
-            accepted = await self._group.submit(new)
+            group = self._group if order_key is None else self._lanes
+            accepted = await group.submit(new)
         except OnceboxError as error:
             self._telemetry.refused.labels(error.code).inc()
             raise
@@ -102,6 +112,11 @@ class Intake:
 
     def _accept(self, tx: Transaction, arrivals: Sequence[NewDelivery]) -> list[Accepted]:
         return accept(tx, arrivals, self._database.clock())
+
+    def _accept_new(
+        self, tx: Transaction, arrivals: Sequence[NewDelivery]
+    ) -> list[Accepted] | None:
+        return accept_new(tx, arrivals, self._database.clock())
 
     def _tell(self, batch: Sequence[tuple[NewDelivery, Accepted]]) -> None:
         """Ring and count, once for all that shared a commit."""
