@@ -47,7 +47,7 @@ def _accept_against_one_transaction() -> list[Row]:
     return [
         Row(PART, name, _our_accept("sqlite"), sqlite, goal=5),
         Row(PART, name, _our_accept("postgres"), postgres, goal=5),
-        Row(PART, "accept-vs-one-statement", _our_accept("postgres"), tuned, goal=3),
+        Row(PART, "accept-vs-one-statement", _our_accept("postgres"), tuned, goal=1),
     ]
 
 
