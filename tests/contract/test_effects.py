@@ -11,6 +11,7 @@ from oncebox.model.delivery import Delivery
 from oncebox.model.effect import Begin, Effect, EffectState, Safe
 from oncebox.store.database import Transaction
 from tests.support.clerk import Clerk
+from tests.support.databases import Place
 
 DONE, NOT_DONE, UNKNOWN, STARTED = (
     EffectState.DONE,
@@ -413,3 +414,21 @@ def test_another_tenant_resolves_nothing(clerk: Clerk) -> None:
 
     assert not clerk.run(effects.resolve, "other", delivery.id, "charge", DONE, clerk.now)
     assert clerk.run(effects.of_delivery, "other", delivery.id) == []
+
+
+@pytest.mark.parametrize("kind", ["postgres"])  # on SQLite nobody writes beside a transaction
+def test_a_transaction_that_lost_its_lease_meanwhile_is_undone(clerk: Clerk, place: Place) -> None:
+    delivery = clerk.accept_and_claim()
+    other = Clerk(place, now=clerk.now)
+
+    def work(tx: Transaction) -> bytes:
+        tx.execute("CREATE TABLE notes (text TEXT)")
+        other.take_over()
+        return b"1"
+
+    with pytest.raises(LeaseLost):
+        clerk.run(effects.transact, clerk.wish(delivery), work)
+
+    assert clerk.journal(delivery.id) == {}
+    assert clerk.run(lambda tx: tx.execute("SELECT to_regclass('notes')")) == [(None,)]
+    other.close()

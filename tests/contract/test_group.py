@@ -267,6 +267,26 @@ async def test_a_verb_that_breaks_leaves_no_caller_waiting(database: Database) -
     assert await _outcomes(Group(database, broken), ["a", "b"]) == ["ZeroDivisionError"] * 2
 
 
+async def test_callers_are_answered_whatever_the_report_of_their_commit_raises(
+    database: Database,
+) -> None:
+    raised: list[object] = []
+
+    def report(_batch: object) -> None:
+        raise ZeroDivisionError
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: raised.append(context["exception"]))
+    group = Group(database, Counting(), committed=report)
+
+    assert await _outcomes(group, ["a", "b"]) == ["new", "new"]
+    assert await _outcomes(group, ["a"]) == ["duplicate"]
+
+    await asyncio.sleep(0)
+    assert [type(each) for each in raised] == [ZeroDivisionError] * len(raised)
+    assert raised
+
+
 async def test_whoever_comes_during_a_flush_is_served_by_it_or_the_next(
     database: Database,
 ) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from oncebox import Delivery, Done, NotDone, Once, Permanent, SyncOnce, Transient
 from oncebox.errors import EffectInDoubt, LeaseLost
+from oncebox.ledger.deliveries.desk import Desk
+from oncebox.ledger.deliveries.effects import Begun
 from oncebox.model.delivery import State
-from oncebox.model.effect import EffectState, effect_key
+from oncebox.model.effect import Begin, EffectState, effect_key
 from oncebox.model.inspection import Inspection
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
@@ -578,3 +580,31 @@ async def test_an_effect_in_doubt_is_an_error_a_handler_can_see(place: Place) ->
 
     assert seen.delivery.state is State.HELD
     assert seen_errors == ["effect_in_doubt"]
+
+
+# stopped in the middle
+
+
+async def test_an_effect_whose_journal_was_still_being_written_was_not_begun(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    begin = Desk.begin
+
+    async def slow_the_first_time(desk: Desk, wish: Begin) -> Begun:
+        begun = await begin(desk, wish)
+        await asyncio.sleep(0.6 if wish.fence == 1 else 0)
+        return begun
+
+    monkeypatch.setattr(Desk, "begin", slow_the_first_time)
+    program = Program(place)
+
+    @program.box.on(SOURCE, limit=0.2)
+    async def handler(delivery: Delivery, once: Once) -> None:
+        await once.do("charge", world.charge)
+
+    async with program.running():
+        seen = await program.handled()
+
+    assert (seen.delivery.state, len(world.calls)) == (State.DONE, 1)
+    assert seen.delivery.tries > 1

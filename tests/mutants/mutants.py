@@ -354,6 +354,54 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a transaction that does not look at its fence again",
+        (
+            Patch(
+                f"{_DELIVERIES}/effects.py",
+                "        if not tx.run(_sql.hold_fence,",
+                "        if False and not tx.run(_sql.hold_fence,",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_effects.py",
+                "test_a_transaction_that_lost_its_lease_meanwhile_is_undone",
+            ),
+        ),
+    ),
+    Mutant(
+        "a stop that leaves a begun effect in doubt",
+        (
+            Patch(
+                "src/oncebox/worker/once.py",
+                "            if (await beginning).go:\n",
+                "            if False and (await beginning).go:\n",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_once.py",
+                "test_an_effect_whose_journal_was_still_being_written_was_not_begun",
+            ),
+        ),
+    ),
+    Mutant(
+        "a shortcut whose rows are not known again",
+        (
+            Patch(
+                f"{_DELIVERIES}/arrivals.py",
+                "        new = [each for each in new if each.id in ids]\n",
+                "        new = []\n",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_group.py",
+                "test_what_a_shortcut_wrote_is_new_on_the_long_way_too",
+            ),
+        ),
+    ),
+    Mutant(
         "two tries of one delivery taken for one",
         (
             Patch(
