@@ -1,4 +1,7 @@
-"""Just enough of PostgreSQL's wire protocol to see a COMMIT go out and its answer come back."""
+"""Just enough of PostgreSQL's wire protocol to see a commit go out and its answer come back.
+
+A transaction ends with COMMIT; a statement outside of one commits by itself.
+"""
 
 import re
 import struct
@@ -10,6 +13,8 @@ ENCRYPTION_REQUESTS: Final = frozenset({80877103, 80877104})
 
 _LENGTH: Final = struct.Struct("!I")
 _COMMIT: Final = re.compile(rb"\s*(commit|end)\b(?!\s+prepared)", re.IGNORECASE)
+_WRITE: Final = re.compile(rb"\s*(insert|update|delete|with)\b", re.IGNORECASE)
+_WRITTEN: Final = re.compile(rb"(INSERT 0|UPDATE|DELETE) [1-9]")
 _STARTUP_TYPE: Final = b""
 
 
@@ -35,10 +40,16 @@ class Frame:
             and _LENGTH.unpack(self.body)[0] in ENCRYPTION_REQUESTS
         )
 
+    def says_committed(self, *, alone: bool = False) -> bool:
+        """Say whether the server tells of a commit; ``alone``: no transaction was open."""
+        if self.type != b"C":
+            return False
+        return self.body == b"COMMIT\0" or (alone and _WRITTEN.match(self.body) is not None)
+
     @property
-    def says_committed(self) -> bool:
-        """Whether the server says that a transaction is committed."""
-        return self.type == b"C" and self.body == b"COMMIT\0"
+    def ends_transaction(self) -> bool | None:
+        """Whether no transaction is open from here on; None if this does not tell."""
+        return self.body == b"I" if self.type == b"Z" else None
 
 
 class FrameReader:
@@ -73,24 +84,28 @@ class FrameReader:
 
 
 class CommitWatcher:
-    """Recognises a client's COMMIT, sent as a simple query or as a prepared statement."""
+    """Recognises what makes a server commit, sent as a simple query or as a prepared statement."""
 
     def __init__(self) -> None:
-        self._statements: set[bytes] = set()
+        self._commits: set[bytes] = set()
+        self._writes: set[bytes] = set()
 
-    def is_commit(self, frame: Frame) -> bool:
-        """Say whether this frame makes the server commit, remembering prepared commits."""
+    def is_commit(self, frame: Frame, *, alone: bool = False) -> bool:
+        """Say whether this frame makes the server commit; ``alone``: no transaction is open."""
         if frame.type == b"Q":
-            return _COMMIT.match(frame.body) is not None
+            return _COMMIT.match(frame.body) is not None or (
+                alone and _WRITE.match(frame.body) is not None
+            )
         if frame.type == b"P":
             self._remember(frame.body)
         elif frame.type == b"B":
-            return frame.body.split(b"\0", 2)[1] in self._statements
+            name = frame.body.split(b"\0", 2)[1]
+            return name in self._commits or (alone and name in self._writes)
         return False
 
     def _remember(self, body: bytes) -> None:
         name, text = body.split(b"\0", 2)[:2]
-        if _COMMIT.match(text):
-            self._statements.add(name)
-        else:
-            self._statements.discard(name)
+        for kind, names in ((_COMMIT, self._commits), (_WRITE, self._writes)):
+            names.discard(name)
+            if kind.match(text):
+                names.add(name)

@@ -207,6 +207,7 @@ class _Link:
         self._to_client = writer
         self._to_server: asyncio.StreamWriter | None = None
         self._silent = False
+        self._idle = True
         self.finished = asyncio.Event()
 
     async def run(self, server_url: str) -> None:
@@ -243,7 +244,9 @@ class _Link:
     ) -> None:
         if frame.asks_encryption:
             self._to_client.write(b"N")
-        elif commits.is_commit(frame) and self._proxy.decide(Moment.COMMIT_REQUEST):
+        elif commits.is_commit(frame, alone=self._idle) and self._proxy.decide(
+            Moment.COMMIT_REQUEST
+        ):
             self.cut()
         elif not self._silent and not to_server.is_closing():
             to_server.write(frame.encoded())
@@ -260,6 +263,8 @@ class _Link:
         if self._silent or self._to_client.is_closing():
             return
         fault = self._fault(frame)
+        if (ended := frame.ends_transaction) is not None:
+            self._idle = ended
         if fault is None:
             self._to_client.write(frame.encoded())
         elif fault.hang:
@@ -275,7 +280,7 @@ class _Link:
         self.cut()
 
     def _fault(self, frame: Frame) -> Arming | None:
-        if frame.says_committed:
+        if frame.says_committed(alone=self._idle):
             return self._proxy.decide(Moment.COMMIT_REPLY)
         return self._proxy.decide(Moment.ANY_REPLY)
 

@@ -42,7 +42,31 @@ def test_a_session_opens_untyped_and_again_after_an_encryption_request() -> None
     [(b"COMMIT\0", True), (b"ROLLBACK\0", False), (b"COMMIT PREPARED\0", False)],
 )
 def test_only_the_tag_of_a_commit_says_committed(tag: bytes, *, committed: bool) -> None:
-    assert Frame(b"C", tag).says_committed is committed
+    assert Frame(b"C", tag).says_committed() is committed
+
+
+@pytest.mark.parametrize(
+    ("tag", "committed"),
+    [
+        (b"INSERT 0 2\0", True),
+        (b"UPDATE 1\0", True),
+        (b"INSERT 0 0\0", False),
+        (b"SELECT 1\0", False),
+    ],
+)
+def test_a_statement_outside_a_transaction_commits_by_itself(
+    tag: bytes, *, committed: bool
+) -> None:
+    assert Frame(b"C", tag).says_committed(alone=True) is committed
+    assert not Frame(b"C", tag).says_committed(alone=False)
+
+
+def test_a_write_outside_a_transaction_is_seen_when_it_is_bound() -> None:
+    watcher = CommitWatcher()
+    watcher.is_commit(Frame(b"P", b"mine\0WITH x AS (SELECT 1) INSERT\0\0\0"))
+
+    assert watcher.is_commit(Frame(b"B", b"\0mine\0"), alone=True)
+    assert not watcher.is_commit(Frame(b"B", b"\0mine\0"), alone=False)
 
 
 @pytest.mark.parametrize(
