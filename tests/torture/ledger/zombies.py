@@ -17,10 +17,10 @@ from tests.torture.scenario import Outcome, Plan
 ZOMBIE = "tests.torture.ledger.zombie"
 _PATIENCE = 30.0
 #: How each place ends when a second worker takes over.
-ENDS = dict.fromkeys(Place, {"done"}) | {
+ENDS = dict.fromkeys(Place, frozenset({"done"})) | {
     # Done, where the first one's word that it was done came before the second one looked.
-    Place.IN_CALL_ONCE: {"held", "done"},
-    Place.BURIED: {"dead"},
+    Place.IN_CALL_ONCE: frozenset({"held", "done"}),
+    Place.BURIED: frozenset({"dead"}),
 }
 #: Places where the world may hear the same key twice.
 _REPEATABLE = {Place.IN_CALL_IDEMPOTENT}
