@@ -1,6 +1,7 @@
 """The journal: written before and after each side effect, and fenced like everything else."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -422,13 +423,12 @@ def test_a_transaction_that_lost_its_lease_meanwhile_is_undone(clerk: Clerk, pla
     other = Clerk(place, now=clerk.now)
 
     def work(tx: Transaction) -> bytes:
-        tx.execute("CREATE TABLE notes (text TEXT)")
+        tx.execute("CREATE TABLE undone (text TEXT)")
         other.take_over()
         return b"1"
 
-    with pytest.raises(LeaseLost):
+    with closing(other), pytest.raises(LeaseLost):
         clerk.run(effects.transact, clerk.wish(delivery), work)
 
     assert clerk.journal(delivery.id) == {}
-    assert clerk.run(lambda tx: tx.execute("SELECT to_regclass('notes')")) == [(None,)]
-    other.close()
+    assert clerk.run(lambda tx: tx.execute("SELECT to_regclass('undone')")) == [(None,)]
