@@ -19,7 +19,7 @@ UV_PIP := $(UV) pip --quiet --no-progress
 
 help:
 	@echo 'make setup    create .venv from the pinned requirements'
-	@echo 'make run      run the example worker'
+	@echo 'make run      run the service with the example handler'
 	@echo 'make test     check, then every test'
 	@echo 'make check    format, lint, import rules, types'
 	@echo 'make format   format and fix'
@@ -32,7 +32,7 @@ help:
 setup: .venv/.ready
 
 run: setup
-	$(BIN)/oncebox worker examples.hello:box
+	$(BIN)/oncebox serve examples.hello:box
 
 test: check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import ledger
+from bench import hooks, ledger
 from bench.environment import ROOT, peers_python
 from bench.rows import Probe, Reading, Row, probes, result, save, table
 from bench.servers import Stand, stand
 
-PARTS: dict[str, Callable[[], list[Row]]] = {ledger.PART: ledger.rows}
+PARTS: dict[str, Callable[[], list[Row]]] = {ledger.PART: ledger.rows, hooks.PART: hooks.rows}
 RESULTS = Path(__file__).with_name("results.json")
 # A database with more rows than this is made once a run and lent again.
 KEEP_FROM = 1_000_000
@@ -84,7 +84,7 @@ def _run(probe: Probe, url: str) -> Reading:
     if done.returncode or not lines:
         raise SystemExit(f"{' '.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     told = json.loads(lines[-1])
-    return Reading(told["rate"], told["setting"])
+    return Reading(**told)
 
 
 def _fill(url: str, stored: int) -> None:

@@ -135,6 +135,6 @@ class Stopwatch:
         return self.jobs / (self.ended - self.began)
 
 
-def report(per_second: float, setting: str) -> None:
-    """Print the one line the frame reads."""
-    print(json.dumps({"rate": round(per_second, 1), "setting": setting}), flush=True)
+def report(per_second: float, setting: str, **more: float) -> None:
+    """Print the one line the frame reads; there may be more, such as `p50` and `p99`."""
+    print(json.dumps({"rate": round(per_second, 1), "setting": setting, **more}), flush=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 Database = Literal["sqlite", "postgres", "redis"]
 
@@ -29,10 +29,12 @@ class Probe:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a probe printed."""
+    """What a probe printed; some tell also how many milliseconds a call took."""
 
     rate: float
     setting: str
+    p50: float = 0.0
+    p99: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Result(TypedDict):
     theirs: float
     ratio: float
     goal: float
+    #: milliseconds, in rows that measure them
+    ours_p50: NotRequired[float]
+    ours_p99: NotRequired[float]
+    theirs_p50: NotRequired[float]
+    theirs_p99: NotRequired[float]
 
 
 Readings = Mapping[Probe, Sequence[Reading]]
@@ -76,7 +83,7 @@ def result(row: Row, readings: Readings) -> Result:
     """Compare our median with the best of theirs."""
     best = max(row.theirs, key=lambda probe: typical(readings[probe]))
     ours, theirs = typical(readings[row.ours]), typical(readings[best])
-    return Result(
+    found = Result(
         part=row.part,
         name=row.name,
         database=row.ours.database,
@@ -86,11 +93,24 @@ def result(row: Row, readings: Readings) -> Result:
         ratio=round(ours / theirs, 2),
         goal=row.goal,
     )
+    if readings[row.ours][0].p50:
+        found["ours_p50"], found["ours_p99"] = _waits(readings[row.ours])
+        found["theirs_p50"], found["theirs_p99"] = _waits(readings[best])
+    return found
+
+
+def _waits(readings: Sequence[Reading]) -> tuple[float, float]:
+    """Return the medians of what the rounds showed."""
+    return (
+        round(median(reading.p50 for reading in readings), 2),
+        round(median(reading.p99 for reading in readings), 2),
+    )
 
 
 def table(results: Iterable[Result]) -> str:
-    """Return the results as aligned text."""
-    lines = [("name", "database", "ours/s", "theirs/s", "ratio", "goal", "", "against")]
+    """Return the results as aligned text; waits are p50/p99 in milliseconds."""
+    head = ("name", "database", "ours/s", "theirs/s", "ratio", "goal")
+    lines = [(*head, "ours p50/p99", "theirs p50/p99", "", "against")]
     for each in results:
         verdict = "met" if each["ratio"] >= each["goal"] else "MISSED"
         lines.append(
@@ -101,6 +121,8 @@ def table(results: Iterable[Result]) -> str:
                 f"{each['theirs']:,.0f}",
                 f"{each['ratio']:.2f}",
                 f"{each['goal']:g}",
+                _pair(each.get("ours_p50"), each.get("ours_p99")),
+                _pair(each.get("theirs_p50"), each.get("theirs_p99")),
                 verdict,
                 each["against"],
             )
@@ -109,10 +131,14 @@ def table(results: Iterable[Result]) -> str:
     return "\n".join(_line(cells, widths) for cells in lines)
 
 
+def _pair(p50: float | None, p99: float | None) -> str:
+    return "" if p50 is None or p99 is None else f"{p50:.1f}/{p99:.1f}"
+
+
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Align numbers to the right and words to the left."""
     aligned = [
-        cell.rjust(width) if 2 <= place <= 5 else cell.ljust(width)
+        cell.rjust(width) if 2 <= place <= 7 else cell.ljust(width)
         for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return "  ".join(aligned).rstrip()

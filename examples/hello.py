@@ -1,4 +1,4 @@
-"""A worker to play with: `make run`, then hand it a delivery as it says."""
+"""A handler to play with: `make run`, then hand it a delivery as it says."""
 
 from oncebox import Delivery, Once, Oncebox
 

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from oncebox.box import Oncebox
+    from oncebox.client.asynchronous import AsyncClient
+    from oncebox.client.receiver import verify
+    from oncebox.client.sync import Client
     from oncebox.errors import NotDone, OnceboxError, Permanent, Transient
     from oncebox.model.delivery import Accepted, Delivery
     from oncebox.model.effect import Done
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Accepted",
     "Allow",
+    "AsyncClient",
+    "Client",
     "Delivery",
     "Done",
     "Drop",
@@ -26,12 +31,15 @@ __all__ = [
     "Permanent",
     "SyncOnce",
     "Transient",
+    "verify",
 ]
 
 #: where each public name lives; loaded when first used, so that the command line starts fast
 _ROOMS = {
     "Accepted": "model.delivery",
     "Allow": "model.policy",
+    "AsyncClient": "client.asynchronous",
+    "Client": "client.sync",
     "Delivery": "model.delivery",
     "Done": "model.effect",
     "Drop": "model.policy",
@@ -43,6 +51,7 @@ _ROOMS = {
     "Permanent": "errors",
     "SyncOnce": "worker.sync_once",
     "Transient": "errors",
+    "verify": "client.receiver",
 }
 
 

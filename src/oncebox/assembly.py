@@ -1,17 +1,33 @@
 """Assembly: settings into rooms, top to bottom; the only place that knows them all."""
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from oncebox import seal
 from oncebox.config import Settings
 from oncebox.errors import DatabaseReadOnly, MasterKeyMissing
+from oncebox.ledger.counter import Counter
 from oncebox.ledger.deliveries.desk import Desk
+from oncebox.ledger.deliveries.handover import Quarantine
 from oncebox.ledger.deliveries.intake import Intake
+from oncebox.ledger.office import filed
+from oncebox.ledger.office.keeper import Keeper
+from oncebox.ledger.office.keyring import KeyRing
+from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.model.delivery import NewDelivery
+from oncebox.model.quarantine import Rejected
+from oncebox.model.source import Schemes
 from oncebox.seal import MasterKey
 from oncebox.store import opening
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
+
+#: checks a rejected request again; returns what it holds, or raises why it is not believed
+Judge = Callable[[Rejected], Awaitable[Sequence[NewDelivery]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +40,22 @@ class Rooms:
     master_key: MasterKey
     intake: Intake
     desk: Desk
+    keys: KeyRing
+    #: empty until its first ``refresh``
+    book: SourceBook
+    keeper: Keeper
+    counter: Counter
+    quarantine: Quarantine
+    judge: Judge
+    #: what else must be closed, and is before the database
+    leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
         """Let go of the database."""
+        await self.leaving.aclose()
+        await self.quarantine.close()
+        await self.book.close()
+        await self.keys.close()
         await self.database.close()
 
 
@@ -50,11 +79,87 @@ async def open_rooms(
         known = await opening.master_key_id(database)
         key = _master_key(settings, may_make=is_sqlite and known is None)
         await opening.check_key(database, key)
+        return _furnished(settings, database, telemetry, key)
     except BaseException:
         await database.close()
         raise
+
+
+def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
+    """Return everything a port serves, as one ASGI application.
+
+    ``stopping`` is set when nobody should be kept waiting.
+    """
+    # Imported here, because commands that serve nothing should not wait for it.
+    from oncebox.edge.front import front  # noqa: PLC0415
+    from oncebox.edge.hooks.app import Hooks  # noqa: PLC0415
+    from oncebox.edge.http.application import application  # noqa: PLC0415
+    from oncebox.egress import Egress  # noqa: PLC0415
+
+    egress = Egress()
+    hooks = Hooks(
+        rooms.book,
+        rooms.intake,
+        rooms.quarantine,
+        egress,
+        rooms.telemetry,
+        clock=rooms.database.clock,
+    )
+    rooms.leaving.push_async_callback(egress.close)
+    rooms.leaving.push_async_callback(hooks.close)
+    return front(application(rooms, stopping), hooks, rooms.settings.http, rooms.telemetry)
+
+
+def _furnished(
+    settings: Settings, database: Database, telemetry: Telemetry, key: MasterKey
+) -> Rooms:
+    schemes = _schemes()
+    written = filed.read(settings.sources, settings.tenant, key)
+    names = {(each.tenant, each.name) for each in written}
+    book = SourceBook(database, key, telemetry, written=written, schemes=schemes)
     intake = Intake(database, telemetry, tenant=settings.tenant, limits=settings.limits)
-    return Rooms(settings, database, telemetry, key, intake, Desk(database))
+    return Rooms(
+        settings=settings,
+        database=database,
+        telemetry=telemetry,
+        master_key=key,
+        intake=intake,
+        desk=Desk(database),
+        keys=KeyRing(database),
+        book=book,
+        keeper=Keeper(key, schemes=schemes, written=names),
+        counter=Counter(database, key),
+        quarantine=Quarantine(database, telemetry, key=key, caps=settings.quarantine),
+        judge=_judge(book, intake),
+    )
+
+
+def _schemes() -> Schemes:
+    """Say what schemes there are; the tables are read when first asked for."""
+
+    def known(name: str) -> bool:
+        from oncebox.signature import schemes  # noqa: PLC0415 - most commands need none
+
+        return name in schemes.names()
+
+    def keyless(name: str) -> bool:
+        from oncebox.signature import schemes  # noqa: PLC0415 - most commands need none
+
+        return known(name) and schemes.find(name).keyless
+
+    return Schemes(known=known, keyless=keyless)
+
+
+def _judge(book: SourceBook, intake: Intake) -> Judge:
+    """Return what checks rejected requests again; keys that must be fetched are not."""
+
+    async def judge(rejected: Rejected) -> Sequence[NewDelivery]:
+        from oncebox.edge.hooks.review import Review  # noqa: PLC0415 - seldom needed
+        from oncebox.signature.scheme import NO_KEYS  # noqa: PLC0415
+
+        return await Review(book, intake, NO_KEYS)(rejected)
+
+    return judge
 
 
 def _master_key(settings: Settings, *, may_make: bool) -> MasterKey:

@@ -7,12 +7,13 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
-from oncebox import config, ids
+from oncebox import assembly, config, ids
 from oncebox.assembly import Rooms, open_rooms
 from oncebox.config import Settings
 from oncebox.errors import OnceboxError
+from oncebox.ledger.deliveries import rules
 from oncebox.model.delivery import Accepted
-from oncebox.model.retry import RetryRules
+from oncebox.model.source import Source
 from oncebox.telemetry import Telemetry
 from oncebox.worker.handlers import ANY_TYPE, Handlers
 from oncebox.worker.loop import Worker
@@ -37,7 +38,7 @@ class Oncebox:
         """Prepare; nothing is opened before ``async with``."""
         self.settings = settings or config.load(database_url=url)
         self.telemetry = Telemetry()
-        self.handlers = Handlers(_retry_rules(self.settings))
+        self.handlers = Handlers(rules.by_default(self.settings.retry))
         self._migrate = migrate
         self._rooms: Rooms | None = None
         self._working: asyncio.Task[None] | None = None
@@ -73,7 +74,7 @@ class Oncebox:
 
         return register
 
-    def source(
+    def source(  # noqa: PLR0913 - a source simply has this many sides
         self,
         source: str,
         *,
@@ -82,8 +83,13 @@ class Oncebox:
         first_wait: float | None = None,
         longest_wait: float | None = None,
         redelivery: str = "rearm",
+        rate: int | None = None,
+        concurrency: int | None = None,
     ) -> None:
         """Set what is particular to a source; times are in seconds.
+
+        ``rate`` bounds how many are begun per second, ``concurrency`` how many are worked on at
+        the same time, by all workers together.
 
         Raises: ConfigInvalid.
         """
@@ -93,7 +99,9 @@ class Oncebox:
             "first_wait": _milliseconds(first_wait),
             "longest_wait": _milliseconds(longest_wait),
         }
-        self.handlers.set_rules(source, redelivery=redelivery, retry=retry)
+        self.handlers.set_rules(
+            source, redelivery=redelivery, retry=retry, rate=rate, concurrency=concurrency
+        )
 
     async def accept(
         self,
@@ -137,7 +145,27 @@ class Oncebox:
     async def open(self) -> None:
         """Open the database without starting to work."""
         if self._rooms is None:
-            self._rooms = await open_rooms(self.settings, self.telemetry, migrate=self._migrate)
+            rooms = await open_rooms(self.settings, self.telemetry, migrate=self._migrate)
+            try:
+                await rooms.book.refresh()
+            except BaseException:
+                await rooms.close()
+                raise
+            rooms.book.start()
+            self._rooms = rooms
+            self.handlers.follow(self._written)
+
+    def _written(self, source: str) -> Source | None:
+        """Return what is written of a source in the settings or the database."""
+        entry = self.rooms.book.find(self.settings.tenant, source) if self._rooms else None
+        return entry.source if entry else None
+
+    def asgi(self, stopping: asyncio.Event | None = None) -> Any:
+        """Return the opened box as an ASGI application, for a server of your own.
+
+        Such a server must itself end clients that are slow.
+        """
+        return assembly.front_of(self.rooms, stopping or asyncio.Event())
 
     def _start_working(self) -> None:
         self._worker = Worker(
@@ -190,16 +218,6 @@ class Oncebox:
     async def __aexit__(self, *_error: object) -> None:
         """Stop and close."""
         await self.close()
-
-
-def _retry_rules(settings: Settings) -> RetryRules:
-    retry = settings.retry
-    return RetryRules(
-        tries=retry.tries,
-        budget=int(retry.budget * 1000),
-        first_wait=int(retry.first_wait * 1000),
-        longest_wait=int(retry.longest_wait * 1000),
-    )
 
 
 def _milliseconds(seconds: float | None) -> int | None:

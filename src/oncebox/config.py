@@ -17,13 +17,17 @@ import platformdirs
 from oncebox.errors import ConfigInvalid
 
 _PREFIX = "ONCEBOX_"
+#: what a log or traceback must not show
+_HIDDEN = frozenset({"database_url", "master_key", "sources"})
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Limit = Annotated[int, msgspec.Meta(ge=0)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 #: about a century, and a number that any clock can count to
 _LONGEST = 3_000_000_000
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST)]
 SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)]
+Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +75,62 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     waiting: Count = 10_000
 
 
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where HTTP is served, and what a client may do. All times are in seconds."""
+
+    #: the address to listen on; anything but this machine should have TLS in front
+    host: str = "127.0.0.1"
+    #: the port to listen on; 0 takes a free one
+    port: Port = 8808
+    #: how the service is reached from outside, such as ``https://hooks.example.com``
+    public_url: Url = ""
+    #: bytes of one request body
+    body: Limit = 1024 * 1024
+    #: bytes of large request bodies in memory at once
+    bodies: Limit = 256 * 1024 * 1024
+    #: bytes of the request line and all headers
+    headers: Limit = 32 * 1024
+    #: number of headers
+    header_count: Limit = 100
+    #: open connections; the one that kept us waiting longest gives way to a new one
+    connections: Count = 1_000
+    #: open connections of one address; 0 is no limit
+    connections_per_address: Limit = 0
+    #: requests of one address per second; 0 is no limit
+    rate: Limit = 0
+    #: requests with a wrong API key of one address per minute; 0 is no limit
+    wrong_keys: Limit = 60
+    #: how long the headers of a request may take to arrive
+    headers_within: SomeSeconds = 10.0
+    #: how long a connection may stay open between two requests
+    idle: SomeSeconds = 10.0
+    #: bytes per second at which a body must arrive, seen over a third of its time
+    body_rate: Limit = 1024
+    #: how long a body may take to arrive in all
+    request_within: SomeSeconds = 30.0
+    #: how long a stopping server lets requests finish
+    stop_within: Seconds = 10.0
+    #: proxies whose X-Forwarded-For is believed: addresses or networks, with commas between
+    proxies: str = ""
+
+
+class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many rejected requests are kept; beyond that the oldest go."""
+
+    #: requests of one source
+    source_count: Limit = 1_000
+    #: bytes of one source
+    source_bytes: Limit = 16 * 1024 * 1024
+    #: requests of one tenant
+    count: Limit = 10_000
+    #: bytes of one tenant
+    bytes: Limit = 128 * 1024 * 1024
+    #: requests that wait in memory to be stored; what finds no room is only counted
+    waiting: Limit = 200
+    #: bytes that wait in memory
+    waiting_bytes: Limit = 8 * 1024 * 1024
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one process."""
 
@@ -89,6 +149,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     worker: WorkerSettings = WorkerSettings()
     retry: RetrySettings = RetrySettings()
     limits: LimitSettings = LimitSettings()
+    http: HttpSettings = HttpSettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
+    #: sources of the tenant above, each a table ``[sources.NAME]``; they win over the database
+    sources: dict[str, dict[str, Any]] = {}
+
+    def __repr__(self) -> str:
+        """Show what is set, but nothing that is or may hold a secret."""
+        shown = (
+            f"{name}={'***' if name in _HIDDEN and value else repr(value)}"
+            for name, value in msgspec.structs.asdict(self).items()
+        )
+        return f"Settings({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show less than ``repr`` does."""
+        return [("data_dir", self.data_dir), ("tenant", self.tenant)]
 
     @property
     def folder(self) -> Path:

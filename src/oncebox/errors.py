@@ -31,25 +31,40 @@ Every error carries a stable ``code``, says whether trying again is safe
     ├── NotFound
     ├── StateConflict                 not possible in its present state
     ├── LeaseLost                     somebody else owns the work now
+    ├── RequestKeyReused              it claimed something else before
     ├── HandlerTwice
+    ├── AddressUnavailable            nothing can listen there
+    ├── RequestRefused                an HTTP request that gets no further: see refusals.py
     ├── EffectError
     │   ├── EffectNameTwice
     │   ├── EffectMisused
     │   └── EffectInDoubt             nobody can know: a person decides
-    └── HandlerFailure                raised by handlers, on purpose
-        ├── Transient
-        ├── Permanent
-        └── NotDone
+    ├── HandlerFailure                raised by handlers, on purpose
+    │   ├── Transient
+    │   ├── Permanent
+    │   └── NotDone
+    ├── EgressError                   something outside could not be fetched
+    │   ├── EgressRefused             it never will be
+    │   └── EgressFailed              it may be asked again
+    ├── SignatureError                webhook signatures
+    │   ├── SignatureInvalid          the request is not what its sender signed
+    │   ├── KeyWanted                 a key must be fetched first: answer 503
+    │   ├── UnknownScheme
+    │   └── SchemeInvalid             a scheme that somebody added cannot be used
+    ├── SecretUnavailable             a reference to a secret leads nowhere
+    └── CallFailed                    what only clients see: see client/failures.py
 """
-
-from typing import ClassVar
 
 
 class OnceboxError(Exception):
     """Anything Oncebox refuses or cannot do."""
 
-    code: ClassVar[str] = "error"
-    retry_safe: ClassVar[bool] = False
+    code: str = "error"
+    retry_safe: bool = False
+    #: HTTP status, request and wait in seconds, where a service answered a client with it
+    status: int | None = None
+    request_id: str | None = None
+    retry_after: float | None = None
 
 
 class ConfigInvalid(OnceboxError):
@@ -274,3 +289,81 @@ class NotDone(HandlerFailure):
 
     code = "not_done"
     retry_safe = True
+
+
+class EgressError(OnceboxError):
+    """Something could not be fetched from the outside."""
+
+    code = "egress_error"
+
+
+class EgressRefused(EgressError):
+    """An address or answer that is never fetched."""
+
+    code = "egress_refused"
+
+
+class EgressFailed(EgressError):
+    """A service outside did not answer well; it may be asked again."""
+
+    code = "egress_failed"
+    retry_safe = True
+
+
+class SignatureError(OnceboxError):
+    """Something about a webhook's signature or its scheme."""
+
+    code = "signature_error"
+
+
+class SignatureInvalid(SignatureError):
+    """The signature of a request does not hold; ``reason`` says in one word why."""
+
+    code = "signature_invalid"
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason; the message never shows what a right signature would have been."""
+        super().__init__(f"the signature does not hold: {reason}")
+        self.reason = reason
+
+
+class KeyWanted(SignatureError):
+    """A public key must be fetched before the request can be judged; ``name`` says which."""
+
+    code = "key_wanted"
+    retry_safe = True
+
+    def __init__(self, name: str) -> None:
+        """Take the address or the id of the key."""
+        super().__init__("a public key of the sender must be fetched first; try again shortly")
+        self.name = name
+
+
+class UnknownScheme(SignatureError):
+    """There is no signature scheme of that name."""
+
+    code = "unknown_scheme"
+
+
+class SchemeInvalid(SignatureError):
+    """A signature scheme that somebody added cannot be used."""
+
+    code = "scheme_invalid"
+
+
+class SecretUnavailable(OnceboxError):
+    """A source's secret cannot be fetched from where its reference points."""
+
+    code = "secret_unavailable"
+
+
+class AddressUnavailable(OnceboxError):
+    """The address or port cannot be listened on."""
+
+    code = "address_unavailable"
+
+
+class RequestKeyReused(OnceboxError):
+    """A claim's request key was used before, by another worker or for other sources."""
+
+    code = "request_key_reused"

@@ -74,11 +74,11 @@ def from_file(path: Path) -> MasterKey:
 def from_file_or_new(path: Path, random: Callable[[int], bytes] = os.urandom) -> MasterKey:
     """Read the key file, or make it, readable by its owner only; racing processes agree."""
     if not path.exists():
-        _write_once(path, base64.b64encode(random(_KEY_BYTES)) + b"\n")
+        write_once(path, base64.b64encode(random(_KEY_BYTES)) + b"\n")
     return from_file(path)
 
 
-def _write_once(path: Path, content: bytes) -> None:
+def write_once(path: Path, content: bytes) -> None:
     """Write a 0600 file that appears whole or not at all, and never replaces another."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

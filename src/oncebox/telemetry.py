@@ -3,12 +3,17 @@
 import logging
 import sys
 import traceback
-from collections.abc import MutableMapping
+from bisect import bisect_left
+from collections.abc import Iterator, MutableMapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 Fact = MutableMapping[str, Any]
 
@@ -64,6 +69,17 @@ class Telemetry:
         self.refused = Counter(
             "oncebox_refused", "Arrivals that were not stored", ["code"], registry=registry
         )
+        self.rejected = Counter(
+            "oncebox_rejected",
+            "Requests that were not believed, by what they most likely were",
+            ["class"],
+            registry=registry,
+        )
+        self.not_quarantined = Counter(
+            "oncebox_not_quarantined",
+            "Rejected requests that were counted but found no room to be kept",
+            registry=registry,
+        )
         self.settled = Counter(
             "oncebox_settled", "Tries by how they ended", ["outcome"], registry=registry
         )
@@ -96,6 +112,28 @@ class Telemetry:
         self.store_errors = Counter(
             "oncebox_store_errors", "Failures of the database", ["code"], registry=registry
         )
+        self.sources = Gauge(
+            "oncebox_sources",
+            "Sources by whether they take requests",
+            ["state"],
+            registry=registry,
+        )
+
+        self.http = HttpTally()
+        registry.register(self.http)
+        self.http_in_flight = Gauge(
+            "oncebox_http_in_flight", "HTTP requests under way", registry=registry
+        )
+        self.connections = Gauge("oncebox_connections", "Open HTTP connections", registry=registry)
+        self.connections_ended = Counter(
+            "oncebox_connections_ended",
+            "HTTP connections that we ended, by why",
+            ["why"],
+            registry=registry,
+        )
+        self.wrong_keys = Counter(
+            "oncebox_wrong_keys", "HTTP requests without a valid API key", registry=registry
+        )
 
     def handled_in(self, source: str, seconds: float) -> None:
         """Count one run of a handler."""
@@ -107,6 +145,45 @@ class Telemetry:
     def scrape(self) -> str:
         """Return all metrics as Prometheus text."""
         return generate_latest(self.registry).decode()
+
+
+class HttpTally(Collector):
+    """HTTP requests, counted by one thread without a lock: this is on the way of every webhook."""
+
+    def __init__(self) -> None:
+        """Begin with no request."""
+        #: by route and status: how many took how long, and the seconds of all
+        self._rows: dict[tuple[str, int], list[float]] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count one request; status 0 is a client that went before it was answered."""
+        key = (route, status)
+        if key not in self._rows:
+            self._rows[key] = [0.0] * (len(_SECONDS) + 2)
+        row = self._rows[key]
+        row[bisect_left(_SECONDS, seconds)] += 1
+        row[-1] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the figures as they are now."""
+        requests = CounterMetricFamily(
+            "oncebox_http_requests",
+            "HTTP requests by what was asked for and how it was answered",
+            labels=["route", "status"],
+        )
+        routes: dict[str, list[float]] = {}
+        for (route, status), row in self._rows.items():
+            requests.add_metric([route, str(status) if status else "gone"], sum(row[:-1]))
+            before = routes.get(route, [0.0] * len(row))
+            routes[route] = [*map(sum, zip(before, row, strict=True))]
+        yield requests
+        times = HistogramMetricFamily(
+            "oncebox_http_seconds", "Time until an HTTP request was answered", labels=["route"]
+        )
+        names = [*map(floatToGoString, _SECONDS), "+Inf"]
+        for route, (*counts, total) in routes.items():
+            times.add_metric([route], list(zip(names, accumulate(counts), strict=True)), total)
+        yield times
 
 
 def log_to_stderr(*, as_json: bool) -> None:

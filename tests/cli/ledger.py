@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from oncebox import Oncebox
+from oncebox import Oncebox, config
+from oncebox.assembly import open_rooms
 from oncebox.cli import main
 from oncebox.ledger.deliveries import inspections
+from oncebox.ledger.office import audit
 from oncebox.model.delivery import State
 
 Handler = Callable[..., Any]
@@ -78,6 +80,10 @@ class Ledger:
         """Return everything known of a delivery."""
         return self.type("delivery", "inspect", id_, "--json").record
 
+    def audit(self, target: str, tenant: str = "default") -> list[tuple[str, str, str]]:
+        """Return who did what to a thing, and why."""
+        return asyncio.run(_audit(target, tenant))
+
     def work(self, handler: Handler, *, source: str = "shop") -> None:
         """Run a handler until nothing more of its source waits."""
         asyncio.run(_work(handler, source))
@@ -95,3 +101,12 @@ async def _has_open(box: Oncebox, source: str) -> bool:
     tenant = box.settings.tenant
     found = await box.rooms.database.read(inspections.newest, tenant, source=source, most=1000)
     return any(facts.state in _OPEN for facts in found)
+
+
+async def _audit(target: str, tenant: str) -> list[tuple[str, str, str]]:
+    rooms = await open_rooms(config.load())
+    try:
+        found = await rooms.database.read(audit.of, tenant, target)
+    finally:
+        await rooms.close()
+    return [(each.who, each.action, each.why) for each in found]

@@ -187,3 +187,18 @@ def test_one_refusal_among_the_dead_stops_no_other(ledger: Ledger) -> None:
 @pytest.mark.parametrize("arguments", [[], ["dlv_1", "--all"]])
 def test_which_dead_are_meant_must_be_said(ledger: Ledger, arguments: list[str]) -> None:
     assert ledger.type("dead", "replay", *arguments, "--why", "x").code == 2
+
+
+def test_the_dead_are_marked_as_seen_by_name_or_all_together(ledger: Ledger) -> None:
+    ids = [ledger.accept(key) for key in ("k1", "k2", "k3")]
+    ledger.work(charge_then_fail)
+
+    by_name = ledger.type("dead", "seen", ids[0], "--why", "known")
+    together = ledger.type("dead", "seen", "--all", "--why", "known")
+
+    assert by_name.rows == [[ids[0], "seen"]]
+    assert [row[0] for row in together.rows] == ids
+    record = ledger.inspect(ids[1])
+    assert record["delivery"]["seen_at"] is not None
+    assert [each["action"] for each in record["audit"]] == ["see"]
+    assert ledger.type("dead", "seen", "--why", "which?").code == 2

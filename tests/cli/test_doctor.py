@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from oncebox import Delivery, Once, Permanent, config
-from oncebox.store import opening
+from oncebox.store import migrate, opening
 from tests.cli.ledger import Ledger
 from tests.support.postgres import PostgresServer
 
@@ -25,6 +25,11 @@ async def refuse(delivery: Delivery, once: Once) -> None:
 def findings(ledger: Ledger, *options: str) -> dict[str, tuple[str, str, str]]:
     records = ledger.type("doctor", "--json", *options).records
     return {each["check"]: (each["status"], each["message"], each["remedy"]) for each in records}
+
+
+def applied(kind: str) -> list[list[str]]:
+    """Return the lines of a first migration."""
+    return [[f"applied {each.name}"] for each in migrate.shipped(kind)]
 
 
 def test_a_healthy_ledger_passes_every_check(ledger: Ledger) -> None:
@@ -126,9 +131,19 @@ def test_an_empty_server_needs_to_be_told_to_migrate(
     assert findings(bare)["schema"][0] == "fail"
     refused = bare.type("delivery", "list", "--json")
     assert (refused.code, refused.error["code"]) == (1, "schema_outdated")
-    assert bare.type("migrate").rows == [["applied 0001_ledger"]]
+    assert bare.type("migrate").rows == applied("postgres")
     assert findings(bare)["schema"][0] == "ok"
     server.drop_database("empty")
+
+
+def test_a_source_that_takes_no_requests_is_told_with_what_helps(ledger: Ledger) -> None:
+    assert findings(ledger)["sources"] == ("ok", "0 without trouble", "")
+    ledger.type("source", "add", "shop", "--scheme", "stripe", "--secret", "env:NOT_SET")
+
+    status, message, remedy = findings(ledger)["source"]
+    assert (status, message) == ("warn", "shop is unready")
+    assert "NOT_SET" in remedy
+    assert ledger.type("doctor").code == 0
 
 
 def test_a_file_from_before_a_migration_is_only_a_warning(bare: Ledger) -> None:
@@ -153,7 +168,7 @@ def test_a_careless_server_fails(
 
 
 def test_migrate_says_what_it_applied_and_when_there_was_nothing(bare: Ledger) -> None:
-    assert bare.type("migrate").rows == [["applied 0001_ledger"]]
+    assert bare.type("migrate").rows == applied("sqlite")
     assert bare.type("migrate").rows == [["nothing to do"]]
     assert bare.type("migrate", "--json").record == {"applied": []}
     assert bare.type("migrate", "-q").out == ""

@@ -1,9 +1,13 @@
 """`oncebox delivery inspect` tells everything known of a delivery, and what to do next."""
 
 import asyncio
+from typing import Any, cast
 
 from oncebox import Delivery, Hold, Once, Oncebox
-from oncebox.ledger.deliveries import leases
+from oncebox.ledger.deliveries import leases, retention
+from oncebox.ledger.deliveries.intake import Element
+from oncebox.model.delivery import Accepted
+from oncebox.model.ordering import LaneRules
 from oncebox.store.database import Transaction
 from tests.cli.ledger import Ledger
 
@@ -125,3 +129,78 @@ def test_a_policys_hold_says_its_reason(ledger: Ledger) -> None:
     asyncio.run(run())
 
     assert told(ledger, id_)["held"][0] == "policy: too large"
+
+
+async def _accept(**sides: Any) -> str:
+    async with Oncebox() as box:
+        return (await box.rooms.intake.accept("shop", **sides)).id
+
+
+async def _accept_batch() -> str:
+    async with Oncebox() as box:
+        parts = [Element(key="one", start=1, size=3), Element(key="two", start=5, size=3)]
+        answers = await box.rooms.intake.accept_many("shop", parts, body=b"[one,two]")
+        return cast("Accepted", answers[1]).id
+
+
+def test_the_verdict_and_the_secret_are_told(ledger: Ledger) -> None:
+    id_ = asyncio.run(_accept(key="k", body=b"{}", verdict="late", secret_id="sec_1"))
+
+    assert told(ledger, id_)["signed"] == ["late", "by sec_1"]
+
+
+def test_an_element_tells_which_part_of_its_request_it_is(ledger: Ledger) -> None:
+    lines = told(ledger, asyncio.run(_accept_batch()), "--payload")
+
+    assert lines["part of"][1] == "bytes 5 to 8"
+    assert lines["body"] == ["two"]
+
+
+def test_a_wait_in_a_lane_says_for_what_and_until_when(ledger: Ledger) -> None:
+    rules = LaneRules(after={"job.completed": "job.started"}, after_wait=3_600_000)
+    id_ = asyncio.run(
+        _accept(key="k", body=b"{}", type_="job.completed", order_key="j", rules=rules)
+    )
+    lines = told(ledger, id_)
+
+    assert lines["waits"][0].startswith("for job.started until 2")
+    assert lines["next action"][0].startswith("wait for job.started: retry-safe")
+
+
+def test_a_suspicious_replay_names_the_first_and_shows_how_it_came(ledger: Ledger) -> None:
+    first = asyncio.run(_accept(key="k1", body=b"{}", unsigned=True))
+    replay = asyncio.run(
+        _accept(key="k2", body=b"{}", unsigned=True, road="hook", secret_id="sec_1")
+    )
+
+    assert told(ledger, replay)["replay of"] == [first]
+    lines = told(ledger, first)
+    assert lines["sighting"][:2] == ["suspicious_replay", "1 time"]
+    assert (lines["example"][0], lines["example"][2:]) == (
+        "suspicious_replay",
+        ["by hook", "", "sec_1"],
+    )
+
+
+def test_a_number_in_a_lane_is_told(ledger: Ledger) -> None:
+    id_ = asyncio.run(_accept(key="k", body=b"{}", order_key="j", sequence=1))
+
+    assert told(ledger, id_)["lane"] == ["j", "position 1", "number 1", ""]
+
+
+async def _purge() -> None:
+    async with Oncebox() as box:
+        now = box.rooms.database.clock() + 1
+        cutoffs = {("default", "shop"): now}
+        await box.rooms.database.write(retention.purge, cutoffs, now)
+
+
+def test_a_body_that_is_gone_is_said_to_be_gone(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.work(open_issue)
+    asyncio.run(_purge())
+
+    assert told(ledger, id_, "--payload")["body"][0] == "no longer kept"
+    answer = ledger.type("delivery", "replay", id_, "--why", "again")
+    assert answer.code == 4
+    assert "body is no longer kept" in answer.err

@@ -11,15 +11,16 @@ from rich.cells import cell_len
 
 import oncebox
 from oncebox.cli.failures import exit_code
-from oncebox.cli.main import _ALL, _DEAD, _DELIVERY
+from oncebox.cli.main import GROUPS
 from oncebox.cli.words import ago, duration, moment
 from oncebox.errors import NotFound, OnceboxError, StateConflict, StoreError
 from tests.cli.ledger import Ledger
 
 COMMANDS = [
-    *(("delivery", name) for name in _DELIVERY),
-    *(("dead", name) for name in _DEAD),
-    *((name,) for name in _ALL if name not in {"delivery", "dead"}),
+    (*group.split(), name)
+    for group, names in GROUPS.items()
+    for name in names
+    if f"{group} {name}".strip() not in GROUPS
 ]
 
 
@@ -194,6 +195,6 @@ def test_times_are_said_as_they_are_read() -> None:
 
 
 def test_help_lists_every_command_with_its_line(bare: Ledger) -> None:
-    for arguments, table in ((), _ALL), (("delivery",), _DELIVERY), (("dead",), _DEAD):
-        shown = bare.type(*arguments, "--help").out
+    for group, table in GROUPS.items():
+        shown = bare.type(*group.split(), "--help").out
         assert all(f"  {name}" in shown and line in shown for name, (_, line) in table.items())

@@ -209,6 +209,6 @@ def test_an_effect_in_doubt_is_shown_with_its_state(clerk: Clerk) -> None:
 
 def test_a_look_never_shows_a_body(clerk: Clerk) -> None:
     """Bodies are asked for by name, never shown by the way."""
-    id_ = clerk.accept_one(body=b"very secret").id
+    id_ = clerk.accept_one(body=b"very private").id
 
-    assert b"secret" not in msgspec.json.encode(clerk.inspect(id_))
+    assert b"private" not in msgspec.json.encode(clerk.inspect(id_))

@@ -152,7 +152,9 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
     empty_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = migrate.shipped(empty_place.kind)
-    broken = migrate.Migration(2, "0002_broken", "CREATE TABLE half (a INTEGER); SELECT nonsense;")
+    number = good[-1].number + 1
+    text = "CREATE TABLE half (a INTEGER); SELECT nonsense;"
+    broken = migrate.Migration(number, f"{number:04}_broken", text)
     monkeypatch.setattr(migrate, "shipped", lambda _kind: [*good, broken])
     database: Database = empty_place.open()
 

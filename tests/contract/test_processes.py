@@ -10,6 +10,7 @@ import pytest
 from oncebox.model.delivery import State
 from tests.support.clerk import Clerk
 from tests.support.databases import Place
+from tests.support.office import Office
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +45,37 @@ def test_four_processes_accept_the_same_keys_once(clerk: Clerk) -> None:
     assert len(new) == 100
     assert {each.id for each in clerk.all()} == set(new)
     assert sum(sum(clerk.sightings(id_).values()) for id_ in new) == 300
+
+
+def test_four_processes_that_add_the_same_sources_add_each_once(clerk: Clerk) -> None:
+    office = Office(clerk)
+
+    printed = _together(clerk.place, "add_sources", 4)
+
+    ours = [name for lines in printed for name in lines]
+    assert sorted(ours) == sorted(map(str, range(30)))
+    assert {each.name for each in office.all()} == set(ours)
+    assert all(len(each.secrets) == 1 for each in office.all())
+
+
+def test_four_processes_that_want_the_same_addresses_get_each_once(clerk: Clerk) -> None:
+    office = Office(clerk)
+
+    printed = _together(clerk.place, "take_addresses", 4)
+
+    ours = [name for lines in printed for name in lines]
+    assert sorted(ours) == sorted(map(str, range(30)))
+    assert {each.public_id for each in office.all()} == {f"address-{name}" for name in ours}
+
+
+def test_four_processes_that_send_the_same_requests_create_once(clerk: Clerk) -> None:
+    office = Office(clerk)
+
+    printed = _together(clerk.place, "create_once", 4)
+
+    created = [name for lines in printed for name in lines]
+    assert len(created) == 30
+    assert set(office.tenants()) - {"acme", "default"} == set(created)
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])

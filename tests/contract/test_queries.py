@@ -73,9 +73,15 @@ def _explained(tx: Transaction, query: Query) -> list[Row]:
 
 def _typed(query: Query) -> dict[str, Value]:
     """Give numbers where the schema has numbers, as every caller does."""
-    numbers = {"now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at"}
+    numbers = {
+        "now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at",
+        "rate", "taken", "bytes", "sequence", "last", "due_at",
+        "created_at", "expires_at", "forgotten", "lost", "paused",
+    }  # fmt: skip
+    times = {("before", "overdue"), ("before", "forget")}
+    texts: dict[str, Value] = {"digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x"}
     return {
-        name: 1 if name in numbers or (name, query.name) == ("before", "overdue") else "x"
+        name: 1 if name in numbers or (name, query.name) in times else texts.get(name, "x")
         for name in query.shared
     }
 
@@ -84,6 +90,13 @@ def _typed(query: Query) -> dict[str, Value]:
     "name",
     [
         "arrivals.known",
+        "arrivals.owners",
+        "gates.in_work",
+        "turns.first",
+        "turns.give",
+        "turns.lowest",
+        "turns.of_type",
+        "turns.standing",
         "effects.finish",
         "inspections.by_id",
         "leases.due",

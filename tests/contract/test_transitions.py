@@ -141,6 +141,8 @@ MOVES = {
     Move("replay", X, R),
     Move("accept_again", X, R),
 }
+#: what only happens in a lane with numbers; tests/contract/test_ordering.py shows it
+STALE = {Move("accept in a lane", R, D), Move("accept in a lane", X, D)}
 #: verbs that rightly change something else than the state
 TOUCHES = {("renew", P), ("allow", P), ("accept_again", F)}
 
@@ -167,7 +169,7 @@ def test_each_verb_from_each_state(clerk: Clerk, name: str, before: State) -> No
 
 
 def test_the_moves_are_exactly_the_table_of_transitions() -> None:
-    assert {(each.before, each.after) for each in MOVES} == set(TRANSITIONS)
+    assert {(each.before, each.after) for each in MOVES | STALE} == set(TRANSITIONS)
 
 
 @pytest.mark.parametrize(("name", "before"), sorted(TOUCHES))

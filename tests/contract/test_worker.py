@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from oncebox import Delivery, Once, Oncebox, Permanent, Transient
-from oncebox.errors import HandlerTwice, OnceboxError
+from oncebox.errors import ConfigInvalid, HandlerTwice, OnceboxError
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.model.delivery import Settlement, State
 from tests.support.clerk import Clerk
@@ -679,3 +680,50 @@ def test_a_box_needs_no_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: Any)
     monkeypatch.chdir(tmp_path)
 
     assert Oncebox().settings.database == f"sqlite:///{tmp_path}/oncebox.db"
+
+
+# the limits of a source
+
+
+async def test_no_more_handlers_run_at_once_than_the_source_allows(place: Place) -> None:
+    program = Program(place)
+    program.box.source(SOURCE, concurrency=2)
+    running, most = 0, 0
+
+    @program.box.on(SOURCE)
+    async def handler(delivery: Delivery, once: Once) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    async with program.running():
+        ids = [await program.accept(str(number)) for number in range(8)]
+        assert await program.ended(*ids) == [State.DONE] * 8
+
+    assert most <= 2
+
+
+@pytest.mark.parametrize("rules", [{"paused": True}, {"mode": "pull"}])
+async def test_a_source_that_is_paused_or_pulled_is_left_alone(
+    place: Place, rules: dict[str, Any]
+) -> None:
+    program = Program(place)
+    handlers = program.box.handlers
+    program.box.on(SOURCE)(_nothing)
+    before = handlers.rules(SOURCE)
+    handlers.put_rules(SOURCE, msgspec.structs.replace(before, **rules))
+
+    async with program.running():
+        id_ = await program.accept("1")
+        await asyncio.sleep(0.2)
+        assert program.clerk.state(id_) is State.RECEIVED
+        handlers.put_rules(SOURCE, before)
+        assert await program.ended(id_) == [State.DONE]
+
+
+@pytest.mark.parametrize("limit", [{"rate": 0}, {"concurrency": -1}])
+def test_a_limit_of_nothing_is_refused(limit: dict[str, int]) -> None:
+    with pytest.raises(ConfigInvalid, match="at least 1"):
+        Oncebox("sqlite:///x").source(SOURCE, **limit)  # type: ignore[arg-type]

@@ -2,34 +2,57 @@
 
 import ast
 import inspect
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from prometheus_client.metrics import MetricWrapperBase
 
-from oncebox import errors
+from oncebox import errors, refusals
 from oncebox.cli.failures import exit_code
+from oncebox.client import failures
 from oncebox.config import Settings
+from oncebox.edge.http import openapi
+from oncebox.edge.http.application import ROUTES
+from oncebox.edge.http.route import Route
 from oncebox.errors import OnceboxError
+from oncebox.model import source_table
 from oncebox.model.delivery import TRANSITIONS, State
+from oncebox.model.sighting import REJECTS, REPEATS, Rule, Sighting
+from oncebox.model.source import Source
+from oncebox.signature import schemes
+from oncebox.signature.scheme import Options, Place, Scheme
+from oncebox.signature.verification import REASONS
 from oncebox.telemetry import Telemetry
 from tests.house.tree import ROOT
 
 DOCS = ROOT / "docs"
 _WRITTEN = "This page is written by `python -m tests.docs.reference`; change the code instead."
+_API = """\
+Every call but the open ones needs `Authorization: Bearer KEY`; an admin's key may do them all.
+A call that creates needs an `Idempotency-Key`.
+A repeat within 24 hours gets the first answer, marked `Idempotency-Replayed: true`; with another
+body it is 422, and while the first is running 409.
+Times are milliseconds since 1970, durations are seconds, bodies of deliveries are base64.
+Refusals are problems as in RFC 9457; their codes are in [errors](errors.md).
+The same as OpenAPI 3.1 is at `/openapi.json`, and in [openapi.json](../openapi.json)."""
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
-    concepts = DOCS / "concepts.md"
+    with_tables = (DOCS / "concepts.md", DOCS / "sightings.md", DOCS / "sources.md")
     return {
         DOCS / "reference" / "errors.md": _errors(),
         DOCS / "reference" / "settings.md": _settings(),
         DOCS / "reference" / "metrics.md": _metrics(),
-        concepts: _with_tables(concepts.read_text()),
+        DOCS / "reference" / "schemes.md": _schemes(),
+        DOCS / "reference" / "api.md": _api(),
+        DOCS / "openapi.json": _openapi(),
+        **{page: _with_tables(page.read_text()) for page in with_tables},
     }
 
 
@@ -40,7 +63,14 @@ def main() -> None:
 
 
 def _with_tables(page: str) -> str:
-    tables = {"states": _states, "transitions": _transitions}
+    tables: dict[str, Callable[[], str]] = {
+        "states": _states,
+        "transitions": _transitions,
+        "source": _source,
+        "sightings": _sightings,
+        "repeats": lambda: _rules(REPEATS),
+        "rejects": lambda: _rules(REJECTS),
+    }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
 
 
@@ -52,6 +82,28 @@ def _states() -> str:
 def _transitions() -> str:
     rows = ((f"`{before}`", f"`{after}`", why) for (before, after), why in TRANSITIONS.items())
     return _table(("from", "to", "when"), rows)
+
+
+def _source() -> str:
+    meanings = dict(_meanings(Source))
+    plain = Source(tenant="default", name="x", public_id="x", scheme="x")
+    rows = []
+    for field in source_table.FIELDS:
+        value = getattr(plain, field)
+        shown = value / 1000 if field.endswith("_wait") and value is not None else value
+        default = "" if field == "scheme" or not shown else f"`{shown}`"
+        rows.append((f"`{field}`", default, meanings[field]))
+    return _table(("field", "default", "meaning"), rows)
+
+
+def _sightings() -> str:
+    rows = ((f"`{Sighting[name]}`", meaning) for name, meaning in _meanings(Sighting))
+    return _table(("class", "meaning"), rows)
+
+
+def _rules(rules: Sequence[Rule]) -> str:
+    rows = ((str(place), rule.when, f"`{rule.sighting}`") for place, rule in enumerate(rules, 1))
+    return _table(("", "when", "class"), rows)
 
 
 def _errors() -> str:
@@ -83,30 +135,148 @@ def _settings() -> str:
 
 
 def _metrics() -> str:
-    rows = sorted(
-        (
-            f"`{each._name}{'_total' if each._type == 'counter' else ''}`",
-            str(each._type),
-            ", ".join(f"`{label}`" for label in each._labelnames),
-            each._documentation,
-        )
-        for each in vars(Telemetry()).values()
+    telemetry = Telemetry()
+    rows = [
+        (each._name, str(each._type), each._labelnames, each._documentation)
+        for each in vars(telemetry).values()
         if isinstance(each, MetricWrapperBase)
-    )
+    ]
+    rows += [
+        (each.name, each.type, each._labelnames, each.documentation)  # type: ignore[attr-defined]
+        for each in telemetry.http.collect()
+    ]
     return _page(
         "Metrics",
-        "Each process has its own, in Prometheus's text form: `oncebox worker --metrics "
-        "127.0.0.1:9464` serves them, and `box.metrics()` returns them.\nNo label holds a key, a "
-        "body or anything else that a sender wrote.",
-        _table(("name", "kind", "labels", "meaning"), rows),
+        "Each process has its own, in Prometheus's text form: a service has them at `/metrics`, "
+        "`oncebox worker --metrics 127.0.0.1:9464` serves them, and `box.metrics()` returns them.\n"
+        "No label holds a key, a body or anything else that a sender wrote.",
+        _table(
+            ("name", "kind", "labels", "meaning"),
+            sorted(
+                (
+                    f"`{name}{'_total' if kind == 'counter' else ''}`",
+                    kind,
+                    ", ".join(f"`{label}`" for label in labels),
+                    meaning,
+                )
+                for name, kind, labels, meaning in rows
+            ),
+        ),
     )
+
+
+def _schemes() -> str:
+    intro = (
+        "How each provider signs, and what its signature covers.\n"
+        "An id or a type marked `*` is not signed: anybody on the way could have written it.\n"
+        "`$` is the JSON of an event, `^` that of the whole request; `+` joins, `?` may be "
+        "missing.\nThe window is in seconds, both ways."
+    )
+    head = ("scheme", "signature in", "signed content", "algorithm", "window", "id", "type", "note")
+    names = sorted(schemes.BUILT_IN)
+    tables = (
+        _table(head, (_scheme(schemes.BUILT_IN[name]) for name in names)),
+        (
+            "## Batches and volatile members\n\nA batch becomes one delivery per event. Volatile "
+            "members change from one attempt to the next, and are no part of the fingerprint."
+        ),
+        _table(("scheme", "events at", "volatile"), _batches(names)),
+        "## Options\n\nEvery scheme takes `window`, `id`, `type`, `batch` and `volatile`.",
+        _table(("option", "meaning", "taken by"), _options(names)),
+        "## Reasons\n\nWhy a request is refused, in one word.",
+        _table(("reason", "meaning"), ((f"`{name}`", text) for name, text in REASONS.items())),
+    )
+    return _page("Signature schemes", intro, "\n\n".join(tables))
+
+
+def _scheme(scheme: Scheme) -> tuple[str, ...]:
+    return (
+        f"`{scheme.name}`<br>{scheme.title}",
+        f"`{scheme.header}`" if scheme.header else "",
+        f"`{scheme.content}`" if scheme.covers else "nothing",
+        f"{scheme.hashes}, {scheme.encoding}" if scheme.covers else scheme.hashes,
+        "" if scheme.window is None else str(scheme.window),
+        _places(scheme.id),
+        _places(scheme.type),
+        scheme.note,
+    )
+
+
+def _places(places: Iterable[Place]) -> str:
+    return "<br>".join(f"`{place.path}`{'' if place.signed else '*'}" for place in places)
+
+
+def _batches(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    for scheme in (schemes.BUILT_IN[name] for name in names):
+        if scheme.batch or scheme.volatile:
+            volatile = ", ".join(f"`{path}`" for path in scheme.volatile)
+            yield f"`{scheme.name}`", f"`{scheme.batch}`" if scheme.batch else "", volatile
+
+
+def _options(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for option, meaning in _meanings(Options):
+        takers = [f"`{name}`" for name in names if option in schemes.BUILT_IN[name].takes]
+        yield f"`{option}`", meaning, ", ".join(takers) or "all"
+
+
+# the API
+
+
+def _openapi() -> str:
+    return json.dumps(openapi.document(ROUTES), indent=2) + "\n"
+
+
+def _api() -> str:
+    rows = [
+        (
+            f"`{route.method} {route.path}`",
+            ", ".join(sorted(route.scopes)) or "open",
+            "yes" if route.creates else "",
+            route.summary,
+        )
+        for route in ROUTES
+    ]
+    table = _table(("call", "scopes", "creates", "does"), rows)
+    details = "\n\n".join(_call(route) for route in ROUTES if route.body or route.query)
+    return _page("API", _API, f"{table}\n\n{details}")
+
+
+def _call(route: Route) -> str:
+    schemas = openapi.schemas(ROUTES)
+    kinds = [kind.__name__ for kind in (route.query, route.body) if kind is not None]
+    rows = [
+        (f"`{name}`", _kind(schema, schemas), "yes" if name in required else "", _said(schema))
+        for kind in kinds
+        for required in [schemas[kind].get("required", ())]
+        for name, schema in schemas[kind].get("properties", {}).items()
+    ]
+    table = _table(("field", "is", "needed", "meaning"), rows)
+    return f"## {route.method} {route.path}\n\n{route.summary}\n\n{table}"
+
+
+def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """Say in few words what a field may be."""
+    if "$ref" in schema:
+        return _kind(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if "anyOf" in schema:
+        return " or ".join(_kind(each, schemas) for each in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'], schemas)}"
+    return str(schema.get("type", "anything"))
+
+
+def _said(schema: dict[str, Any]) -> str:
+    inner = [schema, *schema.get("anyOf", ())]
+    return next((str(each["description"]) for each in inner if "description" in each), "")
 
 
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
     for each in kind.__subclasses__():
-        if each.__module__ == errors.__name__:
+        if each.__module__ in {errors.__name__, refusals.__name__, failures.__name__}:
             yield from _below(each)
 
 
@@ -122,7 +292,8 @@ def _fields(
         if isinstance(field.default, msgspec.Struct):
             yield from _fields(type(field.default), (*above, field.name))
         else:
-            default = f"`{field.default}`" if field.default != "" else ""
+            empty = field.default in ("", msgspec.NODEFAULT)
+            default = "" if empty else f"`{field.default}`"
             yield (*above, field.name), default, meanings[field.name]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.cli.main import _ALL, _DEAD, _DELIVERY
+from oncebox.cli.main import GROUPS
 from oncebox.model.effect import EffectState
 from oncebox.model.sighting import Sighting
 from tests.docs.reference import DOCS, pages
@@ -55,16 +55,17 @@ def test_the_architecture_names_every_room() -> None:
 def test_operating_names_every_command() -> None:
     text = (DOCS / "operating.md").read_text()
     commands = [
-        *(f"oncebox delivery {name}" for name in _DELIVERY),
-        *(f"oncebox dead {name}" for name in _DEAD),
-        *(f"oncebox {name}" for name in _ALL if name not in {"delivery", "dead"}),
+        f"oncebox {command}"
+        for group, names in GROUPS.items()
+        for name in names
+        if (command := f"{group} {name}".strip()) not in GROUPS
     ]
 
     assert [command for command in commands if f"`{command}" not in text] == []
 
 
-def test_the_concepts_name_every_class_of_sighting_and_state_of_an_effect() -> None:
-    text = (DOCS / "concepts.md").read_text()
+def test_the_pages_name_every_class_of_sighting_and_state_of_an_effect() -> None:
+    text = (DOCS / "concepts.md").read_text() + (DOCS / "sightings.md").read_text()
 
     assert [each for each in (*Sighting, *EffectState) if f"| `{each}` |" not in text] == []
 

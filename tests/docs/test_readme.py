@@ -8,28 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.page import Terminal, blocks
 from tests.house.tree import ROOT
-from tests.torture.ledger.scenarios import SCENARIOS
+from tests.torture.hooks import scenarios as hooks
+from tests.torture.ledger import scenarios as ledger
 from tests.torture.processes import Children
 
-README = (ROOT / "README.md").read_text()
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+README = ROOT / "README.md"
 TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
-
-
-def blocks(language: str) -> list[str]:
-    return [text for kind, text in FENCE.findall(README) if kind == language]
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     if not (ROOT / ".venv/bin/oncebox").exists():
         pytest.skip("the README's commands use the .venv that make creates")
-    return {**os.environ, "ONCEBOX_DATA_DIR": str(tmp_path / "data")}
+    free_port = {"ONCEBOX_HTTP__PORT": "0"}
+    return {**os.environ, "ONCEBOX_DATA_DIR": str(tmp_path / "data"), **free_port}
 
 
 def test_the_commands_work_exactly_as_printed(environment: dict[str, str], tmp_path: Path) -> None:
-    start, commands = blocks("sh")
+    start, commands = blocks(README, "sh")
     assert start == "make run\n"
     with Children(tmp_path) as children:
         worker = children.start("make", start.split(), environment=environment)
@@ -45,7 +43,7 @@ def test_the_commands_work_exactly_as_printed(environment: dict[str, str], tmp_p
     assert "state\tdone\thandled" in inspection
 
 
-def test_the_worker_prints_the_command_that_the_readme_has(
+def test_the_service_prints_the_command_that_the_readme_has(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     """With the default folder, that is; here another one is named at its end."""
@@ -55,11 +53,11 @@ def test_the_worker_prints_the_command_that_the_readme_has(
         worker.terminate()
     printed = line.removeprefix("try:").strip().split(" --data-dir ")[0]
 
-    assert blocks("sh")[1].splitlines()[0] == printed
+    assert blocks(README, "sh")[1].splitlines()[0] == printed
 
 
 def test_the_program_is_the_example_and_does_it_once(environment: dict[str, str]) -> None:
-    (program,) = blocks("python")
+    (program,) = blocks(README, "python")
     assert program == (ROOT / "examples/embedded.py").read_text()
 
     ended = subprocess.run(
@@ -79,15 +77,17 @@ def test_the_program_is_the_example_and_does_it_once(environment: dict[str, str]
 
 
 def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
-    rows = [line.split("|") for line in README.splitlines() if line.startswith("| ")][2:]
+    rows = [line.split("|") for line in README.read_text().splitlines() if line.startswith("| ")][
+        2:
+    ]
     tests = {
         found
         for path in (ROOT / "tests").rglob("test_*.py")
         for found in TEST.findall(path.read_text())
     }
-    known = tests | {scenario.name for scenario in SCENARIOS}
+    known = tests | {each.name for each in (*ledger.SCENARIOS, *hooks.SCENARIOS)}
 
-    named = [re.findall(r"`((?:test_|ledger-)[\w-]+)`", row[-2]) for row in rows]
+    named = [re.findall(r"`((?:test_|ledger-|hooks-)[\w-]+)`", row[-2]) for row in rows]
     assert len(named) >= 7
     assert all(named)
     assert {name for names in named for name in names} - known == set()
@@ -95,7 +95,5 @@ def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
 
 def _typed(commands: str, environment: dict[str, str]) -> str:
     """Type commands into a shell and return what they print."""
-    ended = subprocess.run(
-        ["bash", "-euc", commands], capture_output=True, check=True, cwd=ROOT, env=environment
-    )
-    return ended.stdout.decode()
+    with Terminal(environment) as terminal:
+        return terminal.type(commands)

@@ -1,21 +1,22 @@
-"""Every torture of the ledger in its short form: each fault once or a few times."""
+"""Every torture in its short form: each fault once or a few times."""
 
 import os
 
 import pytest
 
-from tests.torture.ledger.scenarios import SCENARIOS
+from tests.torture.hooks import scenarios as hooks
+from tests.torture.ledger import scenarios as ledger
 from tests.torture.scenario import Scenario, run
 
 #: The long form draws another seed every time; here a red build can be repeated.
 SEED = 1
-#: Played by tests of its own.
-ELSEWHERE = {"ledger-state-machine"}
+#: Played by tests of their own.
+ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
 
 
 @pytest.mark.parametrize(
     "scenario",
-    [one for one in SCENARIOS if one.name not in ELSEWHERE],
+    [one for one in (*ledger.SCENARIOS, *hooks.SCENARIOS) if one.name not in ELSEWHERE],
     ids=lambda one: f"{one.name}-{one.database}",
 )
 def test_the_promises_hold_under(scenario: Scenario) -> None:

@@ -15,9 +15,20 @@ class Mutant:
 
 
 _DELIVERIES = "src/oncebox/ledger/deliveries"
+_EDGE = "src/oncebox/edge"
+_HOOKS = "tests/edge/test_hooks.py"
+_HANDSHAKES = "tests/signature/test_handshakes.py"
+_READING = "tests/signature/test_reading.py"
+_ODD = "tests/signature/test_odd.py"
+_VERIFICATION = "tests/signature/test_verification.py"
+_SIGNATURE = "src/oncebox/signature"
+_OFFICE = "src/oncebox/ledger/office"
 _MIGRATIONS = "src/oncebox/store/migrations"
 _SETTLEMENTS = "tests/contract/test_settlements.py"
 _CONTRACT = "tests/contract"
+_WALKS = Selection(
+    ("tests/statemachine/test_machine.py::test_the_ledger_keeps_its_promises_on_long_walks",)
+)
 
 
 def _tests(file: str, *names: str) -> Selection:
@@ -38,10 +49,10 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "            accepted = await group.submit(new)\n",
+                "            accepted = await self._submit(new)\n",
                 "            import asyncio\n"
                 "            from oncebox.model.delivery import State\n"
-                "            self._hasty = asyncio.ensure_future(group.submit(new))\n"
+                "            self._hasty = asyncio.ensure_future(self._submit(new))\n"
                 "            accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
             ),
         ),
@@ -173,16 +184,6 @@ MUTANTS = (
                 )
                 for kind in ("sqlite", "postgres")
             ),
-            Patch(
-                f"{_DELIVERIES}/arrivals.sql",
-                "ON CONFLICT (tenant, source, key, variant) DO NOTHING;",
-                "ON CONFLICT DO NOTHING;",
-            ),
-            Patch(
-                f"{_DELIVERIES}/arrivals.sql",
-                "ON CONFLICT (tenant, source, key, variant) DO NOTHING\n    RETURNING id",
-                "ON CONFLICT DO NOTHING\n    RETURNING id",
-            ),
         ),
         (
             _tests(
@@ -221,7 +222,7 @@ MUTANTS = (
                 "            result = await self._run(call)\n"
                 "            faults.point('effect.done-not-recorded')\n"
                 "            await self._begin(wish)\n"
-                "            await self._finish(name, EffectState.DONE, result=_encoded(result))\n"
+                "            await self._finish(name, EffectState.DONE, result=encoded(result))\n"
                 "            return result\n"
                 "        begun = await self._begin(wish)\n",
             ),
@@ -240,9 +241,12 @@ MUTANTS = (
         "a lane left without its lock",
         (
             Patch(
-                f"{_DELIVERIES}/lanes.py",
-                "        tx.run_many(_sql.lock, rows)\n",
-                "",
+                f"{_DELIVERIES}/lanes.sql",
+                "UPDATE oncebox_lanes SET last_position = last_position\n"
+                "/* from rows */ WHERE tenant = :tenant AND source = :source AND lane = :lane\n"
+                "RETURNING tenant, source, lane, ruled;",
+                "SELECT tenant, source, lane, ruled FROM oncebox_lanes /* and rows */\n"
+                "WHERE tenant = :tenant AND source = :source AND lane = :lane;",
             ),
         ),
         (
@@ -311,16 +315,16 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "            accepted = await group.submit(new)\n",
+                "            accepted = await self._submit(new)\n",
                 "            try:\n"
-                "                accepted = await group.submit(new)\n"
+                "                accepted = await self._submit(new)\n"
                 "            except CommitUnknown:\n"
                 "                accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
             ),
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "from oncebox.errors import OnceboxError\n",
-                "from oncebox.errors import CommitUnknown, OnceboxError\n"
+                "from oncebox.errors import InputRefused, OnceboxError\n",
+                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError\n"
                 "from oncebox.model.delivery import State\n",
             ),
         ),
@@ -390,7 +394,7 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/arrivals.py",
-                "        new = [each for each in new if each.id in ids]\n",
+                "        new = [each for each in unseen if known[_key(each)][0] == each.id]\n",
                 "        new = []\n",
             ),
         ),
@@ -422,5 +426,496 @@ MUTANTS = (
             ),
         ),
         (Torture("ledger-cut-connections", "postgres", ("crashed", "refused")),),
+    ),
+    Mutant(
+        "an answer without its hold",
+        (
+            Patch(
+                f"{_OFFICE}/idempotency.sql",
+                "SET answer = :answer, finished_at = :now\n"
+                "WHERE tenant = :tenant AND route = :route AND key = :key AND holder = :holder\n"
+                "    AND answer IS NULL",
+                "SET answer = :answer, finished_at = :now\n"
+                "WHERE tenant = :tenant AND route = :route AND key = :key AND :holder <> ''",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_idempotency.py",
+                "test_who_lost_the_request_cannot_commit_what_it_created",
+            ),
+        ),
+    ),
+    Mutant(
+        "a takeover that does not look who was first",
+        (
+            Patch(
+                f"{_OFFICE}/idempotency.sql",
+                "AND holder = :seen\n    AND (started_at <= :forgotten OR (answer IS NULL AND "
+                "started_at <= :lost));",
+                "AND :seen <> '' AND :forgotten < :lost;",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_idempotency.py",
+                "test_two_takeovers_at_once_are_one",
+                "test_a_repeat_while_the_first_runs_is_told_to_wait",
+            ),
+        ),
+    ),
+    Mutant(
+        "sources changed out of turn",
+        (
+            Patch(
+                f"{_OFFICE}/sources.py",
+                "    tx.run(_sql.take_turn)\n",
+                "    tx.one(_sql.revision)\n",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_sources.py",
+                "test_two_changes_at_once_are_both_kept",
+                "test_every_change_gives_a_new_revision",
+            ),
+        ),
+    ),
+    Mutant(
+        "addresses that may be shared",
+        (
+            *(
+                Patch(
+                    f"{_MIGRATIONS}/{kind}/0003_office.sql",
+                    "CREATE UNIQUE INDEX oncebox_sources_public_id",
+                    "CREATE INDEX oncebox_sources_public_id",
+                )
+                for kind in ("sqlite", "postgres")
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_sources.py",
+                "test_an_address_is_taken_once_in_the_whole_installation",
+                "test_two_who_want_one_address_at_once_are_told_apart",
+            ),
+            _tests(
+                f"{_CONTRACT}/test_processes.py",
+                "test_four_processes_that_want_the_same_addresses_get_each_once",
+            ),
+        ),
+    ),
+    Mutant(
+        "a secret sealed for any row",
+        (
+            Patch(
+                f"{_OFFICE}/secrets.py",
+                'f"oncebox_source_secrets\\0{tenant}\\0{id_}\\0sealed".encode()',
+                'b"oncebox_source_secrets"',
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_sourcebook.py",
+                "test_a_secret_moved_to_another_row_does_not_open",
+            ),
+        ),
+    ),
+    Mutant(
+        "a retired secret that still counts",
+        (
+            Patch(
+                f"{_OFFICE}/sourcebook.py",
+                "            if not secret.counts(now):\n                continue\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_sourcebook.py",
+                "test_a_retired_secret_is_gone_from_the_book",
+            ),
+        ),
+    ),
+    Mutant(
+        "a key believed for ever",
+        (
+            Patch(
+                f"{_OFFICE}/keyring.py",
+                "if held is None or held.until <= self._steady():",
+                "if held is None:",
+            ),
+        ),
+        (_tests(f"{_CONTRACT}/test_keyring.py", "test_a_revocation_is_seen_within_the_bound"),),
+    ),
+    Mutant(
+        "a key revoked across tenants",
+        (
+            Patch(
+                f"{_OFFICE}/keys.sql",
+                "SET revoked_at = :now\nWHERE tenant = :tenant AND id = :id",
+                "SET revoked_at = :now\nWHERE :tenant <> '' AND id = :id",
+            ),
+            Patch(
+                f"{_OFFICE}/keys.sql",
+                "FROM oncebox_keys WHERE tenant = :tenant AND id = :id;",
+                "FROM oncebox_keys WHERE :tenant <> '' AND id = :id;",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_keys.py",
+                "test_a_missing_key_and_a_foreign_one_look_the_same",
+            ),
+        ),
+    ),
+    Mutant(
+        "hook: acknowledged before the commit",
+        (
+            Patch(
+                f"{_EDGE}/hooks/app.py",
+                "        await arrivals.store(self._intake, door, request, judged)\n",
+                "        import asyncio\n"
+                "        storing = arrivals.store(self._intake, door, request, judged)\n"
+                "        self._hasty = asyncio.ensure_future(storing)\n",
+            ),
+        ),
+        (Torture("hooks-kill", "sqlite", ("lost",)),),
+    ),
+    Mutant(
+        "hook: a body under a fresh unsigned id is new",
+        (
+            Patch(
+                f"{_EDGE}/hooks/arrivals.py",
+                '        "unsigned": not event.id_signed,\n',
+                '        "unsigned": False,\n',
+            ),
+        ),
+        (
+            _tests(
+                _HOOKS,
+                "test_a_fresh_unsigned_id_over_a_known_body_is_held",
+                "test_racing_replays_run_once",
+            ),
+        ),
+    ),
+    Mutant(
+        "hook: a paused source answers 200",
+        (
+            Patch(
+                f"{_EDGE}/hooks/app.py",
+                "        except OnceboxError as error:\n            await visit",
+                "        except SourcePaused:\n"
+                "            await _send(_ACCEPTED, send)\n"
+                "        except OnceboxError as error:\n            await visit",
+            ),
+        ),
+        (_tests(_HOOKS, "test_unknown_paused_and_unready_sources"),),
+    ),
+    Mutant(
+        "hook: slow clients have all the time they like",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        elif now >= self._until or (self.stage is Stage.BODY",
+                "        elif (self.stage is Stage.BODY",
+            ),
+        ),
+        (Torture("hooks-slow-clients", "sqlite", ("open",)),),
+    ),
+    Mutant(
+        "hook: the beginning of a signature is enough",
+        (
+            Patch(
+                f"{_SIGNATURE}/mac.py",
+                "                if hmac.compare_digest(write(digest), candidate):\n",
+                "                if write(digest).startswith(candidate):\n",
+            ),
+        ),
+        (_tests(_VERIFICATION, "test_only_the_whole_signature_passes"),),
+    ),
+    Mutant(
+        "hook: a blank secret is a key",
+        (
+            Patch(
+                f"{_SIGNATURE}/keyring.py",
+                "for index, secret in enumerate(secrets) if secret.strip()]",
+                "for index, secret in enumerate(secrets)]",
+            ),
+            Patch(f"{_SIGNATURE}/keyring.py", "        if key:\n", "        if key is not None:\n"),
+        ),
+        (_tests(_VERIFICATION, "test_whoever_signs_with_nothing_is_refused"),),
+    ),
+    Mutant(
+        "hook: a window open to the future",
+        (
+            Patch(
+                f"{_SIGNATURE}/verification.py",
+                '        raise SignatureInvalid("future")\n',
+                "        return Freshness.FRESH\n",
+            ),
+        ),
+        (
+            _tests(
+                _VERIFICATION,
+                "test_the_window_is_open_to_both_sides_and_its_edges_are_inside",
+            ),
+        ),
+    ),
+    Mutant(
+        "hook: the last of two signature headers counts",
+        (
+            Patch(
+                f"{_SIGNATURE}/request.py",
+                "self._times(name) > 1:\n",
+                "self._times(name) > 2:\n",
+            ),
+        ),
+        (_tests(_VERIFICATION, "test_a_signature_that_is_there_twice_is_refused"),),
+    ),
+    Mutant(
+        "hook: a public key taken for a shared secret",
+        (
+            Patch(
+                f"{_SIGNATURE}/odd/standard.py",
+                '    version = "v1a" if secret.startswith(keyring.PUBLIC) else "v1"\n',
+                '    version = "v1"\n    secret = secret.removeprefix(keyring.PUBLIC)\n',
+            ),
+        ),
+        (_tests(_VERIFICATION, "test_a_key_serves_one_algorithm_only"),),
+    ),
+    Mutant(
+        "hook: any topic is let in",
+        (
+            Patch(
+                f"{_SIGNATURE}/odd/sns.py",
+                '    if message.text("TopicArn") not in attempt.options.topics:\n',
+                '    if message.text("TopicArn") == "":\n',
+            ),
+        ),
+        (_tests(_ODD, "test_only_listed_topics_are_let_in"),),
+    ),
+    Mutant(
+        "hook: a certificate from any host of the domain",
+        (
+            Patch(
+                f"{_SIGNATURE}/odd/sns.py",
+                'r"https://sns\\.[a-z0-9-]{3,40}\\.amazonaws\\.com(?:\\.cn)?"',
+                'r"https://[a-z0-9.-]*\\.?amazonaws\\.com(?:/[a-z0-9.-]+)?"',
+            ),
+        ),
+        (_tests(_ODD, "test_a_certificate_comes_from_its_pinned_address_only"),),
+    ),
+    Mutant(
+        "hook: an empty form in the place of a hashed body",
+        (
+            Patch(
+                f"{_SIGNATURE}/odd/forms.py",
+                "    if hashes:\n",
+                "    if hashes and request.body:\n",
+            ),
+        ),
+        (_tests(_ODD, "test_twilio_covers_json_by_a_hash_in_the_address"),),
+    ),
+    Mutant(
+        "hook: the weaker of two versions rescues the stronger",
+        (
+            Patch(
+                f"{_SIGNATURE}/odd/hook0.py",
+                '    strong = "v1" in parts\n',
+                '    strong = "v0" not in parts\n',
+            ),
+        ),
+        (_tests(_ODD, "test_hook0_takes_the_stronger_of_two_versions"),),
+    ),
+    Mutant(
+        "hook: a handshake hashes what it is asked to",
+        (
+            Patch(
+                f"{_SIGNATURE}/handshakes.py",
+                "    if not _WORD.fullmatch(word):\n",
+                "    if not word:\n",
+            ),
+        ),
+        (
+            _tests(_HANDSHAKES, "test_zooms_answer_is_no_signature_of_an_event"),
+            _tests(_HANDSHAKES, "test_xs_answer_is_no_signature_of_an_event"),
+        ),
+    ),
+    Mutant(
+        "hook: a header that nobody signed passes for signed",
+        (
+            Patch(
+                f"{_SIGNATURE}/reading.py",
+                "signed or self._covered(pieces)",
+                "True",
+            ),
+        ),
+        (_tests(_READING, "test_ids_and_types_in_plain_headers_are_not"),),
+    ),
+    Mutant(
+        "hook: an id from a family of headers that was not verified",
+        (
+            Patch(
+                f"{_SIGNATURE}/reading.py",
+                "standard.family(self._request) + piece.name",
+                '"webhook-" + piece.name',
+            ),
+        ),
+        (_tests(_READING, "test_an_id_is_read_from_the_family_that_was_verified"),),
+    ),
+    Mutant(
+        "hook: what a body makes a verifier raise flies out",
+        (
+            Patch(
+                f"{_SIGNATURE}/field.py",
+                "UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)",
+                "UNREADABLE = (msgspec.ValidationError,)",
+            ),
+        ),
+        (
+            _tests(
+                "tests/signature/test_hostile.py",
+                "test_nothing_foreign_comes_out_of_a_verifier",
+                "test_reading_never_fails_and_what_it_reads_can_be_stored",
+            ),
+        ),
+    ),
+    Mutant(
+        "bodies that may come again under unsigned keys",
+        tuple(
+            Patch(
+                f"{_MIGRATIONS}/{kind}/0002_intake.sql",
+                "CREATE UNIQUE INDEX oncebox_deliveries_body",
+                "CREATE INDEX oncebox_deliveries_body",
+            )
+            for kind in ("sqlite", "postgres")
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_unsigned.py",
+                "test_a_known_body_under_a_fresh_unsigned_key_is_held_as_a_suspicious_replay",
+                "test_of_two_unsigned_arrivals_of_one_body_at_once_one_is_new",
+            ),
+            _WALKS,
+        ),
+    ),
+    Mutant(
+        "a replay that brings dead work back",
+        (
+            Patch(
+                f"{_DELIVERIES}/arrivals.sql",
+                "variant = '' AND replay_of IS NULL\n",
+                "variant = ''\n",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_unsigned.py",
+                "test_a_dead_replay_is_never_brought_back_and_a_failed_one_not_forward",
+            ),
+            _WALKS,
+        ),
+    ),
+    Mutant(
+        "numbers that are never stale",
+        (
+            Patch(
+                f"{_DELIVERIES}/turns.sql",
+                "state = 'received' AND skip_stale = 1 AND sequence < (",
+                "state = 'received' AND skip_stale = 1 AND sequence < 0 * (",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_ordering.py",
+                "test_a_number_below_the_highest_done_is_skipped_as_stale",
+            ),
+            _WALKS,
+        ),
+    ),
+    Mutant(
+        "every number stale that may be skipped",
+        (
+            Patch(
+                f"{_DELIVERIES}/turns.sql",
+                "state = 'received' AND skip_stale = 1 AND sequence < (",
+                "state = 'received' AND skip_stale = 1 AND 0 < (",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_ordering.py",
+                "test_numbers_run_from_the_lowest_up_whatever_order_they_come_in",
+            ),
+        ),
+    ),
+    Mutant(
+        "a turn given while another is worked on",
+        (
+            Patch(
+                f"{_DELIVERIES}/turns.py",
+                "_BEGUN = {State.PROCESSING, State.FAILED}",
+                "_BEGUN = {State.HELD}",
+            ),
+            Patch(
+                f"{_DELIVERIES}/turns.sql",
+                "            AND other.state = 'processing'\n",
+                "            AND other.state = 'nothing'\n",
+            ),
+        ),
+        (_tests(f"{_CONTRACT}/test_ordering.py", "test_what_was_begun_is_not_overtaken"),),
+    ),
+    Mutant(
+        "a claim by request key that claims anew",
+        (
+            Patch(
+                f"{_DELIVERIES}/pull.py",
+                "    if not reserved:\n        return _again(tx, ask, sources)\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_pull.py",
+                "test_a_repeated_claim_is_told_the_same_leases",
+                "test_two_claims_with_one_key_at_once_are_told_the_same",
+            ),
+        ),
+    ),
+    Mutant(
+        "bodies that go while their work runs again",
+        (
+            Patch(
+                f"{_DELIVERIES}/interventions.sql",
+                "AND state IN ('done', 'dead') AND purged_at IS NULL",
+                "AND state IN ('done', 'dead')",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_retention.py",
+                "test_a_replay_without_a_body_is_refused_clearly",
+                "test_a_replay_while_the_body_goes_is_refused",
+            ),
+        ),
+    ),
+    Mutant(
+        "a rejected request admitted as often as one likes",
+        (
+            Patch(
+                f"{_DELIVERIES}/quarantine.sql",
+                "DELETE FROM oncebox_quarantine WHERE tenant = :tenant AND id = :id "
+                "RETURNING source;",
+                "SELECT source FROM oncebox_quarantine WHERE tenant = :tenant AND id = :id;",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_quarantine.py",
+                "test_a_request_is_admitted_once",
+                "test_of_two_who_admit_a_request_at_once_one_does",
+            ),
+        ),
     ),
 )

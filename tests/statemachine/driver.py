@@ -4,18 +4,23 @@ Each act compares the ledger's answer with the model's. Numbers that are drawn a
 among what is there; where an act is only possible in some states, those are preferred.
 """
 
+import hashlib
 from collections.abc import Callable
+from itertools import accumulate
 
 import msgspec
 
+from oncebox import ids
 from oncebox.errors import StateConflict
 from oncebox.ledger.deliveries import effects
 from oncebox.model.delivery import Arrival, Delivery, NewDelivery, Settlement, State
 from oncebox.model.effect import EffectState
 from oncebox.model.inspection import Facts
+from oncebox.model.ordering import order
 from oncebox.store.database import Transaction
 from tests.statemachine import invariants
-from tests.statemachine.model import BUDGET, TRIES, Model, Row
+from tests.statemachine.model import BUDGET, TRIES, Model, Profile, Row
+from tests.statemachine.profiles import EVERYTHING, LATE, NUMBERED, PLAIN, TYPED, UNSIGNED
 from tests.support.clerk import (
     DAY,
     HOUR,
@@ -32,17 +37,46 @@ from tests.support.clerk import (
 
 JUMPS = [1, 1_000, LEASE, MINUTE, MINUTE, HOUR, 10 * DAY, 3650 * DAY, -1_000, -LEASE, -HOUR]
 BODIES = [b"one", b"two"]
-KEYS = [f"key-{number}" for number in range(6)]
 WORKERS = ["ann", "ben", "cay"]
 EFFECT = "charge"
 ENDINGS = [EffectState.DONE, EffectState.NOT_DONE, EffectState.UNKNOWN]
+SEEN_BEFORE = {Arrival.DUPLICATE, Arrival.CONFLICT}
 WORDS = [EffectState.DONE, EffectState.NOT_DONE, None]
-TABLES = ("deliveries", "payloads", "lanes", "tries", "effects", "sightings", "audit")
+TABLES = (
+    "deliveries",
+    "payloads",
+    "lanes",
+    "lane_types",
+    "tries",
+    "effects",
+    "sightings",
+    "examples",
+    "audit",
+)
 
 
-def lane_of(key: str) -> str | None:
-    """Return the lane of a key: two keys in each of two lanes, two in none."""
-    return (None, "a", "b")[KEYS.index(key) % 3]
+def _some_of(profiles: list[Profile], who: int, more: int) -> list[tuple[Profile, bytes]]:
+    """Pick up to three, neighbours or far apart, sometimes with another body."""
+    count = more % 3 + 1
+    chosen = [profiles[(who + place * more) % len(profiles)] for place in range(count)]
+    bodies = [BODIES[0 if (who + place) % 7 else 1] for place in range(count)]
+    return list(zip(chosen, bodies, strict=True))
+
+
+def _one_request(given: list[NewDelivery]) -> list[NewDelivery]:
+    """Return arrivals as the elements of one request."""
+    whole, request = b"".join(each.body for each in given), ids.new("pay")
+    starts = accumulate((len(each.body) for each in given), initial=0)
+    return [
+        msgspec.structs.replace(
+            each, body=whole, payload_id=request, start=start, length=len(each.body)
+        )
+        for each, start in zip(given, starts, strict=False)
+    ]
+
+
+def _mark(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def _ending(claim: Delivery, now: int, number: int) -> Settlement:
@@ -80,10 +114,12 @@ class Driver:
             said = (
                 facts.state, facts.fence, facts.tries, facts.due_at, facts.give_up_at,
                 facts.lane_position, facts.late, facts.rearms, facts.held_at, facts.not_before,
+                facts.replay_of, facts.sequence, facts.waits_for,
             )  # fmt: skip
             expected = (
                 row.state, row.fence, row.tries, row.due_at, row.give_up_at,
                 row.position, row.late, row.rearms, row.held_at, row.not_before,
+                row.replay_of, row.sequence, row.waits_for,
             )  # fmt: skip
             assert said == expected, (row.key, said, expected)
         invariants.check(now, self.before)
@@ -93,44 +129,91 @@ class Driver:
 
     def arrive(self, who: int, more: int) -> None:
         """Let up to three things arrive together; a second body for a key is the rarer one."""
-        keys = [KEYS[(who + place * more) % len(KEYS)] for place in range(more % 3 + 1)]
-        bodies = [BODIES[0 if (who + place) % 7 else 1] for place in range(len(keys))]
-        self.accept(list(zip(keys, bodies, strict=True)))
+        self.accept(_some_of(PLAIN, who, more))
 
-    def accept(self, new: list[tuple[str, bytes]]) -> None:
-        """Accept arrivals in one commit: new ones, duplicates, conflicts, redeliveries."""
-        given = [self.clerk.arrival(key, body, lane=lane_of(key)) for key, body in new]
+    def arrive_in_order(self, who: int, more: int) -> None:
+        """Let things arrive that go by number, or by type."""
+        self.accept(_some_of(NUMBERED if who % 3 else TYPED, who // 3, more))
 
-        answers = self.clerk.accept(*given)
+    def arrive_unsigned(self, who: int, more: int) -> None:
+        """Let things arrive whose keys nobody signed, often with a body that is known."""
+        self.accept(_some_of(UNSIGNED, who, more))
 
-        repeats = [each for each in given if not self._is_new(each)]
-        expected = {each.id: self._repeat(each) for each in repeats}
+    def arrive_late(self, who: int, more: int) -> None:
+        """Let something arrive that was signed long ago."""
+        self.accept(_some_of(LATE, who, more))
+
+    def arrive_in_one_request(self, who: int, more: int) -> None:
+        """Let things arrive as the elements of one request."""
+        self.accept(_some_of(EVERYTHING, who, more), together=True)
+
+    def accept(self, new: list[tuple[Profile, bytes]], *, together: bool = False) -> None:
+        """Accept arrivals in one commit: new ones, replays, duplicates, conflicts, redeliveries."""
+        given = [self._arrival(profile, body) for profile, body in new]
+        bodies = {each.id: body for each, (_, body) in zip(given, new, strict=True)}
+        profiles = {each.id: profile for each, (profile, _) in zip(given, new, strict=True)}
+
+        answers = self.clerk.accept(*(_one_request(given) if together else given))
+
+        rows = {id_: self._row_of(id_, profiles[id_], bodies[id_]) for id_ in bodies}
+        expected = self._write(rows)
         for each, answer in zip(given, answers, strict=True):
-            row, arrival = expected.get(each.id, (self.model.rows[answer.id], Arrival.NEW))
+            row, arrival = expected[each.id]
             assert (answer.id, answer.arrival) == (row.id, arrival)
         states = {answer.id: answer.state for answer in answers}
-        for row in {row.id: row for row, _ in expected.values() if not row.is_conflict}.values():
-            self.model.redeliver(row, states[row.id])
+        repeated = {row.id: row for row, arrival in expected.values() if arrival in SEEN_BEFORE}
+        for _id, row in sorted(repeated.items()):
+            if not row.is_conflict:
+                self.model.redeliver(row, states[row.id])
 
-    def redeliver(self, which: int, _more: int) -> None:
+    def redeliver(self, which: int, more: int) -> None:
         """Send again what was sent before, failed or dead by preference."""
         row = self._row(which, State.DEAD, State.FAILED)
         if row is not None:
-            self.accept([(row.key, row.body)])
+            self.accept([(row.profile, row.body)], together=more % 4 == 0)
 
-    def _is_new(self, each: NewDelivery) -> bool:
-        if self.model.first(each.key) is not None:
-            return False
-        self.model.add(Row(each.id, each.key, each.body, lane_of(each.key)))
-        return True
+    def _arrival(self, profile: Profile, body: bytes) -> NewDelivery:
+        rules = profile.rules
+        place = rules and order(rules, profile.type, profile.sequence, self.clerk.now)
+        return self.clerk.arrival(
+            profile.key,
+            body,
+            lane=profile.lane,
+            type_=profile.type,
+            order=place,
+            unsigned=profile.unsigned,
+            on_replay=profile.on_replay,
+            verdict=profile.verdict,
+            hold_reason=profile.hold_reason,
+        )
 
-    def _repeat(self, each: NewDelivery) -> tuple[Row, Arrival]:
-        first, row = self.model.first(each.key), self.model.find(each.key, each.body)
+    def _row_of(self, id_: str, profile: Profile, body: bytes) -> Row:
+        return Row(id_, profile, body, self.model.now)
+
+    def _write(self, rows: dict[str, Row]) -> dict[str, tuple[Row, Arrival]]:
+        """Let the model take arrivals: what is new first, by key; then replays; then the rest."""
+        expected: dict[str, tuple[Row, Arrival]] = {}
+        by_key = sorted(rows.values(), key=lambda row: row.key)
+        for row in by_key:
+            if self.model.takes(row.profile, row.body):
+                self.model.add(row)
+                expected[row.id] = (row, Arrival.NEW)
+        for row in by_key:
+            if row.id not in expected and self.model.first(row.key) is None:
+                self.model.add_replay(row)
+                expected[row.id] = (row, Arrival.SUSPICIOUS_REPLAY)
+        self.model.settle_in(row for row in rows.values() if row.id in expected)
+        for row in sorted(rows.values(), key=lambda row: (row.key, _mark(row.body))):
+            if row.id not in expected:
+                expected[row.id] = self._repeat(row)
+        return expected
+
+    def _repeat(self, row: Row) -> tuple[Row, Arrival]:
+        first, known = self.model.first(row.key), self.model.find(row.key, row.body)
         assert first is not None
         first.seen_again += 1
-        if row is not None:
-            return row, Arrival.DUPLICATE
-        row = Row(each.id, each.key, each.body, lane_of(each.key))
+        if known is not None:
+            return known, Arrival.DUPLICATE
         self.model.add_conflict(row)
         return row, Arrival.CONFLICT
 

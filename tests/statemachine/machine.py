@@ -14,6 +14,10 @@ Act = Callable[[Driver, int, int], None]
 #: every act, by how often it should come
 ACTS: dict[Act, int] = {
     Driver.arrive: 6,
+    Driver.arrive_in_order: 5,
+    Driver.arrive_unsigned: 2,
+    Driver.arrive_late: 1,
+    Driver.arrive_in_one_request: 2,
     Driver.redeliver: 3,
     Driver.claim: 3,
     Driver.work: 6,

@@ -1,14 +1,16 @@
 """A plain model of the ledger: what every verb is meant to do, in dictionaries and loops."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from oncebox.model.delivery import State
 from oncebox.model.effect import EffectState
+from oncebox.model.ordering import LaneRules
 from tests.support.clerk import LEASE, MINUTE
 
 OPEN = {State.RECEIVED, State.PROCESSING, State.FAILED, State.HELD}
 WAITING = {State.RECEIVED, State.FAILED}
+ACTIVE = {State.RECEIVED, State.PROCESSING, State.FAILED}
 MOST_REARMS = 3
 TRIES = 3
 BUDGET = 20 * MINUTE
@@ -27,16 +29,34 @@ class Effect:
         return self.state in {EffectState.STARTED, EffectState.UNKNOWN}
 
 
+@dataclass(frozen=True)
+class Profile:
+    """What is particular about everything that comes under one key."""
+
+    key: str
+    lane: str | None = None
+    type: str = ""
+    rules: LaneRules | None = None
+    sequence: int | None = None
+    unsigned: bool = False
+    on_replay: str = "hold"
+    verdict: str = ""
+    hold_reason: str | None = None
+
+
 @dataclass
 class Row:
     """What the ledger should say of one delivery."""
 
     id: str
-    key: str
+    profile: Profile
     body: bytes
-    lane: str | None
+    arrived: int
     state: State = State.RECEIVED
     is_conflict: bool = False
+    replay_of: str | None = None
+    runs_stale: bool = False
+    waits_for: str | None = None
     position: int | None = None
     due_at: int | None = None
     fence: int = 0
@@ -49,6 +69,28 @@ class Row:
     late: bool = False
     seen_again: int = 0
     effect: Effect | None = None
+
+    @property
+    def key(self) -> str:
+        """What the provider calls it."""
+        return self.profile.key
+
+    @property
+    def lane(self) -> str | None:
+        """Where it waits for its turn."""
+        return self.profile.lane
+
+    @property
+    def sequence(self) -> int | None:
+        """Its number in the lane."""
+        return self.profile.sequence
+
+    def skips(self, last: int | None) -> bool:
+        """Whether it is not run, because a higher number is done."""
+        rules = self.profile.rules
+        skip = rules is not None and rules.stale == "skip" and not self.runs_stale
+        stale = last is not None and self.sequence is not None and self.sequence < last
+        return self.state is State.RECEIVED and skip and stale
 
     def is_due(self, now: int) -> bool:
         """Whether a worker may claim it."""
@@ -70,12 +112,24 @@ class Row:
 
 
 @dataclass
+class Lane:
+    """What is known of a lane that goes by more than arrival."""
+
+    last: int | None = None
+    turn: str | None = None
+    done_types: set[str] = field(default_factory=set)
+
+
+@dataclass
 class Model:
     """All deliveries, and the time."""
 
     now: int
     rows: dict[str, Row] = field(default_factory=dict)
     last_position: dict[str, int] = field(default_factory=dict)
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    #: by body: the first delivery that had it under a key that nobody signed
+    owners: dict[bytes, str] = field(default_factory=dict)
 
     def find(self, key: str, body: bytes) -> Row | None:
         """Return the delivery under a key, or the conflict with this body."""
@@ -101,20 +155,52 @@ class Model:
 
     # arrivals
 
+    def takes(self, profile: Profile, body: bytes) -> bool:
+        """Say whether an arrival is new: its key, and its body where nobody signed the key."""
+        owned = profile.unsigned and body in self.owners
+        return self.first(profile.key) is None and not owned
+
     def add(self, row: Row) -> None:
-        """Write a new delivery; in a lane it waits for its turn."""
-        self.rows[row.id] = row
-        row.due_at = self.now
-        self._enter_lane(row)
+        """Write a new delivery; it may have to wait from the beginning."""
+        self._write(row)
+        if row.profile.hold_reason is not None:
+            row.state, row.held_at = State.HELD, self.now
+
+    def add_replay(self, row: Row) -> None:
+        """Write a known body under an unsigned key, as its policy wants it."""
+        owner = self.rows[self.owners[row.body]]
+        row.replay_of = owner.id
+        owner.seen_again += 1
+        self._write(row)
+        policy = row.profile.on_replay
+        if policy == "drop":
+            row.state = State.DONE
+        elif policy == "hold" or row.profile.hold_reason is not None:
+            row.state, row.held_at = State.HELD, self.now
 
     def add_conflict(self, row: Row) -> None:
         """Write a conflicting body, held."""
-        self.rows[row.id] = row
         row.is_conflict = True
+        self._write(row)
         row.state, row.held_at = State.HELD, self.now
+
+    def _write(self, row: Row) -> None:
+        self.rows[row.id] = row
+        row.late = row.profile.verdict == "late"
+        if row.profile.unsigned and row.body not in self.owners:
+            self.owners[row.body] = row.id
+
+    def settle_in(self, rows: Iterable[Row]) -> None:
+        """Let new deliveries be due, or enter their lanes together."""
+        waiting = [row for row in rows if row.state is State.RECEIVED]
+        for row in waiting:
+            row.due_at = self.now
+        self._enter(waiting)
 
     def redeliver(self, row: Row, state: State) -> None:
         """Bring failed work forward and dead work back, by the state it was seen in."""
+        if row.replay_of is not None:
+            return
         if state is State.FAILED and row.state is State.FAILED:
             self._hasten(row)
         elif state is State.DEAD and row.state is State.DEAD:
@@ -163,7 +249,9 @@ class Model:
             self._end(row, state, due_at)
         elif (row.state, row.fence) != (state, fence):
             return False
-        if state in {State.DONE, State.DEAD}:
+        if state is State.DONE:
+            self._remember(row)
+        if state is not State.FAILED:
             self._advance([row.lane])
         return True
 
@@ -195,10 +283,10 @@ class Model:
         assert row.held_at is not None
         if row.give_up_at is not None:
             row.give_up_at += self.now - row.held_at
-        row.state, row.held_at = State.RECEIVED, None
+        row.state, row.held_at, row.runs_stale = State.RECEIVED, None, True
         row.due_at = None if row.lane else self.now
         if row.lane and row.position is None:
-            self._enter_lane(row)
+            self._enter([row])
         self._advance([row.lane])
         return True
 
@@ -207,7 +295,7 @@ class Model:
         if not self._decided(row, word) or row.state not in {State.DONE, State.DEAD}:
             return False
         self._take_word(row, word)
-        row.not_before = None
+        row.not_before, row.runs_stale = None, True
         self._begin_anew(row)
         return True
 
@@ -221,7 +309,7 @@ class Model:
     def _begin_anew(self, row: Row) -> None:
         row.state, row.due_at = State.RECEIVED, self.now
         row.tries, row.give_up_at, row.late = 0, None, True
-        self._enter_lane(row)
+        self._enter([row])
 
     # effects
 
@@ -252,14 +340,94 @@ class Model:
 
     # lanes
 
-    def _enter_lane(self, row: Row) -> None:
-        if row.lane is not None:
+    def _enter(self, rows: Sequence[Row]) -> None:
+        """Put deliveries at the end of their lanes, in the order given."""
+        entering = [row for row in rows if row.lane is not None]
+        for row in entering:
+            assert row.lane is not None
             row.position = self.last_position[row.lane] = self.last_position.get(row.lane, 0) + 1
             row.due_at = None
-            self._advance([row.lane])
+            if row.profile.rules is not None:
+                self.lanes.setdefault(row.lane, Lane())
+        self._advance(dict.fromkeys(row.lane for row in entering))
 
     def _advance(self, lanes: Iterable[str | None]) -> None:
         for name in lanes:
+            if name in self.lanes:
+                self._give_turn(str(name), self.lanes[str(name)])
+                continue
             members = self.lane(name) if name is not None else []
             if members and members[0].state in WAITING and members[0].due_at is None:
                 members[0].due_at = self.now
+
+    def _remember(self, row: Row) -> None:
+        if row.lane in self.lanes:
+            lane = self.lanes[row.lane]
+            lane.done_types.add(row.profile.type)
+            if row.sequence is not None:
+                lane.last = max(row.sequence, lane.last or row.sequence)
+
+    def _give_turn(self, name: str, lane: Lane) -> None:
+        """Give the turn of a lane with rules: to the lowest number, or to what that waits for."""
+        while members := self.lane(name):
+            holder = self._holder(members, lane)
+            if holder is not None and holder.state in {State.PROCESSING, State.FAILED}:
+                return
+            chosen = self._chosen(members, lane)
+            if chosen.skips(lane.last):
+                chosen.state, chosen.due_at = State.DONE, None
+                lane.done_types.add(chosen.profile.type)
+                continue
+            if holder is not None and holder is not chosen and holder.state is State.RECEIVED:
+                holder.due_at = holder.waits_for = None
+            if chosen.state is State.RECEIVED:
+                self._let_go(chosen, lane)
+            lane.turn = chosen.id
+            return
+
+    def _holder(self, members: Sequence[Row], lane: Lane) -> Row | None:
+        if lane.turn is not None:
+            holder = self.rows[lane.turn]
+            begun = holder.state in {State.PROCESSING, State.FAILED}
+            return holder if begun or holder.due_at is not None else None
+        active = (row for row in members if row.state in ACTIVE and row.due_at is not None)
+        return next(active, None)
+
+    def _chosen(self, members: Sequence[Row], lane: Lane) -> Row:
+        chosen = members[0]
+        if chosen.sequence is not None:
+            numbered = [row for row in members if row.sequence is not None]
+            chosen = min(numbered, key=lambda row: (row.sequence or 0, row.position or 0))
+        asked: set[str] = set()
+        while (type_ := self._waits_after(chosen, lane)) and type_ not in asked:
+            asked.add(type_)
+            before = [
+                row for row in members if row.profile.type == type_ and row.state is State.RECEIVED
+            ]
+            if not before:
+                break
+            chosen = before[0]
+        return chosen
+
+    def _waits_after(self, row: Row, lane: Lane) -> str | None:
+        rules = row.profile.rules
+        wanted = rules.after.get(row.profile.type) if rules is not None else None
+        if rules is None or wanted is None or row.arrived + rules.after_wait <= self.now:
+            return None
+        return None if wanted in lane.done_types else wanted
+
+    def _let_go(self, row: Row, lane: Lane) -> None:
+        """Make a delivery due now, or when it has waited long enough."""
+        rules, last = row.profile.rules, lane.last or 0
+        waits = []
+        if rules is not None and row.sequence is not None and row.sequence > last + 1:
+            until = row.arrived + rules.gap_wait
+            waits += [(until, f"number {last + 1}")] if until > self.now else []
+        if rules is not None and (after := self._waits_after(row, lane)):
+            waits.append((row.arrived + rules.after_wait, after))
+        due_at = max((until for until, _ in waits), default=self.now)
+        if row.due_at is None or row.due_at > due_at:
+            row.due_at = due_at
+            row.waits_for = " and ".join(what for _, what in waits) or None
+            stale = row.sequence is not None and lane.last is not None and row.sequence < lane.last
+            row.late = row.late or stale

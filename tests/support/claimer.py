@@ -10,9 +10,13 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
+from oncebox.errors import StateConflict
+from oncebox.ledger.office import idempotency, tenants
+from oncebox.model.idempotency import Answer, Asked, Fresh
 from oncebox.store.database import Transaction
 from tests.support.clerk import Clerk
 from tests.support.databases import Place
+from tests.support.office import KEY, Office
 
 _COUNT = "SELECT value FROM oncebox_meta WHERE name = 'count'"
 
@@ -45,10 +49,55 @@ def count(clerk: Clerk, name: str) -> list[str]:
     return []
 
 
+def add_sources(clerk: Clerk, name: str) -> list[str]:
+    """Add the same thirty sources as everybody else; return those that were ours."""
+    office = Office(clerk)
+    return [each for each in map(str, range(30)) if _took(office.add, each, None, name)]
+
+
+def take_addresses(clerk: Clerk, name: str) -> list[str]:
+    """Want the same thirty addresses as everybody else; return those that were ours."""
+    office = Office(clerk)
+    return [
+        each
+        for each in map(str, range(30))
+        if _took(office.add, f"{name}-{each}", public_id=f"address-{each}")
+    ]
+
+
+def create_once(clerk: Clerk, name: str) -> list[str]:
+    """Create thirty tenants under keys that everybody sends; return what was created here."""
+    office = Office(clerk)
+    created = []
+    for number in range(30):
+        asked = Asked(tenant="acme", route="POST", key=str(number), body_hash=b"x")
+        found = clerk.run(idempotency.begin, KEY, asked, clerk.now)
+        if isinstance(found, Fresh):
+            clerk.run(_create, office, f"{name}-{number}", found)
+            created.append(f"{name}-{number}")
+    return created
+
+
+def _create(tx: Transaction, office: Office, name: str, fresh: Fresh) -> None:
+    tenants.new(tx, name, office.deed())
+    idempotency.finish(tx, KEY, fresh, Answer(201, (), name.encode()), office.clerk.now)
+
+
+def _took(act: Callable[..., object], *args: object, **kwargs: object) -> bool:
+    try:
+        act(*args, **kwargs)
+    except StateConflict:
+        return False
+    return True
+
+
 TASKS: dict[str, Callable[[Clerk, str], list[str]]] = {
     "claim": claim,
     "accept": accept,
     "count": count,
+    "add_sources": add_sources,
+    "take_addresses": take_addresses,
+    "create_once": create_once,
 }
 
 

@@ -1,9 +1,9 @@
 """A clerk who works the ledger by hand: one verb after another, in time the test owns."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -28,6 +28,7 @@ from oncebox.model.delivery import (
 )
 from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe
 from oncebox.model.inspection import Facts, Inspection
+from oncebox.model.ordering import LaneRules, order
 from oncebox.store.database import Transaction
 from oncebox.store.postgres_session import PostgresSession
 from tests.support.databases import Place, Session
@@ -55,6 +56,7 @@ class Clerk:
         self.tries = 8
         self.budget = DAY
         self._shortcuts = cycle((place.kind == "postgres", False))
+        self._looks = cycle((True, False, False, True))
 
     def run(
         self, verb: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
@@ -96,6 +98,7 @@ class Clerk:
         received_at: int | None = None,
         type_: str = "",
         headers: tuple[tuple[str, str], ...] = (),
+        **more: Any,
     ) -> NewDelivery:
         """Return an arrival that has not been accepted yet."""
         return NewDelivery(
@@ -111,17 +114,44 @@ class Clerk:
             lane=lane,
             received_at=self.now if received_at is None else received_at,
             redelivery=redelivery,
+            **more,
         )
 
+    def numbered(
+        self, key: str, sequence: int | None, *, rules: LaneRules, lane: str, type_: str = ""
+    ) -> NewDelivery:
+        """Return an arrival in a lane that goes by more than arrival."""
+        place = order(rules, type_, sequence, self.now)
+        return self.arrival(key, key.encode(), lane=lane, type_=type_, order=place)
+
+    def elements(self, body: bytes, *parts: tuple[str, int, int], **more: Any) -> list[NewDelivery]:
+        """Return the elements of a request: key, start and size of each."""
+        request = ids.new("pay")
+        return [
+            msgspec.structs.replace(
+                self.arrival(key, body, **more),
+                fingerprint=hashlib.sha256(body[start : start + size]).digest(),
+                payload_id=request,
+                start=start,
+                length=size,
+            )
+            for key, start, size in parts
+        ]
+
     def accept(self, *new: NewDelivery) -> list[Accepted]:
-        """Accept arrivals in one commit."""
-        return self.run_by(arrivals.accept_new, arrivals.accept, new, self.now)
+        """Accept arrivals in one commit, by turns as after a shortcut and without one."""
+        looks = next(self._looks)
+
+        def accept(tx: Transaction, new: Sequence[NewDelivery], now: int) -> list[Accepted]:
+            return arrivals.accept(tx, new, now, look_first=looks)
+
+        return self.run_by(arrivals.accept_new, accept, new, self.now)
 
     def accept_one(
-        self, key: str = "key", body: bytes = b"{}", *, lane: str | None = None, **rest: str
+        self, key: str = "key", body: bytes = b"{}", *, lane: str | None = None, **rest: Any
     ) -> Accepted:
         """Accept one arrival."""
-        return self.accept(self.arrival(key, body, lane=lane, **rest))[0]  # type: ignore[arg-type]
+        return self.accept(self.arrival(key, body, lane=lane, **rest))[0]
 
     # leases
 

@@ -10,10 +10,8 @@ import functools
 import importlib.util
 import os
 import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -26,6 +24,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.support.ports import free_port
+
 StopMode = Literal["smart", "fast", "immediate"]
 
 _SIGNALS: Mapping[StopMode, signal.Signals] = MappingProxyType(
@@ -36,8 +36,6 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _WHEEL_FOLDER = "pginstall18"
 _READY_WITHIN = 60.0
 _STOPPED_WITHIN = 30.0
-# Below the range that outgoing connections use, so nothing takes the port during a restart.
-_PORTS = range(15_000, 32_000)
 # Ends the server and removes its cluster when our process, which holds the other end of the
 # pipe, dies without a word. An orphan may stay a zombie for ever, so the wait is bounded.
 _WATCH = """
@@ -169,7 +167,7 @@ class PostgresServer:
 
     def _launch_on_a_free_port(self) -> None:
         for _ in range(5):
-            self.port = _free_port()
+            self.port = free_port()
             with contextlib.suppress(_PortTaken):
                 self._launch()
                 return
@@ -306,14 +304,6 @@ def _open_folder() -> Path:
 def _environment() -> dict[str, str]:
     """Keep the caller's PG* variables, locale and time zone out of the server."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _free_port() -> int:
-    while True:
-        port = random.SystemRandom().choice(_PORTS)
-        with socket.socket() as trial, contextlib.suppress(OSError):
-            trial.bind(("127.0.0.1", port))
-            return port
 
 
 def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:

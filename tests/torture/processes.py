@@ -183,7 +183,7 @@ def freeze(pids: Iterable[int], *, timeout: float = 10.0) -> list[int]:
         await_halt(fresh, timeout=timeout)
         frozen += fresh
         # Only now can nobody among them start another.
-        fresh = sorted(set(_kids(frozen)) - set(frozen))
+        fresh = sorted(set(kids(frozen)) - set(frozen))
     return frozen
 
 
@@ -201,6 +201,11 @@ def is_paused(pid: int) -> bool:
     """Tell whether a process is alive and stands still."""
     states = list(_thread_states(pid))
     return bool(states) and not DEAD.intersection(states) and HALTED.issuperset(states)
+
+
+def kids(parents: Collection[int]) -> list[int]:
+    """List the processes that these have started, buried or not."""
+    return [pid for pid, above, _ in _table() if above in parents]
 
 
 def _await_states(pids: list[int], wanted: frozenset[str], timeout: float) -> None:
@@ -227,10 +232,6 @@ def _handles(pids: Iterable[int]) -> list[int]:
 
 def _session(leader: int) -> list[int]:
     return [pid for pid, _, session in _table() if session == leader]
-
-
-def _kids(parents: Collection[int]) -> list[int]:
-    return [pid for pid, above, _ in _table() if above in parents]
 
 
 def _table() -> Iterator[tuple[int, int, int]]:

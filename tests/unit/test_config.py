@@ -106,6 +106,13 @@ def test_other_variables_are_left_alone() -> None:
         ("ONCEBOX_CONNECTIONS", "0", "connections"),
         ("ONCEBOX_LIMITS__BODY", "25 MB", "limits.body"),
         ("ONCEBOX_LIMITS__WAITING", "0", "limits.waiting"),
+        ("ONCEBOX_HTTP__PORT", "65536", "http.port"),
+        ("ONCEBOX_HTTP__PORT", "-1", "http.port"),
+        ("ONCEBOX_HTTP__CONNECTIONS", "0", "http.connections"),
+        ("ONCEBOX_HTTP__HEADERS_WITHIN", "0", "http.headers_within"),
+        ("ONCEBOX_HTTP__PUBLIC_URL", "hooks.example.com", "http.public_url"),
+        ("ONCEBOX_SOURCES", "stripe", "sources"),
+        ("ONCEBOX_SOURCES__STRIPE", "stripe", "sources"),
     ],
 )
 def test_a_bad_value_names_its_setting(variable: str, value: str, named: str) -> None:
@@ -150,3 +157,45 @@ def test_no_time_is_so_long_that_it_cannot_be_counted() -> None:
             config.load({variable: "1e300"})
         with pytest.raises(ConfigInvalid):
             config.load({variable: century})
+
+
+def test_the_limits_of_the_service_are_those_that_are_written_down() -> None:
+    http = config.load({}).http
+
+    assert (http.host, http.port, http.public_url) == ("127.0.0.1", 8808, "")
+    assert (http.body, http.headers, http.header_count) == (1024 * 1024, 32 * 1024, 100)
+    assert (http.headers_within, http.body_rate, http.request_within) == (10, 1024, 30)
+    assert (http.connections, http.rate) == (1_000, 0)
+
+
+def test_sources_are_tables_that_the_environment_may_change(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text(
+        '[sources.stripe]\nscheme = "stripe"\nsecrets = ["env:A"]\nexpect = { "$.account" = "x" }\n'
+        '[sources."a.b"]\nscheme = "github"\n'
+    )
+
+    settings = config.load({"ONCEBOX_SOURCES__STRIPE__RATE": "5"})
+
+    assert settings.sources["stripe"] == {
+        "scheme": "stripe",
+        "secrets": ["env:A"],
+        "expect": {"$.account": "x"},
+        "rate": "5",
+    }
+    assert settings.sources["a.b"] == {"scheme": "github"}
+
+
+def test_settings_show_nothing_that_may_be_a_secret() -> None:
+    settings = config.load(
+        {
+            "ONCEBOX_MASTER_KEY": "CANARY",
+            "ONCEBOX_DATABASE_URL": "postgresql://user:CANARY@host/db",
+            "ONCEBOX_SOURCES__STRIPE__SECRETS": "CANARY",
+            "ONCEBOX_TENANT": "acme",
+        }
+    )
+
+    shown = f"{settings!r} {settings} {settings.__rich_repr__()}"
+    assert "CANARY" not in shown
+    assert "tenant='acme'" in shown
+    assert "master_key=''" in repr(Settings())

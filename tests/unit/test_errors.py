@@ -40,6 +40,7 @@ def test_the_codes_are_stable() -> None:
         "handler_registered_twice",
         "header_invalid",
         "key_invalid",
+        "key_wanted",
         "lease_lost",
         "master_key_missing",
         "master_key_wrong",
@@ -50,16 +51,25 @@ def test_the_codes_are_stable() -> None:
         "row_refused",
         "schema_outdated",
         "schema_too_new",
+        "scheme_invalid",
+        "signature_invalid",
+        "secret_unavailable",
         "state_conflict",
         "store_unavailable",
         "transient",
+        "unknown_scheme",
     }
 
 
 def test_trying_again_is_safe_exactly_where_nothing_was_decided() -> None:
     safe = {kind.code for kind in _ours() if kind.retry_safe}
 
-    assert safe == {kind.code for kind in _tree(StoreUnavailable)} | {"transient", "not_done"}
+    assert safe == {kind.code for kind in _tree(StoreUnavailable)} | {
+        "egress_failed",
+        "key_wanted",
+        "not_done",
+        "transient",
+    }
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from oncebox.errors import NotDone, Transient
-from oncebox.worker.proof import is_not_done
+from oncebox.model.proof import is_not_done
 
 
 def _error(module: str, name: str, **attributes: object) -> Exception:

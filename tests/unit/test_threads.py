@@ -8,9 +8,9 @@ import time
 import pytest
 
 from oncebox.errors import CommitUnknown, DatabaseBusy, RowRefused
+from oncebox.model.retry import describe
 from oncebox.telemetry import Telemetry
 from oncebox.worker.patience import patiently
-from oncebox.worker.perform import describe
 from oncebox.worker.threads import in_thread
 from oncebox.worker.watchdog import Watchdog
 

@@ -17,6 +17,7 @@ ROAD = "cli"
 _MEANING = {
     Arrival.NEW: "new",
     Arrival.DUPLICATE: "duplicate: already {state}, nothing runs twice",
+    Arrival.SUSPICIOUS_REPLAY: "suspicious replay: this body is known; stored and {state}",
     Arrival.CONFLICT: "conflict: this key is known with another body; stored and {state}",
 }
 

@@ -83,6 +83,8 @@ async def _inside(settings: Settings, database: Database) -> AsyncIterator[Check
     key = await _master_key(settings)
     yield key
     if key.status is Status.OK:
+        for check in await _sources(settings):
+            yield check
         for check in await database.read(_work, settings.tenant, database.clock()):
             yield check
 
@@ -169,6 +171,22 @@ async def _master_key(settings: Settings) -> Check:
         return _failed("start", error)
     await rooms.close()
     return Check("master key", Status.OK, f"{rooms.master_key.id} fits this database")
+
+
+async def _sources(settings: Settings) -> list[Check]:
+    """Look for sources that take no requests; variables are judged by this environment."""
+    rooms = await assembly.open_rooms(settings, migrate=False)
+    try:
+        await rooms.book.refresh()
+        entries = rooms.book.all(settings.tenant)
+    finally:
+        await rooms.close()
+    troubled = [
+        Check("source", Status.WARN, f"{entry.source.name} is {entry.state}", entry.note)
+        for entry in entries
+        if entry.troubles
+    ]
+    return troubled or [Check("sources", Status.OK, f"{len(entries)} without trouble")]
 
 
 def _lost_key_file(settings: Settings) -> Path | None:

@@ -20,8 +20,8 @@ from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
 
 #: the exit status after an error that is nobody's plan; the parent starts the process again
 CRASHED = 70
-#: seconds a stopping process has beyond what its handlers are given
-_GRACE = 5.0
+#: seconds a stopping process has beyond what it gives to others
+GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def work(child: Child) -> int:
     except OnceboxError as error:
         failures.tell(error, as_json=child.out.as_json)
         return GIVE_UP
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             return runner.run(_work(child, box))
         except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
@@ -62,7 +62,7 @@ async def _work(child: Child, box: Oncebox) -> int:
         stopping.set()
         box.stop_working()
 
-    within = box.settings.worker.stop_within + box.settings.worker.lease + _GRACE
+    within = box.settings.worker.stop_within + box.settings.worker.lease + GRACE
     Leash(stop, within=within).attach()
     try:
         await box.open()
@@ -84,7 +84,7 @@ def _tell_start(child: Child, box: Oncebox) -> None:
     box.telemetry.log.info("worker_started", process=child.number, sources=box.handlers.sources)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loop where it is installed, else the standard one."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
@@ -111,7 +111,7 @@ def _greet(child: Child, box: Oncebox) -> None:
     """Say where the data lies, what is handled, and how to hand over a first delivery."""
     place = where(box)
     sources = box.handlers.sources
-    command = f"{child.program} {_first_delivery(box)}"
+    command = f"{child.program} {first_delivery(box)}"
     if child.out.as_json:
         child.out.record({"data": place, "sources": sources, "try": command})
     else:
@@ -127,7 +127,8 @@ def where(box: Oncebox) -> str:
     return str(path) if path else box.settings.database.rpartition("@")[2]
 
 
-def _first_delivery(box: Oncebox) -> str:
+def first_delivery(box: Oncebox) -> str:
+    """Return a command that hands a first delivery to one of the handlers."""
     source = box.handlers.sources[0]
     parts = ["delivery", "accept", source, "--key", "first"]
     if box.handlers.find(source, "") is None:

@@ -53,15 +53,44 @@ def replay(
     code is then 4.
 
     """
+    chosen = _chosen(call, wanted, source, why, everything=everything)
+    change = partial(interventions.replay, words={})
+    return perform(call, chosen, change, "replayed", who=who, why=why) if chosen else failures.OK
+
+
+@click.command("seen", epilog=examples("oncebox dead seen --all --why 'known, the shop was down'"))
+@click.argument("wanted", metavar="[ID]…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that are dead.")
+@click.option("--source", metavar="NAME", help="With --all: only of this source.")
+@signed
+@with_call
+def seen(
+    call: Call,
+    *,
+    wanted: tuple[str, ...],
+    everything: bool,
+    source: str | None,
+    who: str,
+    why: str | None,
+) -> int:
+    """Say that you have seen dead deliveries; only then may their bodies go.
+
+    A body goes when its source's retention has passed. Until then the delivery can be replayed.
+
+    """
+    chosen = _chosen(call, wanted, source, why, everything=everything)
+    return perform(call, chosen, interventions.see, "seen", who=who, why=why) if chosen else 0
+
+
+def _chosen(
+    call: Call, wanted: tuple[str, ...], source: str | None, why: str | None, *, everything: bool
+) -> list[str]:
+    """Return the deliveries that are meant: some, or all that are dead."""
     require_why(why)
     if bool(wanted) == everything:
         message = "name the deliveries, or say --all"
         raise click.UsageError(message)
-    chosen = _all_dead(call, source) if everything else list(wanted)
-    if not chosen:
-        return failures.OK
-    change = partial(interventions.replay, words={})
-    return perform(call, chosen, change, "replayed", who=who, why=why)
+    return _all_dead(call, source) if everything else list(wanted)
 
 
 def _all_dead(call: Call, source: str | None) -> list[str]:

@@ -12,7 +12,7 @@ from oncebox.cli.words import ago, moment
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.delivery import Headers, State
 from oncebox.model.effect import Effect
-from oncebox.model.inspection import Facts, Inspection
+from oncebox.model.inspection import Example, Facts, Inspection
 from oncebox.store.database import Transaction
 
 Payload = tuple[Headers, bytes]
@@ -57,13 +57,15 @@ def inspect(call: Call, *, wanted: str, source: str | None, with_payload: bool) 
 def _inspect_all(
     tx: Transaction, tenant: str, wanted: str, source: str | None, now: int, *, with_payload: bool
 ) -> list[tuple[Inspection, Payload | None]]:
-    return [
-        (
-            inspections.inspect(tx, tenant, id_, now),
-            inspections.payload(tx, tenant, id_) if with_payload else None,
-        )
+    found = [
+        inspections.inspect(tx, tenant, id_, now)
         for id_ in inspections.find(tx, tenant, wanted, source)
     ]
+    return [(each, _payload(tx, each.delivery) if with_payload else None) for each in found]
+
+
+def _payload(tx: Transaction, facts: Facts) -> Payload | None:
+    return None if facts.purged_at else inspections.payload(tx, facts.tenant, facts.id)
 
 
 def as_record(inspection: Inspection, payload: Payload | None = None) -> dict[str, Any]:
@@ -88,6 +90,8 @@ def _lines(inspection: Inspection, payload: Payload | None, now: int) -> Lines:
     for seen in inspection.sightings:
         times = f"{seen.count} time{'s' if seen.count > 1 else ''}"
         yield ("sighting", seen.sighting, times, _when(seen.last_at, now), f"by {seen.road}")
+    for example in inspection.examples:
+        yield ("example", example.sighting, _when(example.at, now), *_how(example))
     for deed in inspection.audit:
         yield ("audit", deed.action, _when(deed.at, now), deed.who, deed.why, deed.detail)
     if payload is not None:
@@ -107,13 +111,28 @@ def _head(facts: Facts, now: int) -> Lines:
         yield ("type", facts.type)
     yield ("state", facts.state, *([facts.outcome] if facts.outcome else []))
     yield ("received", _when(facts.received_at, now), f"by {facts.road}", f"{facts.size} bytes")
+    yield from _evidence(facts, now)
     if facts.lane is not None:
+        number = f"number {facts.sequence}" if facts.sequence is not None else ""
         late = "late" if facts.late else ""
-        yield ("lane", facts.lane, f"position {facts.lane_position}", late)
+        yield ("lane", facts.lane, f"position {facts.lane_position}", number, late)
     yield ("tries", facts.tries)
     yield from _standing(facts, now)
     if facts.last_error:
         yield ("last error", facts.last_error)
+
+
+def _evidence(facts: Facts, now: int) -> Lines:
+    """Tell what speaks for and against a delivery, and where its body is."""
+    if facts.verdict or facts.secret_id:
+        yield ("signed", facts.verdict, f"by {facts.secret_id}" if facts.secret_id else "")
+    if facts.replay_of is not None:
+        yield ("replay of", facts.replay_of)
+    if facts.is_element:
+        end = facts.start + facts.size
+        yield ("part of", facts.payload_id, f"bytes {facts.start} to {end}")
+    if facts.purged_at is not None:
+        yield ("body", "no longer kept", _when(facts.purged_at, now))
 
 
 def _standing(facts: Facts, now: int) -> Lines:
@@ -125,6 +144,8 @@ def _standing(facts: Facts, now: int) -> Lines:
         yield ("held", facts.hold_reason, since)
     elif facts.ended_at is not None:
         yield ("ended", _when(facts.ended_at, now))
+    elif facts.is_waiting(now) and facts.due_at is not None:
+        yield ("waits", f"for {facts.waits_for} until {_when(facts.due_at, now)}")
     elif facts.due_at is None:
         yield ("due", "when it is the first of its lane")
     else:
@@ -146,6 +167,11 @@ def _effect(effect: Effect, now: int) -> tuple[object, ...]:
         f"safe={effect.safe}",
         effect.error or result,
     )
+
+
+def _how(example: Example) -> tuple[object, ...]:
+    """Tell how a repeat came: its road, its verdict and which secret had signed it."""
+    return (f"by {example.road}", example.verdict, example.secret_id)
 
 
 def _when(then: int, now: int) -> str:

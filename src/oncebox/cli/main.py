@@ -21,10 +21,51 @@ _DELIVERY = {
 _DEAD = {
     "list": ("oncebox.cli.dead:list_", "Show deliveries that were given up."),
     "replay": ("oncebox.cli.dead:replay", "Run some or all of them again."),
+    "seen": ("oncebox.cli.dead:seen", "Say that you have seen them."),
+}
+_QUARANTINE = {
+    "list": ("oncebox.cli.quarantine:list_", "Show rejected requests, newest first."),
+    "show": ("oncebox.cli.quarantine:show", "Show one with its headers and body."),
+    "retry": ("oncebox.cli.quarantine:retry", "Check one again, and take it in if it is good."),
+    "forget": ("oncebox.cli.quarantine:forget", "Throw some away."),
+}
+_SOURCE = {
+    "add": ("oncebox.cli.source:add", "Add a source."),
+    "list": ("oncebox.cli.source:list_", "Show sources, and whether they take requests."),
+    "show": ("oncebox.cli.source:show", "Show all about a source except its secrets."),
+    "set": ("oncebox.cli.source:set_", "Change fields of a source."),
+    "pause": ("oncebox.cli.source:pause", "Stop taking in and working on a source."),
+    "resume": ("oncebox.cli.source:resume", "Go on with a source."),
+    "remove": ("oncebox.cli.source:remove", "Forget a source and its secrets."),
+    "secret": ("oncebox.cli.main:secret", "The secrets of a source."),
+}
+_SECRET = {
+    "add": ("oncebox.cli.source_secret:add", "Add a secret beside the others."),
+    "list": ("oncebox.cli.source_secret:list_", "Show which secrets there are."),
+    "retire": ("oncebox.cli.source_secret:retire", "Let a secret count no longer."),
+}
+_KEY = {
+    "new": ("oncebox.cli.key:new", "Make a key and print it, this once."),
+    "list": ("oncebox.cli.key:list_", "Show keys, never their texts."),
+    "revoke": ("oncebox.cli.key:revoke", "End a key for good."),
+}
+_TENANT = {
+    "new": ("oncebox.cli.tenant:new", "Make a tenant."),
+    "list": ("oncebox.cli.tenant:list_", "Show all tenants."),
+}
+_HOOK = {
+    "verify": ("oncebox.cli.hook:verify", "Say whether a webhook's signature holds."),
+    "schemes": ("oncebox.cli.hook:list_", "List the ways that providers sign."),
 }
 _ALL = {
     "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
     "dead": ("oncebox.cli.main:dead", "What was given up."),
+    "hook": ("oncebox.cli.main:hook", "Webhook signatures: verify and explain them."),
+    "source": ("oncebox.cli.main:source", "Where deliveries come from."),
+    "key": ("oncebox.cli.main:key", "Who may call the service."),
+    "tenant": ("oncebox.cli.main:tenant", "Who shares this installation."),
+    "quarantine": ("oncebox.cli.main:quarantine", "Requests that were not believed."),
+    "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
     "doctor": ("oncebox.cli.doctor:doctor", "Look for what is wrong, and say what helps."),
@@ -51,6 +92,50 @@ def delivery() -> None:
 @click.group(cls=LazyGroup, commands_in=_DEAD)
 def dead() -> None:
     """What was given up."""
+
+
+@click.group(cls=LazyGroup, commands_in=_HOOK)
+def hook() -> None:
+    """Webhook signatures: verify and explain them."""
+
+
+@click.group(cls=LazyGroup, commands_in=_SOURCE)
+def source() -> None:
+    """Where deliveries come from, and how each is checked and worked."""
+
+
+@click.group(cls=LazyGroup, commands_in=_SECRET)
+def secret() -> None:
+    """The secrets of a source: several at a time, so that one can follow another."""
+
+
+@click.group(cls=LazyGroup, commands_in=_KEY)
+def key() -> None:
+    """Who may call the service, what for and until when."""
+
+
+@click.group(cls=LazyGroup, commands_in=_TENANT)
+def tenant() -> None:
+    """Who shares this installation."""
+
+
+#: commands and groups of them, by what is typed before them
+GROUPS = {
+    "": _ALL,
+    "delivery": _DELIVERY,
+    "dead": _DEAD,
+    "hook": _HOOK,
+    "source": _SOURCE,
+    "source secret": _SECRET,
+    "key": _KEY,
+    "tenant": _TENANT,
+    "quarantine": _QUARANTINE,
+}
+
+
+@click.group(cls=LazyGroup, commands_in=_QUARANTINE)
+def quarantine() -> None:
+    """Requests that were not believed."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from oncebox.model.delivery import Headers
 
 _LONGEST_KEY = 512
 _LONGEST_NAME = 100
+_LARGEST = 2**62
 #: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
@@ -53,25 +54,43 @@ def check_type(type_: str) -> None:
         check_key(type_, "type")
 
 
+def check_sequence(sequence: int) -> None:
+    """Refuse a number that no database can hold.
+
+    Raises: KeyInvalid.
+    """
+    if not -_LARGEST <= sequence <= _LARGEST:
+        message = f"the sequence is too large; give at most {_LARGEST}"
+        raise KeyInvalid(message)
+
+
 def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) -> Headers:
     """Return the headers unchanged, or refuse them.
 
     Raises: HeaderInvalid.
     """
-    kept = tuple((str(name), str(value)) for name, value in headers)
+    kept = tuple([(str(name), str(value)) for name, value in headers])
     if not kept:
         return kept
     if len(kept) > count:
         message = f"there are {len(kept)} headers; at most {count} are kept"
         raise HeaderInvalid(message)
-    if sum(len(name) + len(value) for name, value in kept) > size:
+    names, values = zip(*kept, strict=True)
+    text = "".join(values)  # all at once: this is on the way of every arrival
+    if sum(map(len, names)) + len(text) > size:
         message = f"the headers are over {size} bytes; send fewer or shorter ones"
         raise HeaderInvalid(message)
-    for name, value in kept:
-        if not _HEADER_NAME.fullmatch(name) or _HEADER_FORBIDDEN.search(value):
-            message = "a header has characters that HTTP does not allow; remove it"
-            raise HeaderInvalid(message)
+    plain = text.isascii() and text.isprintable()
+    if not all(map(_is_header_name, names)) or (not plain and _HEADER_FORBIDDEN.search(text)):
+        message = "a header has characters that HTTP does not allow; remove it"
+        raise HeaderInvalid(message)
     return kept
+
+
+@lru_cache(256)
+def _is_header_name(name: str) -> bool:
+    """Say whether a header may be called that; the same few names come again and again."""
+    return _HEADER_NAME.fullmatch(name) is not None
 
 
 def check_body(body: bytes, *, limit: int) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from oncebox.model.ordering import Order
+
 Headers = tuple[tuple[str, str], ...]
 
 
@@ -15,7 +17,7 @@ class State(StrEnum):
     RECEIVED = "received"
     #: leased to a worker
     PROCESSING = "processing"
-    #: handled, ignored or dropped; nothing more will happen
+    #: handled, ignored, dropped or stale; nothing more will happen
     DONE = "done"
     #: a try failed; it waits for the next
     FAILED = "failed"
@@ -29,6 +31,7 @@ class State(StrEnum):
 TRANSITIONS: dict[tuple[State, State], str] = {
     (State.RECEIVED, State.PROCESSING): "claimed by a worker",
     (State.RECEIVED, State.HELD): "held by a person",
+    (State.RECEIVED, State.DONE): "stale: a later one of its lane is done",
     (State.FAILED, State.PROCESSING): "claimed by a worker",
     (State.FAILED, State.HELD): "held by a person",
     (State.PROCESSING, State.PROCESSING): "its lease ran out and another worker claimed it",
@@ -39,6 +42,7 @@ TRANSITIONS: dict[tuple[State, State], str] = {
     (State.PROCESSING, State.RECEIVED): "given back by a stopping worker",
     (State.HELD, State.RECEIVED): "released by a person",
     (State.DEAD, State.RECEIVED): "re-armed by a redelivery, or replayed by a person",
+    (State.DEAD, State.DONE): "re-armed by a redelivery, and stale at once",
     (State.DONE, State.RECEIVED): "replayed by a person",
 }
 
@@ -49,6 +53,8 @@ class Outcome(StrEnum):
     HANDLED = "handled"
     IGNORED = "ignored"
     DROPPED = "dropped"
+    #: a later one of its lane was done before it
+    STALE = "stale"
     FAILED = "failed"
     PERMANENT = "permanent"
     TRIES_USED_UP = "tries_used_up"
@@ -67,14 +73,38 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     source: str
     key: str
+    #: the whole request, of which an element of a batch is a part
     body: bytes
     headers: bytes
     fingerprint: bytes
     type: str = ""
     road: str = "api"
     lane: str | None = None
+    #: what is particular about its place in the lane; None where lanes only go by arrival
+    order: Order | None = None
     received_at: int
     redelivery: str = "rearm"
+    #: the request it is an element of; None where it has one of its own
+    payload_id: str | None = None
+    start: int = 0
+    length: int | None = None
+    #: nobody signed the key, so a known body under a new one is a replay
+    unsigned: bool = False
+    #: what becomes of such a replay: ``hold``, ``run`` or ``drop``
+    on_replay: str = "hold"
+    #: what was found about its time: ``fresh``, ``late``, ``undated``, or nothing
+    verdict: str = ""
+    #: which of the source's secrets had signed it
+    secret_id: str | None = None
+    #: why it is held from the beginning
+    hold_reason: str | None = None
+    #: our own delivery that was forwarded and came back as this
+    echo_of: str | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes of the request are its own."""
+        return len(self.body) if self.length is None else self.length
 
 
 class Arrival(StrEnum):
@@ -82,7 +112,10 @@ class Arrival(StrEnum):
 
     NEW = "new"
     DUPLICATE = "duplicate"
+    #: a known key with another body
     CONFLICT = "conflict"
+    #: a known body under a new key that nobody signed
+    SUSPICIOUS_REPLAY = "suspicious_replay"
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -106,6 +139,7 @@ class Delivery(msgspec.Struct, frozen=True):
     variant: str
     type: str
     lane: str | None
+    #: it comes after its time: signed long ago, or out of its turn
     late: bool
     policy: str | None
     fence: int
@@ -114,6 +148,10 @@ class Delivery(msgspec.Struct, frozen=True):
     give_up_at: int
     raw_headers: bytes
     body: bytes
+    #: what was found about its time when it arrived: ``fresh``, ``late``, ``undated``, or nothing
+    verdict: str = ""
+    #: its number within its lane, where the source has such
+    sequence: int | None = None
 
     @property
     def headers(self) -> Headers:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from oncebox.model.delivery import State
+from oncebox.model.delivery import Headers, State
 from oncebox.model.effect import Effect, EffectState, Safe
 
 
@@ -39,6 +39,31 @@ class Facts(msgspec.Struct, frozen=True):
     last_error: str | None
     ended_at: int | None
     size: int
+    verdict: str
+    secret_id: str | None
+    #: the request it came in, and where in it its body begins
+    payload_id: str
+    start: int
+    sequence: int | None
+    #: what it waits for in its lane, while its due time has not come
+    waits_for: str | None
+    replay_of: str | None
+    purged_at: int | None
+    seen_at: int | None
+
+    @property
+    def is_element(self) -> bool:
+        """Whether it came with others in one request."""
+        return self.payload_id != self.id
+
+    def is_waiting(self, now: int) -> bool:
+        """Say whether it lets others of its lane go first, for a while."""
+        return (
+            self.state is State.RECEIVED
+            and self.waits_for is not None
+            and self.due_at is not None
+            and self.due_at > now
+        )
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -62,6 +87,17 @@ class Seen(msgspec.Struct, frozen=True):
     road: str
 
 
+class Example(msgspec.Struct, frozen=True):
+    """One of the first repeats of a class, as it came."""
+
+    sighting: str
+    at: int
+    road: str
+    verdict: str
+    secret_id: str | None
+    headers: Headers
+
+
 class Audited(msgspec.Struct, frozen=True):
     """What a person did."""
 
@@ -79,6 +115,7 @@ class Inspection(msgspec.Struct, frozen=True):
     tries: list[Try]
     effects: list[Effect]
     sightings: list[Seen]
+    examples: list[Example]
     audit: list[Audited]
     next_action: str
 
@@ -103,6 +140,10 @@ def next_action(facts: Facts, effects: Sequence[Effect], now: int) -> str:
         return f"needs a person: {names} unknown"
     if facts.state is State.HELD:
         return f"needs a person: {facts.hold_reason}"
+    if facts.is_waiting(now):
+        return f"wait for {facts.waits_for}: " + _safety(effects)
+    if facts.state is State.DEAD and facts.purged_at is not None:
+        return "nothing: its body is no longer kept"
     return _NEXT[facts.state] + _safety(effects)
 
 

@@ -4,6 +4,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from oncebox.errors import EffectMisused, EffectNameTwice, OnceboxError, Permanent, Transient
+from oncebox.model.delivery import Delivery, Outcome, Settlement, State
+
+_LONGEST_LINE = 500
+#: seconds; nobody waits for a century, and every database can count to it
+_LONGEST_WAIT = 3_000_000_000
+#: what is wrong in the handler's own code will be wrong the next time too
+_PERMANENT = (Permanent, EffectMisused, EffectNameTwice)
+
 
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a failing delivery is tried; times in milliseconds."""
@@ -19,3 +28,77 @@ def wait_before(rules: RetryRules, tries: int, random: Callable[[], float]) -> i
     doublings = min(tries - 1, 40)
     bound = min(rules.longest_wait, rules.first_wait * 2**doublings)
     return int(bound * random())
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """How a try failed."""
+
+    #: in one short line
+    error: str
+    #: trying again will not help
+    permanent: bool = False
+    #: the least wait that the failure asked for, in milliseconds
+    wait: int | None = None
+
+
+def one_line(text: str) -> str:
+    """Return somebody's words as one short line that every database takes."""
+    line = " ".join(text.replace("\0", " ").split())
+    return line.encode("utf-8", "replace").decode()[:_LONGEST_LINE]
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one short line: its own code or type, and its message."""
+    name = error.code if isinstance(error, OnceboxError) else type(error).__name__
+    try:
+        return one_line(f"{name}: {error}").removesuffix(":")
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+        return name
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return how an error failed a try."""
+    return Failure(
+        error=describe(error), permanent=isinstance(error, _PERMANENT), wait=_asked(error)
+    )
+
+
+def _asked(error: BaseException) -> int | None:
+    """Return the wait a failure asked for, in milliseconds; nonsense is no wish."""
+    try:
+        seconds = float(error.retry_after) if isinstance(error, Transient) else None  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if seconds is None or not seconds > 0:  # not a number is not greater either
+        return None
+    return int(min(seconds, _LONGEST_WAIT) * 1000)
+
+
+def after_failure(
+    delivery: Delivery,
+    failure: Failure,
+    rules: RetryRules,
+    *,
+    now: int,
+    random: Callable[[], float],
+) -> Settlement:
+    """Return how a failed try goes on: repeated later, or given up."""
+    not_before = None if failure.wait is None else now + failure.wait
+    due_at = max(now + wait_before(rules, delivery.tries, random), not_before or 0)
+    gave_up = _gave_up(delivery, failure, rules.tries, due_at)
+    return Settlement(
+        delivery=delivery,
+        state=State.DEAD if gave_up else State.FAILED,
+        outcome=gave_up or Outcome.FAILED,
+        error=one_line(failure.error),
+        due_at=None if gave_up else due_at,
+        not_before=not_before,
+    )
+
+
+def _gave_up(delivery: Delivery, failure: Failure, tries: int, due_at: int) -> Outcome | None:
+    if failure.permanent:
+        return Outcome.PERMANENT
+    if delivery.tries >= tries:
+        return Outcome.TRIES_USED_UP
+    return Outcome.TIME_USED_UP if due_at > delivery.give_up_at else None

@@ -23,3 +23,7 @@ INSERT INTO oncebox_meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOT
 -- name: fact
 -- Read a fact about the installation.
 SELECT value FROM oncebox_meta WHERE name = :name;
+
+-- name: touch_fact
+-- Write a fact as it is, to see whether commits go through.
+UPDATE oncebox_meta SET value = value WHERE name = :name;

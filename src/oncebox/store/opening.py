@@ -65,6 +65,18 @@ async def check_key(database: Database, key: MasterKey) -> None:
         raise MasterKeyWrong(message)
 
 
+async def check_writable(database: Database) -> None:
+    """Commit a change that changes nothing.
+
+    Raises: StoreError.
+    """
+    await database.write(_touch)
+
+
+def _touch(tx: Transaction) -> None:
+    tx.run(_sql.touch_fact, name="master_key_id")
+
+
 def _key_id(tx: Transaction) -> str | None:
     row = tx.one(_sql.fact, name="master_key_id")
     return str(row[0]) if row else None

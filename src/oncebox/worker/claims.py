@@ -73,7 +73,7 @@ class Claims:
 
     async def has_suspects(self) -> bool:
         """Say whether a lease has run out."""
-        for source in self._handlers.sources:
+        for source in self._handlers.claimable:
             if await self._desk.has_expired(self._claimant(source)):
                 return True
         return False
@@ -81,7 +81,7 @@ class Claims:
     async def bury_hopeless(self) -> int:
         """Give up on deliveries that were lost on their last try."""
         buried = 0
-        for source in self._handlers.sources:
+        for source in self._handlers.claimable:
             buried += await self._desk.bury_hopeless(self._claimant(source))
         return buried
 
@@ -100,10 +100,14 @@ class Claims:
         return claimed
 
     def _claimant(self, source: str) -> Claimant:
-        rules = self._handlers.rules(source).retry
-        return Claimant(self._tenant, source, self._worker, self._lease, rules.tries, rules.budget)
+        rules = self._handlers.rules(source)
+        retry = rules.retry
+        return Claimant(
+            self._tenant, source, self._worker, self._lease, retry.tries, retry.budget,
+            rules.rate, rules.concurrency,
+        )  # fmt: skip
 
     def _in_turn(self) -> Iterator[str]:
-        sources = self._handlers.sources
+        sources = self._handlers.claimable
         begin = next(self._turns) % len(sources) if sources else 0
         yield from sources[begin:] + sources[:begin]

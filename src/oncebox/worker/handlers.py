@@ -9,11 +9,14 @@ import msgspec
 from oncebox.errors import ConfigInvalid, HandlerTwice
 from oncebox.model.arrival import check_source, check_type
 from oncebox.model.retry import RetryRules
+from oncebox.model.source import Source
 
 ANY_TYPE = "*"
 
 HandlerFunction = Callable[..., Any]
 PolicyFunction = Callable[..., Any]
+#: returns what is written of a source in the settings or the database
+FindSource = Callable[[str], Source | None]
 
 
 class Handler(msgspec.Struct, frozen=True):
@@ -33,6 +36,13 @@ class SourceRules(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryRules
     #: what a redelivery of failed or dead work does: ``rearm`` or ``count``
     redelivery: str = "rearm"
+    #: deliveries begun per second, and worked on at the same time, by all workers together
+    rate: int | None = None
+    concurrency: int | None = None
+    #: nothing of it is claimed
+    paused: bool = False
+    #: who works on it: a ``handler`` here, or workers that come to ``pull``
+    mode: str = "handler"
 
 
 class Handlers:
@@ -44,6 +54,11 @@ class Handlers:
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._policies: dict[str, PolicyFunction] = {}
         self._rules: dict[str, SourceRules] = {}
+        self._written: FindSource = lambda _name: None
+
+    def follow(self, find: FindSource) -> None:
+        """Keep to what is written of sources elsewhere, where the program says nothing."""
+        self._written = find
 
     def add(self, source: str, type_: str, function: HandlerFunction, limit: float | None) -> None:
         """Register a handler.
@@ -69,8 +84,10 @@ class Handlers:
             raise HandlerTwice(message)
         self._policies[source] = function
 
-    def set_rules(self, source: str, *, redelivery: str, retry: dict[str, int | None]) -> None:
-        """Set what is particular to one source.
+    def set_rules(
+        self, source: str, *, redelivery: str, retry: dict[str, int | None], **limits: int | None
+    ) -> None:
+        """Set what is particular to one source; ``limits`` are its rate and concurrency.
 
         Raises: ConfigInvalid, KeyInvalid.
         """
@@ -78,9 +95,25 @@ class Handlers:
         if redelivery not in {"rearm", "count"}:
             message = f"redelivery of {source!r} is either 'rearm' or 'count'"
             raise ConfigInvalid(message)
+        for name, limit in limits.items():
+            if limit is not None and limit < 1:
+                message = f"{name} of {source!r} is at least 1"
+                raise ConfigInvalid(message)
         given = {name: value for name, value in retry.items() if value is not None}
         rules = msgspec.structs.replace(self._retry, **given)
-        self._rules[source] = SourceRules(retry=rules, redelivery=redelivery)
+        self.put_rules(
+            source,
+            SourceRules(
+                retry=rules,
+                redelivery=redelivery,
+                rate=limits.get("rate"),
+                concurrency=limits.get("concurrency"),
+            ),
+        )
+
+    def put_rules(self, source: str, rules: SourceRules) -> None:
+        """Let these rules hold from now on, also while the worker runs."""
+        self._rules[source] = rules
 
     def find(self, source: str, type_: str) -> Handler | None:
         """Return the handler for a type, or the one for any type."""
@@ -97,13 +130,42 @@ class Handlers:
         return self._policies.get(source)
 
     def rules(self, source: str) -> SourceRules:
-        """Return the rules of a source."""
-        return self._rules.get(source) or SourceRules(retry=self._retry)
+        """Return the rules of a source: what the program says, then what is written elsewhere."""
+        mine = self._rules.get(source)
+        written = self._written(source)
+        if written is None:
+            return mine or SourceRules(retry=self._retry)
+        its_own = SourceRules(
+            retry=written.retry(self._retry),
+            redelivery=written.redelivery,
+            rate=written.rate,
+            concurrency=written.concurrency,
+            paused=written.paused,
+            mode=written.mode,
+        )
+        if mine is None:
+            return its_own
+        return msgspec.structs.replace(
+            its_own,
+            retry=mine.retry,
+            redelivery=mine.redelivery,
+            rate=mine.rate or written.rate,
+            concurrency=mine.concurrency or written.concurrency,
+        )
 
     @property
     def sources(self) -> list[str]:
         """The sources that have a handler."""
         return sorted({source for source, _ in self._handlers})
+
+    @property
+    def claimable(self) -> list[str]:
+        """The sources to claim from now: those with a handler, neither paused nor pulled."""
+        return [source for source in self.sources if _is_claimable(self.rules(source))]
+
+
+def _is_claimable(rules: SourceRules) -> bool:
+    return not rules.paused and rules.mode == "handler"
 
 
 def _is_async(function: HandlerFunction) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,20 +19,21 @@ from oncebox.errors import (
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.deliveries.effects import Begun
 from oncebox.model.arrival import check_key
+from oncebox.model.calling import (
+    CALL_TIMEOUT,
+    WINDOW,
+    Function,
+    choice,
+    encoded,
+    is_async,
+    takes_key,
+)
 from oncebox.model.delivery import Delivery
 from oncebox.model.effect import Begin, Done, Effect, EffectState, Finish, Safe, effect_key
+from oncebox.model.proof import is_not_done
 from oncebox.telemetry import Telemetry
 from oncebox.worker.patience import patiently
-from oncebox.worker.proof import is_not_done
 from oncebox.worker.threads import in_thread
-
-#: seconds a call may take unless it says otherwise; less where the lease is short
-CALL_TIMEOUT = 20.0
-#: seconds within which other services are trusted to remember a key
-WINDOW = 24 * 3600.0
-_LARGEST_RESULT = 1024 * 1024
-
-Function = Callable[..., Any]
 
 
 class _Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class Once:
             function=functools.partial(
                 function, *args, **kwargs, **self._offer(function, name, kwargs)
             ),
-            safe=_declared(safe, function),
+            safe=choice(safe, function),
             verify=safe if callable(safe) else None,
             timeout=timeout,
             window=window,
@@ -136,7 +136,7 @@ class Once:
         def work(tx: Any) -> bytes | None:
             began = clock.steady()
             try:
-                result = _encoded(function(tx, *args, **kwargs))
+                result = encoded(function(tx, *args, **kwargs))
             except Exception as error:
                 raise _TheirError(error) from error
             self._refuse_slow(name, clock.steady() - began)
@@ -164,7 +164,7 @@ class Once:
 
     def _offer(self, function: Function, name: str, given: dict[str, Any]) -> dict[str, str]:
         """Return the key as an argument, for a function that takes one."""
-        wanted = _takes_key(function) and "idempotency_key" not in given
+        wanted = takes_key(function) and "idempotency_key" not in given
         return {"idempotency_key": self.key(name)} if wanted else {}
 
     def _wish(self, call: _Call) -> Begin:
@@ -208,13 +208,13 @@ class Once:
                 await self._finish(call.name, EffectState.NOT_DONE, error=type(error).__name__)
             raise
         faults.point("effect.done-not-recorded")
-        await self._finish(call.name, EffectState.DONE, result=_encoded(result))
+        await self._finish(call.name, EffectState.DONE, result=encoded(result))
         self._telemetry.effects.labels("called").inc()
         return result
 
     async def _run(self, call: _Call) -> Any:
         """Make the call; a plain function that outlives its time is in doubt until it ends."""
-        if _is_async(call.function):
+        if is_async(call.function):
             return await call.function()
         thread = asyncio.ensure_future(_in_thread(call.function))
         try:
@@ -232,7 +232,7 @@ class Once:
         """Record the late success of a call that outlived its time: it is proof."""
         result = await asyncio.gather(thread, return_exceptions=True)
         if not isinstance(result[0], BaseException):
-            await self._finish(call.name, EffectState.DONE, result=_encoded(result[0]))
+            await self._finish(call.name, EffectState.DONE, result=encoded(result[0]))
 
     async def _repeat(self, call: _Call, before: Effect | None) -> Any:
         """Decide what an earlier try's journal means for this one."""
@@ -272,13 +272,13 @@ class Once:
         asked = functools.partial(verify, **self._offer(verify, call.name, {}))
         try:
             async with asyncio.timeout(call.timeout):
-                answer = await (asked() if _is_async(asked) else _in_thread(asked))
+                answer = await (asked() if is_async(asked) else _in_thread(asked))
         except NotDone:
             return await self._again(call, before)
         if not isinstance(answer, Done):
             message = f"the verify function of {call.name!r} must return Done(…) or raise NotDone"
             raise EffectMisused(message)
-        await self._finish(call.name, EffectState.DONE, result=_encoded(answer.result))
+        await self._finish(call.name, EffectState.DONE, result=encoded(answer.result))
         self._telemetry.effects.labels("verified").inc()
         return answer.result
 
@@ -312,41 +312,7 @@ class Once:
         await patiently(lambda: self._desk.finish(ending))
 
 
-def _declared(safe: str | Function | None, function: Function) -> Safe:
-    if callable(safe):
-        return Safe.VERIFY
-    if safe is None:
-        return Safe.IDEMPOTENT if _takes_key(function) else Safe.ONCE
-    if safe not in {Safe.IDEMPOTENT, Safe.ONCE}:
-        message = "safe is 'idempotent', 'once' or a function that verifies"
-        raise EffectMisused(message)
-    return Safe(safe)
-
-
-def _takes_key(function: Function) -> bool:
-    try:
-        return "idempotency_key" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some built-in functions have no signature
-        return False
-
-
-def _is_async(function: Function) -> bool:
-    inner = function.func if isinstance(function, functools.partial) else function
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
-        getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
-    )
-
-
 async def _in_thread(function: Function) -> Any:
     """Run a plain function in a thread; what it returns may still have to be awaited."""
     result = await in_thread(function)
     return await result if inspect.isawaitable(result) else result
-
-
-def _encoded(result: object) -> bytes | None:
-    """Return a result as JSON, or None where it cannot or should not be stored."""
-    try:
-        encoded = msgspec.json.encode(result)
-    except (TypeError, ValueError, NotImplementedError, RecursionError):
-        return None
-    return encoded if len(encoded) <= _LARGEST_RESULT else None

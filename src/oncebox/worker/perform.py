@@ -7,27 +7,17 @@ from collections.abc import Awaitable, Callable
 from oncebox.errors import (
     EffectInDoubt,
     EffectMisused,
-    EffectNameTwice,
     LeaseLost,
-    OnceboxError,
-    Permanent,
-    Transient,
 )
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.model.policy import Allow, Drop, Hold, Ruling
-from oncebox.model.retry import wait_before
+from oncebox.model.retry import after_failure, failure_of, one_line
 from oncebox.telemetry import Telemetry
 from oncebox.worker.handlers import Handler, Handlers, PolicyFunction
 from oncebox.worker.once import Once
 from oncebox.worker.sync_once import SyncOnce
 from oncebox.worker.threads import in_thread
-
-_LONGEST_ERROR = 500
-#: seconds; nobody waits for a century, and every database can count to it
-_LONGEST_WAIT = 3_000_000_000
-#: what is wrong in the handler's own code will be wrong the next time too
-_PERMANENT = (Permanent, EffectMisused, EffectNameTwice)
 
 Permit = Callable[[Delivery], Awaitable[None]]
 
@@ -81,18 +71,7 @@ class Performer:
         """Return how a failed try goes on: repeated later, or given up."""
         rules = self._handlers.rules(delivery.source).retry
         now = self._desk.clock()
-        asked = _asked(error)
-        not_before = None if asked is None else now + asked
-        due_at = max(now + wait_before(rules, delivery.tries, self._random), not_before or 0)
-        gave_up = _gave_up(error, delivery, rules.tries, due_at)
-        return Settlement(
-            delivery=delivery,
-            state=State.DEAD if gave_up else State.FAILED,
-            outcome=gave_up or Outcome.FAILED,
-            error=describe(error),
-            due_at=None if gave_up else due_at,
-            not_before=not_before,
-        )
+        return after_failure(delivery, failure_of(error), rules, now=now, random=self._random)
 
     async def _call(self, handler: Handler, delivery: Delivery) -> None:
         once = Once(delivery, self._desk, self._telemetry, lease=self._lease)
@@ -110,21 +89,6 @@ def given_back(delivery: Delivery, now: int) -> Settlement:
     )
 
 
-def describe(error: BaseException) -> str:
-    """Return an error in one short line: its own code or type, and its message."""
-    name = error.code if isinstance(error, OnceboxError) else type(error).__name__
-    try:
-        return _line(f"{name}: {error}").removesuffix(":")
-    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
-        return name
-
-
-def _line(text: str) -> str:
-    """Return a user's words as one short line that every database takes."""
-    line = " ".join(text.replace("\0", " ").split())
-    return line.encode("utf-8", "replace").decode()[:_LONGEST_ERROR]
-
-
 def _refuse_awaitable(result: object) -> None:
     """Refuse what a plain handler left unfinished; it would never run, and nobody would know."""
     if inspect.isawaitable(result):
@@ -132,25 +96,6 @@ def _refuse_awaitable(result: object) -> None:
             result.close()
         message = "a plain handler returned something to await; make it an async function"
         raise EffectMisused(message)
-
-
-def _asked(error: BaseException) -> int | None:
-    """Return the wait a failure asked for, in milliseconds; nonsense is no wish."""
-    try:
-        seconds = float(error.retry_after) if isinstance(error, Transient) else None  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    if seconds is None or not seconds > 0:  # not a number is not greater either
-        return None
-    return int(min(seconds, _LONGEST_WAIT) * 1000)
-
-
-def _gave_up(error: BaseException, delivery: Delivery, tries: int, due_at: int) -> Outcome | None:
-    if isinstance(error, _PERMANENT):
-        return Outcome.PERMANENT
-    if delivery.tries >= tries:
-        return Outcome.TRIES_USED_UP
-    return Outcome.TIME_USED_UP if due_at > delivery.give_up_at else None
 
 
 async def _ask(policy: PolicyFunction, delivery: Delivery) -> Ruling:
@@ -170,7 +115,7 @@ def _done(delivery: Delivery, outcome: Outcome) -> Settlement:
 
 
 def _held(delivery: Delivery, reason: str) -> Settlement:
-    reason = _line(reason)
+    reason = one_line(reason)
     return Settlement(
         delivery=delivery, state=State.HELD, outcome=Outcome.HELD, hold_reason=reason, error=reason
     )
@@ -183,5 +128,5 @@ def _stopped(delivery: Delivery, ruling: Hold | Drop) -> Settlement:
         delivery=delivery,
         state=State.DONE,
         outcome=Outcome.DROPPED,
-        error=_line(f"policy: {ruling.reason}"),
+        error=one_line(f"policy: {ruling.reason}"),
     )

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from oncebox.worker.once import Function, Once
+from oncebox.model.calling import Function
+from oncebox.worker.once import Once
 
 
 class SyncOnce:

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import apsw
 import psycopg
+
+from tests.torture.ledger.handlers import MARKS
 
 Rows = list[tuple[Any, ...]]
 Ask = Callable[[str], Rows]
@@ -19,6 +21,10 @@ FROM oncebox_deliveries ORDER BY id
 """
 _EFFECTS = "SELECT delivery_id, name, state, safe, fence FROM oncebox_effects"
 _TRIES = "SELECT delivery_id, fence, outcome FROM oncebox_tries"
+_SIGHTINGS = "SELECT delivery_id, class, count FROM oncebox_sightings"
+_OPEN = """
+SELECT COUNT(*) FROM oncebox_deliveries WHERE state IN ('received', 'processing', 'failed')
+"""
 _UNDER_WAY = """
 SELECT 1 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
@@ -91,6 +97,8 @@ class Books:
     marks: Counter[str]
     #: What an integrity check complains of.
     faults: list[str]
+    #: How often each delivery was seen again, by class.
+    sightings: dict[str, Counter[str]] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[str]:
@@ -103,6 +111,16 @@ def read_books(url: str) -> Books:
     if url.startswith("sqlite:///"):
         return _read_sqlite(Path(url.removeprefix("sqlite://")))
     return _read_postgres(url)
+
+
+def count_open(url: str) -> int:
+    """Return how many deliveries are still to be worked."""
+    return int(_ask_once(url, _OPEN)[0][0])
+
+
+def prepare_marks(url: str) -> None:
+    """Make the table of our own beside the ledger's, where it is missing."""
+    _ask_once(url, MARKS)
 
 
 def is_locked(url: str) -> bool:
@@ -118,6 +136,20 @@ def is_locked(url: str) -> bool:
         return False
     with psycopg.connect(url) as asking:
         return bool(asking.execute(_UNDER_WAY).fetchall())
+
+
+def _ask_once(url: str, text: str) -> Rows:
+    """Run one statement on a connection of its own."""
+    if url.startswith("sqlite:///"):
+        connection = apsw.Connection(url.removeprefix("sqlite://"))
+        try:
+            connection.set_busy_timeout(5_000)
+            return connection.execute(text).fetchall()
+        finally:
+            connection.close()
+    with psycopg.connect(url) as asking:
+        done = asking.execute(text.encode())
+        return done.fetchall() if done.description else []
 
 
 def _read_sqlite(path: Path) -> Books:
@@ -164,4 +196,12 @@ def _read(ask: Ask, checked: list[str]) -> Books:
         tries=[(str(id_), int(fence), str(outcome)) for id_, fence, outcome in ask(_TRIES)],
         marks=Counter(str(row[0]) for row in ask("SELECT delivery FROM torture_marks")),
         faults=faults,
+        sightings=_sightings(ask(_SIGHTINGS)),
     )
+
+
+def _sightings(rows: Rows) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for id_, kind, count in rows:
+        found.setdefault(str(id_), Counter())[str(kind)] += int(count)
+    return found

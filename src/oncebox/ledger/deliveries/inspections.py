@@ -8,7 +8,7 @@ from oncebox.errors import NotFound
 from oncebox.ledger.deliveries import effects
 from oncebox.ledger.office import audit
 from oncebox.model.delivery import Headers, State
-from oncebox.model.inspection import Facts, Inspection, Seen, Try, next_action
+from oncebox.model.inspection import Example, Facts, Inspection, Seen, Try, next_action
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -50,6 +50,7 @@ def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> Inspection:
         tries=[Try(*row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)],
         effects=journal,
         sightings=[Seen(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
+        examples=[_example(row) for row in tx.all(_sql.examples, tenant=tenant, id=id_)],
         audit=audit.of(tx, tenant, id_),
         next_action=next_action(facts, journal, now),
     )
@@ -128,7 +129,7 @@ def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int
 
 
 def payload(tx: Transaction, tenant: str, id_: str) -> tuple[Headers, bytes]:
-    """Return headers and body as they arrived.
+    """Return headers and body as they arrived; of a batch, its own part of the body.
 
     Raises: NotFound.
     """
@@ -136,7 +137,8 @@ def payload(tx: Transaction, tenant: str, id_: str) -> tuple[Headers, bytes]:
     if row is None:
         message = "this delivery's body is no longer kept"
         raise NotFound(message)
-    return msgspec.json.decode(row[0], type=Headers), row[1]
+    headers, whole, start, size = row
+    return msgspec.json.decode(headers, type=Headers), whole[start : start + size]
 
 
 def sources(tx: Transaction, tenant: str) -> list[str]:
@@ -153,3 +155,9 @@ def _facts(row: Row) -> Facts:
     values = list(row)
     values[7], values[10] = State(values[7]), bool(values[10])
     return Facts(*values)
+
+
+def _example(row: Row) -> Example:
+    sighting, at, road, verdict, secret_id, headers = row
+    kept = msgspec.json.decode(headers, type=Headers)
+    return Example(sighting, at, road, verdict, secret_id, kept)

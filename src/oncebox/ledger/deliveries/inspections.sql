@@ -21,14 +21,16 @@ ORDER BY variant;
 -- All facts of one delivery.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
+    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
 FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id;
 
 -- name: newest
 -- Deliveries, newest first, from a place in the list on.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
+    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
 FROM oncebox_deliveries
 WHERE tenant = :tenant AND id < :before
     AND (CAST(:state AS TEXT) IS NULL OR state = :state)
@@ -39,7 +41,8 @@ ORDER BY id DESC LIMIT :most;
 -- Deliveries that need a person, newest first, found without reading the others.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
+    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
 FROM oncebox_deliveries
 WHERE tenant = :tenant AND state = :state AND state IN ('dead', 'held') AND id < :before
     AND (CAST(:source AS TEXT) IS NULL OR source = :source)
@@ -49,7 +52,8 @@ ORDER BY id DESC LIMIT :most;
 -- Deliveries that came after another, oldest first.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
+    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
 FROM oncebox_deliveries
 WHERE tenant = :tenant AND id > :after
 ORDER BY id LIMIT :most;
@@ -59,7 +63,8 @@ ORDER BY id LIMIT :most;
 -- All facts of some deliveries.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size
+    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
+    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
 FROM oncebox_deliveries /* and rows */
 WHERE id = :id AND tenant = :tenant;
 
@@ -94,8 +99,9 @@ WHERE tenant = :tenant AND state IN ('dead', 'held') GROUP BY state;
 
 -- name: payload
 -- What arrived.
-SELECT headers, body FROM oncebox_payloads
-WHERE id = (SELECT payload_id FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id);
+SELECT headers, body, slice_start, size
+FROM oncebox_deliveries AS delivery JOIN oncebox_payloads AS payload ON payload.id = payload_id
+WHERE tenant = :tenant AND delivery.id = :id;
 
 -- name: tries
 -- The tries that did not end a delivery well.
@@ -106,3 +112,8 @@ FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id ORDER BY fence, 
 -- How often a delivery was seen again, by class.
 SELECT class, count, first_at, last_at, road
 FROM oncebox_sightings WHERE tenant = :tenant AND delivery_id = :id ORDER BY first_at, class;
+
+-- name: examples
+-- The first few repeats of each class, as they came.
+SELECT class, at, road, verdict, secret_id, headers
+FROM oncebox_examples WHERE tenant = :tenant AND delivery_id = :id ORDER BY class, number;

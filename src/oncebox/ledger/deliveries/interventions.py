@@ -26,7 +26,8 @@ def replay(tx: Transaction, id_: str, deed: audit.Deed, words: Words) -> None:
     tx.run(_sql.record_end, id=id_, tenant=deed.tenant, now=deed.at)
     row = tx.one(_sql.replay, id=id_, tenant=deed.tenant, now=deed.at)
     if row is None:
-        raise StateConflict(_cannot("replay", facts.state))
+        gone = facts.purged_at is not None
+        raise StateConflict(_BODY_GONE if gone else _cannot("replay", facts.state))
     if row[3] is not None:
         lanes.enter(tx, [lanes.Place(*row)], deed.at)
     audit.record(tx, deed, "replay", id_, _detail(words))
@@ -57,6 +58,17 @@ def release(tx: Transaction, id_: str, deed: audit.Deed, words: Words) -> None:
     audit.record(tx, deed, "release", id_, _detail(words))
 
 
+def see(tx: Transaction, id_: str, deed: audit.Deed) -> None:
+    """Write down that a person has seen a dead delivery; only then may its body go.
+
+    Raises: NotFound, StateConflict.
+    """
+    facts = inspections.read_facts(tx, deed.tenant, id_)
+    if not tx.all(_sql.see, id=id_, tenant=deed.tenant, now=deed.at):
+        raise StateConflict(_cannot("see", facts.state))
+    audit.record(tx, deed, "see", id_)
+
+
 def _back_into_lane(
     tx: Transaction, row: tuple[str, str, str, str | None], position: int | None, now: int
 ) -> None:
@@ -67,7 +79,7 @@ def _back_into_lane(
     if position is None:
         lanes.enter(tx, [lanes.Place(id_, tenant, source, lane)], now)
     else:
-        lanes.move_on(tx, [(tenant, source, lane)], now)
+        lanes.move_on(tx, [((tenant, source, lane), None)], now)
 
 
 def _decide(tx: Transaction, id_: str, deed: audit.Deed, words: Words) -> Facts:
@@ -96,9 +108,11 @@ def _cannot(action: str, state: State) -> str:
     return f"a delivery that is {state} cannot be {_PAST[action]}; {_REMEDY[action]}"
 
 
-_PAST = {"replay": "replayed", "hold": "held", "release": "released"}
+_BODY_GONE = "its body is no longer kept, so there is nothing to run; let the sender send it again"
+_PAST = {"replay": "replayed", "hold": "held", "release": "released", "see": "marked as seen"}
 _REMEDY = {
     "replay": "only done or dead ones can; a held one is released instead",
     "hold": "only received or failed ones can; if a worker has it, try again later",
     "release": "only held ones can; a dead one is replayed instead",
+    "see": "only dead ones can",
 }

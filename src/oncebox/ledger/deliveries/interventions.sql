@@ -7,12 +7,13 @@ FROM oncebox_deliveries WHERE id = :id AND tenant = :tenant AND fence > 0
 ON CONFLICT DO NOTHING;
 
 -- name: replay
--- Begin anew, with fresh tries and time. A policy that dropped it is not asked again.
+-- Begin anew, with fresh tries and time, unless its body is gone. A policy that dropped it is
+-- not asked again, and it runs even if it is stale.
 UPDATE oncebox_deliveries
 SET state = 'received', due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END, tries = 0,
-    give_up_at = NULL, not_before = NULL, ended_at = NULL, late = 1,
+    give_up_at = NULL, not_before = NULL, ended_at = NULL, late = 1, skip_stale = 0, seen_at = NULL,
     policy = CASE WHEN outcome = 'dropped' THEN 'released' ELSE policy END, outcome = NULL
-WHERE id = :id AND tenant = :tenant AND state IN ('done', 'dead')
+WHERE id = :id AND tenant = :tenant AND state IN ('done', 'dead') AND purged_at IS NULL
 RETURNING id, tenant, source, lane;
 
 -- name: hold
@@ -26,12 +27,18 @@ RETURNING id;
 
 -- name: release
 -- Let a held delivery run; the time it was held does not count, and the policy that held it
--- is not asked again.
+-- is not asked again. It runs even if it is stale.
 UPDATE oncebox_deliveries
-SET state = 'received', outcome = NULL,
+SET state = 'received', outcome = NULL, skip_stale = 0,
     policy = CASE WHEN hold_reason LIKE 'policy:%' THEN 'released' ELSE policy END,
     hold_reason = NULL,
     due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END,
     give_up_at = give_up_at + (:now - held_at), held_at = NULL
 WHERE id = :id AND tenant = :tenant AND state = 'held'
 RETURNING id, tenant, source, lane, lane_position;
+
+-- name: see
+-- Remember that a person has seen that a delivery is dead.
+UPDATE oncebox_deliveries SET seen_at = COALESCE(seen_at, :now)
+WHERE id = :id AND tenant = :tenant AND state = 'dead'
+RETURNING id;

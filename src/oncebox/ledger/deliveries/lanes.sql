@@ -1,12 +1,13 @@
 -- name: number
--- bulk: tenant text, source text, lane text, count bigint
+-- bulk: tenant text, source text, lane text, count bigint, ruled bigint
 -- Give out the next positions of a lane. The row is the lane's lock until the commit.
-INSERT INTO oncebox_lanes (tenant, source, lane, last_position)
-VALUES (:tenant, :source, :lane, :count)
+INSERT INTO oncebox_lanes (tenant, source, lane, last_position, ruled)
+VALUES (:tenant, :source, :lane, :count, :ruled)
 /* from rows */
 ON CONFLICT (tenant, source, lane) DO UPDATE
-SET last_position = oncebox_lanes.last_position + excluded.last_position
-RETURNING tenant, source, lane, last_position;
+SET last_position = oncebox_lanes.last_position + excluded.last_position,
+    ruled = CASE WHEN excluded.ruled = 1 THEN 1 ELSE oncebox_lanes.ruled END
+RETURNING tenant, source, lane, last_position, ruled;
 
 -- name: place
 -- bulk: id text, position bigint
@@ -18,7 +19,8 @@ UPDATE oncebox_deliveries SET lane_position = :position, due_at = NULL
 -- bulk: tenant text, source text, lane text
 -- Wait for whoever is changing this lane: an update that changes nothing, on both databases.
 UPDATE oncebox_lanes SET last_position = last_position
-/* from rows */ WHERE tenant = :tenant AND source = :source AND lane = :lane;
+/* from rows */ WHERE tenant = :tenant AND source = :source AND lane = :lane
+RETURNING tenant, source, lane, ruled;
 
 -- name: advance
 -- bulk: tenant text, source text, lane text

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from oncebox import faults
-from oncebox.ledger.deliveries import lanes
+from oncebox.ledger.deliveries import gates, lanes
 from oncebox.model.delivery import Delivery, Outcome
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -19,6 +19,9 @@ _MOST_BURIED = 100
 #: places in the rows of ``due`` and ``expired``
 _ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
 
+#: headers and whole bodies that were fetched apart; the elements of a batch share one
+Payloads = dict[str, tuple[bytes, bytes]]
+
 
 class Claimant(NamedTuple):
     """Who claims, for whom, from where, and for how long."""
@@ -31,10 +34,28 @@ class Claimant(NamedTuple):
     #: tries and milliseconds before a delivery is given up
     tries: int
     budget: int
+    #: deliveries of the source begun per second, and worked on at the same time, by everybody
+    rate: int | None = None
+    concurrency: int | None = None
 
 
 def claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int = 0) -> list[Delivery]:
-    """Lease up to ``most`` due deliveries of one source, oldest first."""
+    """Lease up to ``most`` due deliveries of one source, oldest first, within its limits."""
+    allowed = limits(who)
+    if not allowed.any:
+        return _claim(tx, who, most, now, floor)
+    most = gates.room(tx, allowed, most, now)
+    claimed = _claim(tx, who, most, now, floor) if most else []
+    gates.take(tx, allowed, len(claimed))
+    return claimed
+
+
+def limits(who: Claimant) -> gates.Limits:
+    """Return what a source allows."""
+    return gates.Limits(who.tenant, who.source, who.rate, who.concurrency)
+
+
+def _claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int) -> list[Delivery]:
     due = tx.all(
         _sql.due,
         tenant=who.tenant,
@@ -50,7 +71,8 @@ def claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int = 0) -
     if count < len(wanted):  # somebody else was faster
         held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
         wanted = [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
-    return [_delivery(tx, row) for row in wanted]
+    payloads: Payloads = {}
+    return [_delivery(tx, row, payloads) for row in wanted]
 
 
 def claim_expired(tx: Transaction, who: Claimant, now: int) -> Delivery | None:
@@ -68,13 +90,21 @@ def claim_expired(tx: Transaction, who: Claimant, now: int) -> Delivery | None:
         now=now,
         until=now + who.lease,
     )
-    return _delivery(tx, found) if count else None
+    return _delivery(tx, found, {}) if count else None
 
 
 def leased_to(tx: Transaction, who: Claimant) -> list[Delivery]:
     """Return what is leased to this worker now, as its claims returned it."""
     rows = tx.all(_sql.leased_to, tenant=who.tenant, source=who.source, worker=who.worker)
-    return [_delivery(tx, row, claimed=0) for row in rows]
+    payloads: Payloads = {}
+    return [_delivery(tx, row, payloads, claimed=0) for row in rows]
+
+
+def as_claimed(tx: Transaction, tenant: str, ids: Sequence[str]) -> dict[str, Delivery]:
+    """Return deliveries of a tenant as their last claims returned them, by id."""
+    rows = tx.many(_sql.as_claimed, [(id_,) for id_ in sorted(set(ids))], tenant=tenant)
+    payloads: Payloads = {}
+    return {row[_ID]: _delivery(tx, row, payloads, claimed=0) for row in rows}
 
 
 def has_expired(tx: Transaction, who: Claimant, now: int) -> bool:
@@ -98,7 +128,7 @@ def bury_hopeless(tx: Transaction, who: Claimant, now: int) -> int:
     tx.run_many(_sql.record_lost, [(id_, fence) for id_, fence, *_ in found], now=now)
     buried = tx.many(_sql.bury, [_last_words(row, who.tries) for row in found], now=now)
     gone = {id_ for (id_,) in buried}
-    left = [(row[2], row[3], row[4]) for row in found if row[0] in gone and row[4] is not None]
+    left = [(row[2:5], None) for row in found if row[0] in gone and row[4] is not None]
     lanes.move_on(tx, left, now)
     faults.point("worker.dying")
     return len(buried)
@@ -128,15 +158,17 @@ def _last_words(row: Row, tries: int) -> Row:
     return (id_, fence, str(outcome))
 
 
-def _delivery(tx: Transaction, row: Row, claimed: int = 1) -> Delivery:
+def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -> Delivery:
     """Build what the handler sees: the row as it was found, with this claim added."""
     id_, tenant, source, key, variant, type_, lane, late, policy, fence, tries, *rest = row
-    received_at, give_up_at, _size, headers, body = rest
+    received_at, give_up_at, size, headers, body, verdict, sequence, payload_id, start = rest
     if body is None:
-        found = tx.one(_sql.body, id=id_)
-        body = found[0] if found else b""
+        if payload_id not in payloads:
+            payloads[payload_id] = tx.one(_sql.payload, id=payload_id) or (b"[]", b"")
+        headers, whole = payloads[payload_id]
+        body = whole[start : start + size]
     return Delivery(
         id_, tenant, source, key, variant, type_, lane, bool(late), policy, fence + claimed,
         tries + claimed,
-        received_at, give_up_at, headers, body,
+        received_at, give_up_at, headers, body, verdict, sequence,
     )  # fmt: skip

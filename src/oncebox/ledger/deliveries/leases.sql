@@ -1,9 +1,11 @@
 -- name: due
 -- What may be claimed, oldest first, with all a handler needs. The floor is only a hint: what
--- lies before it is found by the next look without one. Large bodies are fetched apart.
+-- lies before it is found by the next look without one. Large bodies are fetched apart, and so
+-- are batches, once for all their elements.
 SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     COALESCE(give_up_at + (:now - due_at), :give_up_at), size,
-    headers, CASE WHEN size <= 65536 THEN body END
+    headers, CASE WHEN size <= 65536 AND payload_id = due.id THEN body END,
+    verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
@@ -20,17 +22,15 @@ SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker
 WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at <= :now;
 
--- name: body
--- A large body, fetched only for what was claimed.
-SELECT body FROM oncebox_payloads
-WHERE id = (SELECT payload_id FROM oncebox_deliveries WHERE oncebox_deliveries.id = :id);
+-- name: payload
+-- Headers and body, fetched only for what was claimed.
+SELECT headers, body FROM oncebox_payloads WHERE id = :id;
 
 -- name: expired
 -- One delivery whose worker gave no sign of life until its lease ran out. Its time is judged
 -- at the end of the lease: what came after was nobody's try.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
-    give_up_at + (:now - due_at), size,
-    (SELECT headers FROM oncebox_payloads WHERE oncebox_payloads.id = payload_id), NULL
+    give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
     AND tries < :tries AND give_up_at > due_at
@@ -46,10 +46,16 @@ WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now;
 -- name: leased_to
 -- What one worker holds.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
-    give_up_at, size,
-    (SELECT headers FROM oncebox_payloads WHERE oncebox_payloads.id = payload_id), NULL
+    give_up_at, size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND worker = :worker;
+
+-- name: as_claimed
+-- bulk: id text
+-- Deliveries as they stand, with all a handler needs.
+SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    give_up_at, size, NULL, NULL, verdict, sequence, payload_id, slice_start
+FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
 
 -- name: hopeless
 -- Deliveries whose lease ran out on their last try, or after their time.

@@ -12,8 +12,8 @@ from oncebox.store.queries import load
 
 _sql = load(__package__, "settlements.sql")
 
-#: states in which a delivery no longer blocks its lane
-_LEAVES_LANE = {State.DONE, State.DEAD}
+#: the state in which a delivery keeps its turn in its lane
+_KEEPS_TURN = State.FAILED
 #: endings that do not use up a try, because nothing was tried
 _UNCOUNTED = {Outcome.GIVEN_BACK}
 
@@ -27,7 +27,7 @@ def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list
     else:
         counts = _which_count(tx, settlements)
         _keep_proof(tx, list(compress(settlements, map(not_, counts))), now)
-    _leave_lanes(tx, list(compress(settlements, counts)), now)
+    _move_lanes_on(tx, list(compress(settlements, counts)), now)
     faults.point("worker.settled-not-committed")
     return counts
 
@@ -107,10 +107,16 @@ def _keep_proof(tx: Transaction, stale: Sequence[Settlement], now: int) -> None:
         tx.run_many(_sql.record_proof, sorted(proofs), now=now)
 
 
-def _leave_lanes(tx: Transaction, settled: Sequence[Settlement], now: int) -> None:
+def _move_lanes_on(tx: Transaction, settled: Sequence[Settlement], now: int) -> None:
     left = [
-        (each.delivery.tenant, each.delivery.source, each.delivery.lane)
+        ((delivery.tenant, delivery.source, delivery.lane), _done(each))
         for each in settled
-        if each.delivery.lane is not None and each.state in _LEAVES_LANE
+        if (delivery := each.delivery).lane is not None and each.state is not _KEEPS_TURN
     ]
     lanes.move_on(tx, left, now)
+
+
+def _done(settlement: Settlement) -> lanes.Done | None:
+    """Return what a lane should remember of a delivery that left it."""
+    delivery = settlement.delivery
+    return lanes.Done(delivery.type, delivery.sequence) if settlement.state is State.DONE else None

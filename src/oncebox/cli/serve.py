@@ -1,0 +1,63 @@
+"""``oncebox serve``: HTTP, handlers and sweeper in one process, kept running by its parent."""
+
+import click
+
+from oncebox.cli import target
+from oncebox.cli.call import Call, examples, with_call
+from oncebox.cli.parent import supervise
+from oncebox.cli.serving import Serving, serve_in_this_process
+
+_ROLES = ("all", "edge", "worker")
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "oncebox serve",
+        "oncebox serve app:box --port 8080",
+        "oncebox serve app:box --role worker",
+    ),
+)
+@click.argument("wanted", metavar="[MODULE:BOX]", required=False)
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    default="all",
+    show_default=True,
+    help="HTTP and handlers, only HTTP, or only handlers.",
+)
+@click.option("--host", metavar="HOST", help="Listen there (ONCEBOX_HTTP__HOST).  [127.0.0.1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Listen on this port (ONCEBOX_HTTP__PORT); 0 takes a free one.  [8808]",
+)
+@click.option("--child", type=int, hidden=True)
+@click.option("--program", hidden=True, default="oncebox")
+@with_call
+def serve(  # noqa: PLR0913 - each option is one
+    call: Call,
+    *,
+    wanted: str | None,
+    role: str,
+    host: str | None,
+    port: int | None,
+    child: int | None,
+    program: str,
+) -> int:
+    """Serve HTTP and run the handlers of a program, until ^C or SIGTERM.
+
+    Without MODULE:BOX there are no handlers: what comes in waits for workers elsewhere. If the
+    process dies it is started again. To stop, requests and handlers are let finish; asked a
+    second time, everything is ended at once.
+    """
+    if wanted is not None:
+        target.check(wanted)
+    if child is None:
+        options = ["--role", role]
+        options += ["--host", host] if host is not None else []
+        options += ["--port", str(port)] if port is not None else []
+        return supervise(call, ["serve", *([wanted] if wanted else []), *options])
+    return serve_in_this_process(
+        Serving(target=wanted, role=role, host=host, port=port, program=program, call=call)
+    )

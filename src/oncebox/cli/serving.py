@@ -1,0 +1,103 @@
+"""One serving process: opens the box, listens, greets, and serves until told to stop."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+
+import msgspec
+
+from oncebox.box import Oncebox
+from oncebox.cli import failures, target
+from oncebox.cli.call import Call
+from oncebox.cli.child import CRASHED, GRACE, first_delivery, loop_factory, where
+from oncebox.errors import OnceboxError
+from oncebox.service import Role, Service, Started
+from oncebox.telemetry import log_to_stderr
+from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What a child was told by its parent."""
+
+    target: str | None
+    role: str
+    host: str | None
+    port: int | None
+    program: str
+    call: Call
+
+
+def serve_in_this_process(serving: Serving) -> int:
+    """Serve; return the exit status."""
+    log_to_stderr(as_json=not sys.stderr.isatty())
+    try:
+        box = _box(serving)
+        limit_memory(box.settings.worker.memory_limit)
+    except OnceboxError as error:
+        failures.tell(error, as_json=serving.call.out.as_json)
+        return GIVE_UP
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            return runner.run(_serve(serving, box))
+        except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
+            # At once: what is under way is claimed again, and clients send again.
+            box.telemetry.log.critical("service_crashed", error=type(error).__name__)
+            os._exit(CRASHED)
+
+
+async def _serve(serving: Serving, box: Oncebox) -> int:
+    """Open, serve and close; an error that may pass ends in a restart, any other in giving up."""
+    settings = box.settings
+    try:
+        service = Service(box, Role(serving.role))
+        within = settings.http.stop_within + settings.worker.stop_within + settings.worker.lease
+        Leash(service.stop, within=within + GRACE).attach()
+        await service.run(lambda started: _tell(serving, box, started))
+    except OnceboxError as error:
+        failures.tell(error, as_json=serving.call.out.as_json)
+        return CRASHED if error.retry_safe else GIVE_UP
+    box.telemetry.log.info("service_stopped")
+    return failures.OK
+
+
+def _box(serving: Serving) -> Oncebox:
+    """Return the box that was named, or one without handlers, listening where it was told."""
+    if serving.target is None:
+        box = Oncebox(settings=serving.call.settings())
+    else:
+        box = target.find(serving.target)
+    given = {"host": serving.host, "port": serving.port}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    http = msgspec.structs.replace(box.settings.http, **wanted)
+    box.settings = msgspec.structs.replace(box.settings, http=http)
+    return box
+
+
+def _tell(serving: Serving, box: Oncebox, started: Started) -> None:
+    if not serving.call.out.quiet:
+        _greet(serving, box, started)
+    box.telemetry.log.info(
+        "service_started", role=serving.role, url=started.url, sources=box.handlers.sources
+    )
+
+
+def _greet(serving: Serving, box: Oncebox, started: Started) -> None:
+    """Say where it listens, where the data and the key lie, and what to try first."""
+    sources = box.handlers.sources
+    lines = {
+        "url": started.url,
+        "data": where(box),
+        "credentials": started.credentials and str(started.credentials),
+        "key": started.key,
+        "sources": ", ".join(sources) or None,
+        "try": f"{serving.program} {first_delivery(box)}" if sources else None,
+    }
+    told = {name: value for name, value in lines.items() if value is not None}
+    if serving.call.out.as_json:
+        serving.call.out.record(told)
+    else:
+        for name, value in told.items():
+            sys.stdout.write(f"{name + ':':13}{value}\n")
+    sys.stdout.flush()

@@ -1,0 +1,22 @@
+"""All rooms of a client."""
+
+from typing import Generic
+
+from oncebox.client.deliveries import Deliveries
+from oncebox.client.keys import Keys
+from oncebox.client.quarantine import Quarantine
+from oncebox.client.room import Carrier, When
+from oncebox.client.sources import Sources
+from oncebox.client.tenants import Tenants
+
+
+class Rooms(Generic[When]):
+    """What can be asked of the service, by noun."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        """Have every verb carried out by this carrier."""
+        self.sources: Sources[When] = Sources(carrier)
+        self.deliveries: Deliveries[When] = Deliveries(carrier)
+        self.keys: Keys[When] = Keys(carrier)
+        self.tenants: Tenants[When] = Tenants(carrier)
+        self.quarantine: Quarantine[When] = Quarantine(carrier)

@@ -1,0 +1,161 @@
+"""The client for programs that wait for their answers."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from oncebox.client import access, line
+from oncebox.client.call import Allowance, Call, Pause, Plan, Reply, Run, Send, Step, next_page
+from oncebox.client.exchange import exchange
+from oncebox.client.failures import ClientClosed
+from oncebox.client.network import Deadline, Transport
+from oncebox.client.room import Now
+from oncebox.client.rooms import Rooms
+from oncebox.client.shift import Shift
+from oncebox.client.work import Work
+
+T = TypeVar("T")
+Sleep = Callable[[float], Any]
+
+
+class Client(Rooms[Now]):
+    """Speaks to a service; any number of threads may share one.
+
+    Without arguments it finds the address and the key as ``access.find`` describes. ``timeout``
+    is the deadline of each call in seconds, retries included; ``tls`` is for certificates of
+    your own.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Prepare; nothing is sent before the first call.
+
+        Raises: ConfigInvalid.
+        """
+        found = access.find(url, key)
+        deadline = Deadline()
+        http = httpx2.Client(
+            transport=Transport(deadline, line.tls(found.url, tls), line.LIMITS),
+            headers=line.headers(found),
+            trust_env=False,
+        )
+        self._courier = Courier(found.url, timeout, http, deadline)
+        super().__init__(self._courier)
+
+    def within(self, seconds: float) -> "Client":
+        """Return the same client with another deadline; they share their connections."""
+        other = object.__new__(type(self))
+        other._courier = self._courier.within(seconds)
+        Rooms.__init__(other, other._courier)
+        return other
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._courier.close()
+
+    def __enter__(self) -> Self:
+        """Return the client, to be closed at the end."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show where it speaks to, never the key."""
+        return f"Client(url={self._courier.url!r})"
+
+
+class Courier:
+    """Takes the steps of plans, one after another, in the thread that asks."""
+
+    def __init__(self, url: str, timeout: float, http: httpx2.Client, deadline: Deadline) -> None:
+        """Allow each call so many seconds."""
+        self.url = url
+        self._timeout = line.checked(timeout)
+        self._http = http
+        self._deadline = deadline
+
+    def within(self, seconds: float) -> "Courier":
+        """Return one with another deadline on the same line."""
+        return Courier(self.url, seconds, self._http, self._deadline)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def carry(self, what: Call[T] | Plan[T]) -> T:
+        """Return what comes of a call or a plan."""
+        if isinstance(what, Call):
+            return self.drive(exchange(what, within=self._timeout))
+        return self.drive(what)
+
+    def pages(self, first: Call[Any]) -> Iterator[Any]:
+        """Go through a list, fetching its pages as they are read."""
+        call: Call[Any] | None = first
+        while call is not None:
+            page = self.carry(call)
+            yield from page.data
+            call = next_page(call, page)
+
+    def work(self, shift: Shift) -> Iterator[Work]:
+        """Fetch one delivery after another."""
+        while (fetched := self.drive(shift.next())) is not None:
+            work = Work(self, fetched, shift.time_limit)
+            yield work
+            work.check_used()
+
+    def drive(self, plan: Plan[T], sleep: Sleep = time.sleep) -> T:
+        """Take the steps of a plan; return what comes of it."""
+        try:
+            step = next(plan)
+            while True:
+                try:
+                    result = self._take(step, sleep)
+                except BaseException as error:  # noqa: BLE001 - the plan decides
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def _take(self, step: Step, sleep: Sleep) -> Any:
+        match step:
+            case Call():
+                return self.drive(exchange(step, within=self._timeout), sleep)
+            case Send():
+                return self._send(step)
+            case Pause():
+                return sleep(step.seconds)
+            case Run():
+                return step.function()
+            case Allowance():
+                return self._timeout
+
+    def _send(self, step: Send) -> Reply:
+        if self._http.is_closed:
+            message = "this client is closed; make a new one"
+            raise ClientClosed(message)
+        method, path, headers, content = step.request
+        try:
+            with self._deadline.within(step.within):
+                response = self._http.request(
+                    method,
+                    self.url + path,
+                    headers=headers,
+                    content=content,
+                    timeout=line.timeout(step.within),
+                )
+        except httpx2.RequestError as error:
+            raise line.broken(error, self.url, step.within) from error
+        return line.reply(response)

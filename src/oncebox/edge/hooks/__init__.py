@@ -1,0 +1,1 @@
+"""Webhooks: how signed callbacks come in, at ``/in/{public_id}``."""

@@ -1,0 +1,1 @@
+"""The API below ``/v1``, and what the service says about itself."""

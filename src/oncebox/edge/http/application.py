@@ -1,0 +1,66 @@
+"""The API as one ASGI application, made from the table of routes."""
+
+import asyncio
+from collections import defaultdict
+from urllib.parse import quote
+
+from starlette.routing import Route as StarletteRoute
+from starlette.routing import Router
+
+from oncebox.edge.guard import App, Receive, Scope, Send
+from oncebox.edge.http import about, deliveries, keys, openapi, pull, quarantine, sources, tenants
+from oncebox.edge.http.auth import Auth
+from oncebox.edge.http.call import Rooms
+from oncebox.edge.http.endpoint import Endpoint, refuse
+from oncebox.edge.http.route import Route
+from oncebox.errors import NotFound
+
+#: everything that can be asked
+ROUTES: tuple[Route, ...] = (
+    *about.ROUTES,
+    *keys.ROUTES,
+    *tenants.ROUTES,
+    *sources.ROUTES,
+    *deliveries.ROUTES,
+    *pull.ROUTES,
+    *quarantine.ROUTES,
+)
+
+
+def application(rooms: Rooms, stopping: asyncio.Event) -> App:
+    """Return the API; it is served behind the guard."""
+    settings = rooms.settings
+    auth = Auth(
+        rooms.keys,
+        rooms.telemetry,
+        home=settings.tenant,
+        wrong_keys=settings.http.wrong_keys,
+    )
+    paths: dict[str, list[Route]] = defaultdict(list)
+    for route in (*ROUTES, openapi.route(ROUTES)):
+        paths[route.path].append(route)
+    # Where a fixed word and a parameter both fit, the word is meant.
+    ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
+    routes = [
+        StarletteRoute(path, Endpoint(found, rooms, auth, stopping)) for path, found in ordered
+    ]
+    return Application(Router(routes, redirect_slashes=False, default=_unknown))
+
+
+class Application:
+    """Routes by the path as it was sent, so that an encoded slash does not part a name."""
+
+    def __init__(self, router: Router) -> None:
+        """Route by this router."""
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or quote(scope["path"]).encode()
+            scope = {**scope, "path": raw.partition(b"?")[0].decode("latin-1")}
+        await self._router(scope, receive, send)
+
+
+async def _unknown(scope: Scope, _receive: Receive, send: Send) -> None:
+    await refuse(scope, send, NotFound)

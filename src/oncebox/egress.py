@@ -1,0 +1,151 @@
+"""The one way out by HTTP: public addresses only, pinned, no redirects, no proxies, bounded.
+
+A name is resolved once, every address it has is judged, and the connection goes to an address
+that was judged. Nothing from the environment (proxies, netrc) is read.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import urlsplit
+
+import httpcore2
+
+from oncebox.errors import EgressFailed, EgressRefused
+
+_OK = 200
+_HTTPS = 443
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: gives every address of a host
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+#: where nothing public lives; Python's own ``is_global`` lets some of these through
+_REFUSED_V4 = [
+    ipaddress.IPv4Network(text)
+    for text in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32",
+        "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+        "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+    )
+]  # fmt: skip
+#: the only block from which public addresses are given out
+_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
+#: and what is special inside it: tunnels that carry an IPv4 address, documentation, benchmarks
+_REFUSED_V6 = [
+    ipaddress.IPv6Network(text)
+    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
+]
+
+
+def is_public(address: str) -> bool:
+    """Say whether an address belongs to the open internet."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv4Address):
+        return not any(ip in network for network in _REFUSED_V4)
+    return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class Egress:
+    """Fetches small documents from hosts that the caller has named."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve = _resolve,
+        tls: ssl.SSLContext | None = None,
+        local: Iterable[str] = (),
+    ) -> None:
+        """Go out with these certificates; ``local`` names hosts:ports that tests may reach."""
+        self._local = frozenset(local)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls or ssl.create_default_context(),
+            network_backend=_PinnedNetwork(resolve, self._local),
+            max_connections=10,
+            http2=False,
+            retries=0,
+        )
+
+    async def get(self, url: str, *, most: int = 65_536, within: float = 5.0) -> bytes:
+        """Return the body of a 200 answer.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self._check(url)
+        try:
+            async with asyncio.timeout(within):
+                return await self._fetch(url, most)
+        except (TimeoutError, OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            message = "a key service did not answer; try again in a moment"
+            raise EgressFailed(message) from error
+        except (httpcore2.TimeoutException, httpcore2.UnsupportedProtocol) as error:
+            message = "a key service did not answer in time; try again in a moment"
+            raise EgressFailed(message) from error
+
+    def _check(self, url: str) -> None:
+        parts = urlsplit(url)
+        local = f"{parts.hostname}:{parts.port}" in self._local
+        plain = parts.scheme == "https" and parts.port in {None, _HTTPS} and not parts.username
+        if not parts.hostname or not (local or plain):
+            message = "only https addresses on the usual port are fetched"
+            raise EgressRefused(message)
+
+    async def _fetch(self, url: str, most: int) -> bytes:
+        headers = {"accept": "*/*", "user-agent": "oncebox", "accept-encoding": "identity"}
+        async with self._pool.stream("GET", url, headers=list(headers.items())) as answer:
+            if answer.status != _OK:
+                message = f"a key service answered {answer.status}; try again later"
+                raise EgressFailed(message)
+            body = b""
+            async for piece in answer.aiter_stream():
+                body += piece
+                if len(body) > most:
+                    message = f"a key service answered with over {most} bytes"
+                    raise EgressRefused(message)
+            return body
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+
+class _PinnedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that were judged, never to a name."""
+
+    def __init__(self, resolve: Resolve, local: frozenset[str]) -> None:
+        self._resolve = resolve
+        self._local = local
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's word
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._resolve(host, port)
+        if f"{host}:{port}" not in self._local and not all(map(is_public, addresses)):
+            message = "a host has an address that is not public; it is not fetched"
+            raise EgressRefused(message)
+        if not addresses:
+            message = "a host has no address; try again later"
+            raise EgressFailed(message)
+        return await self._inner.connect_tcp(
+            addresses[0], port, timeout, local_address, socket_options
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)

@@ -1,0 +1,30 @@
+-- name: reserve
+-- Reserve a request key; a second claim with it waits for the first and finds the row.
+INSERT INTO oncebox_claims (tenant, request_key, worker, sources, asked_at, answer)
+VALUES (:tenant, :request_key, :worker, :sources, :now, :answer)
+ON CONFLICT DO NOTHING;
+
+-- name: asked
+-- What was asked with a request key, and what was answered.
+SELECT worker, sources, answer FROM oncebox_claims
+WHERE tenant = :tenant AND request_key = :request_key;
+
+-- name: answer
+-- Write down what a claim was answered.
+UPDATE oncebox_claims SET answer = :answer
+WHERE tenant = :tenant AND request_key = :request_key;
+
+-- name: let_go
+-- Let a request key go that got nothing, so that it can be asked again.
+DELETE FROM oncebox_claims WHERE tenant = :tenant AND request_key = :request_key;
+
+-- name: forget
+-- Forget request keys whose leases are long over.
+DELETE FROM oncebox_claims WHERE asked_at < :before;
+
+-- name: standing
+-- bulk: id text
+-- Deliveries of a tenant as they stand, without what arrived.
+SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    COALESCE(give_up_at, 0), verdict, sequence
+FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;

@@ -1,0 +1,147 @@
+"""API keys: what one may do, and how its text is made and recognised.
+
+    obx_ + 32 characters (160 random bits) + 7 characters (CRC-32 of what stands before)
+
+in Crockford's base32. Scanners find it by its form, and a mistyped one is refused without a
+question to the database. Only the SHA-256 of the text is kept: it is random, so there is
+nothing to guess, and a slow hash would protect nothing.
+"""
+
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from oncebox.errors import KeyInvalid
+from oncebox.model.arrival import check_key, check_source
+
+PREFIX = "obx_"
+RANDOM_BYTES = 20
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_RANDOM_CHARACTERS, _SUM_CHARACTERS = 32, 7
+_BITS = 5
+_TEXT = re.compile(f"{PREFIX}[{_ALPHABET}]{{{_RANDOM_CHARACTERS + _SUM_CHARACTERS}}}")
+_HINT = len(PREFIX) + 6
+_WORKER = "worker:"
+_LONGEST_NAME = 100
+
+
+class Scope(StrEnum):
+    """What a key may do; ``worker:SOURCE`` stands beside these, ``worker:*`` is all sources."""
+
+    #: everything, keys and secrets included
+    ADMIN = "admin"
+    #: see and steer deliveries and sources
+    OPERATOR = "operator"
+    #: what an agent needs: typed answers, no stranger's text
+    AGENT = "agent"
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key without its text, which nobody keeps."""
+
+    id: str
+    tenant: str
+    #: what people call it
+    name: str
+    #: the beginning of its text, to tell keys apart
+    hint: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+    #: to about a minute
+    last_used_at: int | None = None
+
+    def state(self, now: int) -> str:
+        """Return ``active``, ``expired`` or ``revoked``."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    def may(self, *scopes: str) -> bool:
+        """Say whether the key has one of these scopes; an admin has all."""
+        return Scope.ADMIN in self.scopes or any(scope in self.scopes for scope in scopes)
+
+    def may_work(self, source: str) -> bool:
+        """Say whether the key may take work of a source."""
+        return self.may(f"{_WORKER}{source}", f"{_WORKER}*")
+
+
+def make_text(random: bytes) -> str:
+    """Return the text of a new key from 20 random bytes."""
+    if len(random) != RANDOM_BYTES:
+        message = f"a key is made of {RANDOM_BYTES} random bytes, not {len(random)}"
+        raise ValueError(message)
+    body = PREFIX + _spell(int.from_bytes(random, "big"), _RANDOM_CHARACTERS)
+    return body + _sum(body)
+
+
+def is_text(text: str) -> bool:
+    """Say whether a text has the form of a key and its checksum fits; that proves nothing."""
+    if not _TEXT.fullmatch(text):
+        return False
+    body, given = text[:-_SUM_CHARACTERS], text[-_SUM_CHARACTERS:]
+    return hmac.compare_digest(_sum(body), given)
+
+
+def digest(text: str) -> bytes:
+    """Return what is kept of a key's text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def hint(text: str) -> str:
+    """Return the part of a key's text that may be shown: 30 of its 160 bits."""
+    return text[:_HINT]
+
+
+def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Return the scopes, each once, in the order given.
+
+    Raises: KeyInvalid.
+    """
+    if not scopes:
+        raise KeyInvalid(f"give the key at least one scope: {_choices()}")
+    for scope in scopes:
+        if scope not in set(Scope) and not _is_worker(scope):
+            raise KeyInvalid(f"there is no such scope; write {_choices()}")
+    return tuple(dict.fromkeys(str(scope) for scope in scopes))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is too long or has control characters; empty means none.
+
+    Raises: KeyInvalid.
+    """
+    if name:
+        check_key(name, "name of the key")
+    if len(name) > _LONGEST_NAME:
+        message = f"the name of the key has {len(name)} characters; write at most {_LONGEST_NAME}"
+        raise KeyInvalid(message)
+
+
+def _is_worker(scope: str) -> bool:
+    if not scope.startswith(_WORKER):
+        return False
+    source = scope.removeprefix(_WORKER)
+    if source != "*":
+        check_source(source)
+    return True
+
+
+def _choices() -> str:
+    return f"{', '.join(Scope)} or worker:SOURCE"
+
+
+def _sum(body: str) -> str:
+    return _spell(zlib.crc32(body.encode()), _SUM_CHARACTERS)
+
+
+def _spell(number: int, characters: int) -> str:
+    shifts = range(_BITS * (characters - 1), -1, -_BITS)
+    return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)

@@ -1,0 +1,1 @@
+"""Webhook schemes as tables: verify, read, answer handshakes, explain and sign; pure functions."""

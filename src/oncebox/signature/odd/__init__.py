@@ -1,0 +1,1 @@
+"""Verifiers for providers that no table can describe."""

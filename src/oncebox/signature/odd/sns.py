@@ -1,0 +1,167 @@
+"""AWS SNS: a certificate at a pinned address signs the lines of a message from an allowed topic."""
+
+import re
+from functools import lru_cache
+from urllib.parse import quote
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
+from cryptography.x509 import Certificate, load_pem_x509_certificate
+
+from oncebox.errors import KeyWanted, SignatureInvalid
+from oncebox.signature import keyring, moment
+from oncebox.signature.encoding import read_base64
+from oncebox.signature.field import UNREADABLE
+from oncebox.signature.scheme import Attempt, Confirm, Match
+
+#: the whole address is pinned: other hosts of the same domain are anybody's
+_CERTIFICATE = re.compile(
+    r"https://sns\.[a-z0-9-]{3,40}\.amazonaws\.com(?:\.cn)?"
+    r"/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem"
+)
+_TOPIC = re.compile(r"arn:(aws|aws-cn|aws-us-gov):sns:([a-z0-9-]{3,40}):[0-9]{12}:[A-Za-z0-9_.-]+")
+_HASHES: dict[str, type[HashAlgorithm]] = {"1": SHA1, "2": SHA256}
+_NOTIFICATION = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
+_SUBSCRIPTION = (
+    "Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type",
+)  # fmt: skip
+_LINES = {
+    "Notification": _NOTIFICATION,
+    "SubscriptionConfirmation": _SUBSCRIPTION,
+    "UnsubscribeConfirmation": _SUBSCRIPTION,
+}
+#: Lambda spells some names its own way
+_SPELLINGS = {"SigningCertURL": "SigningCertUrl", "SubscribeURL": "SubscribeUrl"}
+_BODY = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT: "msgspec.json.Decoder[str | None]" = msgspec.json.Decoder(str | None)
+
+
+class _Message:
+    """The members of an SNS message that are text."""
+
+    def __init__(self, body: bytes) -> None:
+        try:
+            self._members = _BODY.decode(body)
+        except UNREADABLE as error:
+            raise SignatureInvalid("malformed_body") from error
+
+    def find(self, name: str) -> str | None:
+        """Return a member; null counts as missing."""
+        raw = self._members.get(name)
+        if raw is None:
+            return self.find(_SPELLINGS[name]) if name in _SPELLINGS else None
+        try:
+            return _TEXT.decode(raw)
+        except UNREADABLE as error:
+            raise SignatureInvalid("malformed_body") from error
+
+    def text(self, name: str) -> str:
+        """Return a member that must be there."""
+        value = self.find(name)
+        if value is None:
+            raise SignatureInvalid("malformed_body")
+        return value
+
+
+def verify(attempt: Attempt) -> Match:
+    """Verify the message, then that its topic is let in."""
+    message = _Message(attempt.request.body)
+    certificates = _certificates(attempt, message.text("SigningCertURL"))
+    version = _HASHES.get(message.text("SignatureVersion"))
+    if version is None:
+        raise SignatureInvalid("wrong_algorithm")
+    signature = read_base64(message.text("Signature"))
+    lines = _lines(message)
+    reason = "signature_mismatch"
+    for index, certificate in certificates:
+        try:
+            key = _key(certificate, attempt.now)
+            key.verify(signature, lines, PKCS1v15(), version())
+        except SignatureInvalid as error:
+            reason = error.reason
+        except InvalidSignature:
+            continue
+        else:
+            _check_topic(attempt, message)
+            return Match(index, moment.read(message.text("Timestamp"), "iso"))
+    raise SignatureInvalid(reason)
+
+
+def confirmation(attempt: Attempt) -> Confirm | None:
+    """Return where a verified subscription is confirmed, or None if it is none.
+
+    The address is built from the topic and the token; the one in the message is not used.
+    """
+    message = _Message(attempt.request.body)
+    if message.find("Type") != "SubscriptionConfirmation":
+        return None
+    topic = message.text("TopicArn")
+    found = _TOPIC.fullmatch(topic)
+    if found is None:
+        return None
+    ending = ".cn" if found[1] == "aws-cn" else ""
+    return Confirm(
+        f"https://sns.{found[2]}.amazonaws.com{ending}/?Action=ConfirmSubscription"
+        f"&TopicArn={quote(topic, safe='')}&Token={quote(message.text('Token'), safe='')}"
+    )
+
+
+def _certificates(attempt: Attempt, url: str) -> list[tuple[int, str]]:
+    """Return the configured certificates, else the one that was fetched from its pinned address.
+
+    Raises: KeyWanted, if there is none.
+    """
+    if not _CERTIFICATE.fullmatch(url):
+        raise SignatureInvalid("untrusted_certificate")
+    configured = [(index, text) for index, text in enumerate(attempt.secrets) if text.strip()]
+    if configured:
+        return configured
+    fetched = attempt.keys.get(url)
+    if fetched is None:
+        raise KeyWanted(url)
+    return [(-1, fetched)]
+
+
+def _key(text: str, now: int | None) -> RSAPublicKey:
+    """Return the key of a certificate that is valid at the time."""
+    try:
+        certificate = _loaded(text)
+        key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise SignatureInvalid("unusable_certificate") from error
+    if not isinstance(key, RSAPublicKey):
+        raise SignatureInvalid("unusable_certificate")
+    if now is not None and not _valid(certificate, now):
+        raise SignatureInvalid("expired_certificate")
+    return key
+
+
+@lru_cache(64)
+def _loaded(text: str) -> Certificate:
+    return load_pem_x509_certificate(keyring.encoded(text.strip()))
+
+
+def _valid(certificate: Certificate, now: int) -> bool:
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return first.timestamp() * 1000 <= now <= last.timestamp() * 1000 + 999
+
+
+def _check_topic(attempt: Attempt, message: _Message) -> None:
+    if message.text("TopicArn") not in attempt.options.topics:
+        raise SignatureInvalid("topic_not_allowed")
+
+
+def _lines(message: _Message) -> bytes:
+    """Return the signed lines: names and values, sorted, without those that are missing."""
+    names = _LINES.get(message.text("Type"))
+    if names is None:
+        raise SignatureInvalid("malformed_body")
+    lines: list[str] = []
+    for name in names:
+        value = message.find(name) if name == "Subject" else message.text(name)
+        if value is not None:
+            lines += (name, value)
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""The tables: one scheme per provider and way of signing."""

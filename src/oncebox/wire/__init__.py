@@ -1,0 +1,1 @@
+"""The JSON the outside sees, shared by the service and its client."""

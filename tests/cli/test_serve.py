@@ -1,0 +1,265 @@
+"""`oncebox serve`: greets, answers, works, restarts what died, and stops losing nothing."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.services import Running, Services
+from tests.cli.test_worker import are_done, wait_for_kids
+from tests.cli.workers import is_gone, kids
+from tests.support.http import Peer, post
+from tests.torture.processes import Children, until
+
+PLAIN = "tests.cli.apps.plain:box"
+SLOW_CLIENTS = 300
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    with Children(tmp_path) as children:
+        yield Services(tmp_path, children)
+
+
+def test_it_says_where_it_listens_and_where_everything_lies(services: Services) -> None:
+    service = services.serve()
+    told = service.greeting
+
+    assert told["url"] == service.url
+    assert told["data"] == str(services.folder / "oncebox.db")
+    assert told["credentials"] == str(services.folder / "credentials.json")
+    assert told["key"] == service.key
+    assert stat.S_IMODE((services.folder / "credentials.json").stat().st_mode) == 0o600
+    assert service.json("/v1/self")["key"]["scopes"] == ["admin"]
+
+
+def test_the_first_key_is_shown_once(services: Services) -> None:
+    first = services.serve()
+    key = first.key
+    first.child.terminate()
+    first.child.wait()
+    second = services.serve()
+
+    assert second.key == key
+    assert first.child.text().count(key) == 1
+    assert key not in second.child.text()
+
+
+def test_it_serves_and_works_in_one_process(services: Services) -> None:
+    service = services.serve(PLAIN)
+    services.accept(["quick"])
+    services.wait_until(are_done, timeout=20)
+
+    assert service.get("/healthz") == (200, b'{"status":"ok"}')
+    assert service.get("/readyz") == (200, b'{"status":"ready"}')
+    assert len(kids(service.child.pid)) == 1
+    (delivery,) = service.json("/v1/deliveries")["data"]
+    assert (delivery["state"], delivery["type"]) == ("done", "quick")
+
+
+def test_an_edge_serves_and_leaves_the_work_to_workers(services: Services) -> None:
+    service = services.serve(PLAIN, "--role", "edge")
+    services.accept(["quick"])
+    (waiting,) = service.json("/v1/deliveries")["data"]
+    worker = services.start_command("serve", PLAIN, "--role", "worker")
+    worker.wait_for("service_started", timeout=60)
+    services.wait_until(are_done, timeout=20)
+
+    assert waiting["state"] == "received"
+    assert "url:" not in worker.text()
+
+
+def test_a_child_that_dies_is_started_again(services: Services) -> None:
+    service = services.serve("--host", "127.0.0.1", port=str(_free_port()))
+    (first,) = wait_for_kids(service.child.pid, 1)
+    os.kill(first, signal.SIGKILL)
+    wait_for_kids(service.child.pid, 1, other_than={first})
+    for _ in until(30.0):
+        if service.child.text().count("service_started") == 2:
+            break
+
+    assert service.get("/healthz")[0] == 200
+    assert service.child.text().count("credentials:") == 1
+
+
+def test_asked_to_stop_it_finishes_requests_and_handlers(services: Services) -> None:
+    services.accept(["slow"], body="1.5")
+    service = services.serve(PLAIN)
+    services.wait_for_note("begin slow-0")
+    with socket.create_connection(_address(service)) as client:
+        # A request that is half here when the service is asked to stop.
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n")
+        client.sendall(b"X: y\r\n\r\n")
+        service.child.terminate()
+        answer = client.recv(100)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert service.child.wait() == 0
+    assert services.noted() == ["begin slow-0", "end slow-0"]
+    assert [each.state for each in services.facts()] == ["done"]
+    assert "service_stopped" in service.child.text()
+
+
+def test_a_waiting_claim_is_let_go_when_the_service_stops(services: Services) -> None:
+    service = services.serve()
+    _add_source(service, "jobs")
+    body = b'{"request_key": "12345678", "wait": 55}'
+    with socket.create_connection(_address(service)) as client:
+        client.sendall(
+            post(
+                body,
+                f"Authorization: Bearer {service.key}",
+                "Content-Type: application/json",
+                path="/v1/deliveries/claim",
+            )
+        )
+        client.settimeout(20)
+        for _ in until(1.0):
+            pass
+        service.child.terminate()
+        answer = client.recv(100)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert service.child.wait() == 0
+
+
+def test_asked_twice_it_ends_at_once(services: Services) -> None:
+    services.accept(["slow"], body="600")
+    service = services.serve(PLAIN)
+    services.wait_for_note("begin slow-0")
+    service.child.terminate()
+    for _ in until(0.3):
+        pass
+    service.child.terminate()
+
+    assert service.child.wait(timeout=5) == 0
+
+
+def test_a_killed_parent_takes_its_child_along(services: Services) -> None:
+    service = services.serve()
+    (child,) = kids(service.child.pid)
+    service.child.kill()
+    for _ in until(20.0):
+        if is_gone(child):
+            return
+    pytest.fail("it lives on")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--host", "no.such.host.invalid"], "is no host name or address of this machine"),
+        (["--host", "203.0.113.1"], "this machine has no such address"),
+        (["nothing.here:box"], "there is no module 'nothing'"),
+        (["--role", "worker"], "a worker needs handlers"),
+    ],
+)
+def test_what_cannot_work_is_told_once_and_not_tried_again(
+    services: Services, arguments: list[str], words: str
+) -> None:
+    child = services.start_command("serve", *arguments, "--port", "0")
+
+    assert child.wait(timeout=60) == 1
+    assert words in child.text()
+    assert child.text().startswith("error: ")
+    assert child.text().count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_told(services: Services) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        child = services.start_command("serve", "--port", str(port))
+
+        assert child.wait(timeout=60) == 1
+    assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in child.text()
+
+
+@pytest.mark.parametrize("arguments", [["app"], ["--port", "70000"], ["--role", "both"]])
+def test_misuse_is_exit_code_2(services: Services, arguments: list[str]) -> None:
+    child = services.start_command("serve", *arguments)
+
+    assert child.wait(timeout=60) == 2
+    assert child.text().startswith("error: usage: ")
+
+
+@pytest.mark.timeout(180)
+def test_slow_clients_that_come_back_keep_nobody_out(services: Services) -> None:
+    """Normal requests go on and none is refused; every slow connection is ended by us."""
+    _allow_files(SLOW_CLIENTS + 200)
+    for name, value in (("HEADERS_WITHIN", "3"), ("REQUEST_WITHIN", "6"), ("CONNECTIONS", "100")):
+        services.set(f"ONCEBOX_HTTP__{name}", value)
+    service = services.serve()
+    host, port = _address(service)
+
+    async def story() -> tuple[list[int], int]:
+        slow = [asyncio.create_task(_come_back_slowly(host, port, n)) for n in range(SLOW_CLIENTS)]
+        statuses = []
+        keeper = await _connect(host, port)
+        while not all(task.done() for task in slow):
+            for peer in (keeper, fresh := await _connect(host, port)):
+                peer.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                statuses.append((await peer.answer(within=30)).status)
+            fresh.close()
+            await asyncio.sleep(0.02)
+        keeper.close()
+        return statuses, sum(await asyncio.gather(*slow))
+
+    statuses, ended = asyncio.run(story())
+
+    assert set(statuses) == {200}
+    assert len(statuses) >= 20
+    assert ended == 2 * SLOW_CLIENTS
+
+
+async def _come_back_slowly(host: str, port: int, number: int) -> int:
+    """Keep the service waiting twice; return how often it ended the connection."""
+    await asyncio.sleep(number % 200 / 100)
+    for _ in range(2):
+        peer = await _connect(host, port)
+        if number % 2:
+            peer.send(b"POST /in/x HTTP/1.1\r\nX-")
+        await asyncio.sleep(0.5)
+        if number % 2:
+            peer.send(b"a")
+        await peer.end(within=60)
+        peer.close()
+    return 2
+
+
+async def _connect(host: str, port: int) -> Peer:
+    return Peer(*await asyncio.open_connection(host, port))
+
+
+def _add_source(service: Running, name: str) -> None:
+    with service.client() as client:
+        client.post(
+            "/v1/sources",
+            headers={"Idempotency-Key": name},
+            json={"name": name, "scheme": "none", "allow_unsigned": True, "mode": "pull"},
+        ).raise_for_status()
+
+
+def _address(service: Running) -> tuple[str, int]:
+    parts = urlsplit(service.url)
+    return str(parts.hostname), int(parts.port or 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _allow_files(wanted: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))

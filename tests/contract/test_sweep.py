@@ -1,0 +1,104 @@
+"""The sweeper lets go of what has had its time, and of nothing else."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from oncebox import Delivery, Once
+from oncebox.ledger.deliveries import inspections
+from oncebox.ledger.office import idempotency
+from oncebox.model.idempotency import Asked, Fresh
+from oncebox.worker.sweep import Sweeper
+from tests.support.api import Api, calling
+from tests.support.databases import Place
+
+DAY = 24 * 3_600_000
+
+
+@pytest.fixture
+async def api(place: Place) -> AsyncIterator[Api]:
+    """A box whose clock can be moved."""
+    async with calling(place) as opened:
+        yield opened
+
+
+def later(api: Api, days: float) -> Sweeper:
+    """Return a sweeper that lives so many days from now."""
+    rooms = api.box.rooms
+    counter = type(rooms.counter)(rooms.database, rooms.master_key)
+    counter.clock = lambda: rooms.database.clock() + round(days * DAY)
+    return Sweeper(counter, rooms.book, rooms.telemetry)
+
+
+async def test_answers_are_forgotten_after_a_day_and_not_before(api: Api) -> None:
+    counter, key = api.box.rooms.counter, api.box.rooms.master_key
+    asked = Asked(tenant=api.home, route="POST /x", key="k", body_hash=b"h")
+    await counter.write(idempotency.begin, key, asked, counter.clock())
+    await later(api, 0.9).sweep()
+    early = await counter.write(idempotency.begin, key, asked, counter.clock())
+    await later(api, 1.1).sweep()
+    late = await counter.write(idempotency.begin, key, asked, counter.clock())
+
+    assert not isinstance(early, Fresh)
+    assert isinstance(late, Fresh)
+
+
+async def test_bodies_go_when_their_source_keeps_them_no_longer(api: Api) -> None:
+    await api.add_source("shop", retention=2, mode="handler")
+    await api.add_source("bank", mode="handler")
+    ids = [(await api.accept(name, "k", body=b"x")).id for name in ("shop", "bank")]
+    for name in ("shop", "bank"):
+        api.box.on(name)(_nothing)
+    api.box._start_working()
+    while {each["state"] for each in (await api.call("GET", "/v1/deliveries")).json()["data"]} != {
+        "done"
+    }:
+        await api.box.rooms.desk.rest(0.02)
+    await later(api, 1).sweep()
+    before = [await _has_body(api, id_) for id_ in ids]
+    await later(api, 3).sweep()
+    after = [await _has_body(api, id_) for id_ in ids]
+
+    assert (before, after) == ([True, True], [False, True])
+
+
+async def test_what_is_written_of_a_source_holds_for_the_worker_too(api: Api) -> None:
+    """Paused, nothing is claimed; resumed, it is worked on without a restart."""
+    await api.add_source("shop", mode="handler", tries=3, concurrency=2)
+    await api.call("POST", "/v1/sources/shop/pause")
+    accepted = await api.accept("shop", "k")
+    api.box.on("shop")(_nothing)
+    api.box._start_working()
+    for _ in range(5):
+        await api.box.rooms.desk.rest(0.05)
+    paused = (await api.call("GET", f"/v1/deliveries/{accepted.id}")).json()["delivery"]
+    rules = api.box.handlers.rules("shop")
+    await api.call("POST", "/v1/sources/shop/resume")
+    state = "received"
+    while state != "done":
+        await api.box.rooms.desk.rest(0.05)
+        found = (await api.call("GET", f"/v1/deliveries/{accepted.id}")).json()
+        state = found["delivery"]["state"]
+
+    assert (paused["state"], paused["tries"]) == ("received", 0)
+    assert (rules.paused, rules.retry.tries, rules.concurrency) == (True, 3, 2)
+
+
+async def test_what_the_program_says_of_a_source_wins(api: Api) -> None:
+    await api.add_source("shop", mode="handler", tries=3, redelivery="count", rate=7)
+    api.box.source("shop", tries=5)
+    rules = api.box.handlers.rules("shop")
+
+    assert (rules.retry.tries, rules.redelivery, rules.rate) == (5, "rearm", 7)
+    assert msgspec.structs.asdict(api.box.handlers.rules("other"))["mode"] == "handler"
+
+
+async def _nothing(_delivery: Delivery, _once: Once) -> None:
+    """Handle it."""
+
+
+async def _has_body(api: Api, id_: str) -> bool:
+    facts = await api.box.rooms.counter.read(inspections.inspect, api.home, id_, 0)
+    answer = await api.call("GET", f"/v1/deliveries/{facts.delivery.id}?payload=true")
+    return answer.status_code == 200 and answer.json()["payload"]["body"] == "eA=="

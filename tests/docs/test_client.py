@@ -1,0 +1,69 @@
+"""The code on the client's page works as it is printed there."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncebox.client import rooms
+from oncebox.client.room import Listing, Now, Verb
+from tests.docs.reference import DOCS
+from tests.support.databases import fresh_sqlite
+from tests.support.running import Running, running
+
+PAGE = (DOCS / "client.md").read_text()
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A service whose credentials the page's client finds."""
+    for name in ("ONCEBOX_URL", "ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ONCEBOX_DATA_DIR", str(tmp_path))
+    with running(fresh_sqlite(tmp_path), tmp_path) as started:
+        yield started
+
+
+def test_the_page_runs_from_top_to_bottom(
+    service: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start, source, worker, effects, looking, errors = FENCE.findall(PAGE)
+    names: dict[str, Any] = {}
+    try:
+        _run(start, names)
+        _run(source, names)
+        first = service.accept("jobs", "in_1", body=b'{"invoice": "in_1"}').id
+        _run(worker, names)
+        second = service.accept("jobs", "in_2", body=b"{}").id
+        _run(effects, names)
+        _run(looking, names)
+        _run(errors, names)
+    finally:
+        names["client"].close()
+    printed = capsys.readouterr().out.splitlines()
+
+    assert printed[0] == "default"
+    assert [line.split()[0] for line in printed if line.startswith("dlv_")] == [second, first]
+    assert [line[-14:] for line in printed if line.startswith(first)] == ["['open-issue']"]
+    assert len(names["charges"]) == 1
+    assert printed[-1].startswith("not_found 404 ")
+
+
+def test_the_page_names_every_verb() -> None:
+    client: rooms.Rooms[Now] = rooms.Rooms(None)  # type: ignore[arg-type]
+    kinds = {f"client.{name}": type(room) for name, room in vars(client).items()}
+    kinds["client.deliveries.effects"] = type(client.deliveries.effects)
+    for room, kind in kinds.items():
+        (row,) = re.findall(rf"^\| `{room}` \| (.*) \|$", PAGE, re.MULTILINE)
+        verbs = {name for name, value in vars(kind).items() if isinstance(value, Verb | Listing)}
+        verbs |= {"work"} & vars(kind).keys()
+        assert set(re.findall(r"`(\w+)`", row)) == verbs
+
+
+def _run(code: str, names: dict[str, Any]) -> None:
+    """Run a block; a worker's loop ends when there is nothing left to do."""
+    code = code.replace('work("jobs")', 'work("jobs", idle=0)')
+    exec(compile(code, "client.md", "exec"), names)  # noqa: S102 - it is our own page

@@ -1,0 +1,1 @@
+"""The edges: real sockets, real requests."""

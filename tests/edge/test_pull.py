@@ -1,0 +1,254 @@
+"""Work that is fetched over HTTP: claimed once, fenced, repeatable."""
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api
+
+WORKER = ("worker:jobs",)
+
+
+@pytest.fixture(autouse=True)
+async def source(api: Api) -> None:
+    """A source whose work is fetched."""
+    await api.add_source("jobs")
+
+
+async def claim(api: Api, key: str = "request-1", **rest: Any) -> Any:
+    answer = await api.call(
+        "POST", "/v1/deliveries/claim", {"request_key": key, **rest}, scopes=WORKER
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()["deliveries"]
+
+
+async def say(api: Api, delivery: Any, what: str, **rest: Any) -> Any:
+    body = {"fence": delivery["fence"], **rest}
+    return await api.call("POST", f"/v1/deliveries/{delivery['id']}/{what}", body, scopes=WORKER)
+
+
+async def effect(api: Api, delivery: Any, name: str, **rest: Any) -> Any:
+    return await say(api, delivery, f"effects/{name}", **rest)
+
+
+async def finish(api: Api, delivery: Any, name: str, **rest: Any) -> Any:
+    body = {"fence": delivery["fence"], **rest}
+    path = f"/v1/deliveries/{delivery['id']}/effects/{name}"
+    return await api.call("PUT", path, body, scopes=WORKER)
+
+
+async def test_work_is_claimed_with_all_a_worker_needs_and_completed(api: Api) -> None:
+    await api.accept("jobs", "k1", body=b'{"a": 1}', headers=[("X-A", "b")], type="made")
+    (delivery,) = await claim(api)
+    ended = await say(api, delivery, "complete")
+    again = await claim(api, "request-2")
+
+    assert (delivery["source"], delivery["key"], delivery["type"]) == ("jobs", "k1", "made")
+    assert (delivery["fence"], delivery["tries"]) == (1, 1)
+    assert base64.b64decode(delivery["body"]) == b'{"a": 1}'
+    assert delivery["headers"] == [["X-A", "b"]]
+    assert ended.json() == {"state": "done", "due_at": None}
+    assert again == []
+
+
+async def test_a_claim_can_be_repeated_and_another_gets_other_work(api: Api) -> None:
+    for number in range(3):
+        await api.accept("jobs", f"k{number}")
+    first = await claim(api, "request-1", limit=2)
+    repeated = await claim(api, "request-1", limit=2)
+    second = await claim(api, "request-2", limit=2)
+    reused = await api.call(
+        "POST",
+        "/v1/deliveries/claim",
+        {"request_key": "request-1", "worker": "somebody-else"},
+        scopes=WORKER,
+    )
+
+    assert first == repeated
+    assert len({each["id"] for each in (*first, *second)}) == 3
+    assert (reused.status_code, reused.json()["code"]) == (422, "request_key_reused")
+
+
+async def test_a_waiting_claim_gets_work_when_it_comes(api: Api) -> None:
+    waiting = asyncio.create_task(claim(api, wait=20))
+    await asyncio.sleep(0.1)
+    await api.accept("jobs", "k1")
+    async with asyncio.timeout(10):
+        (delivery,) = await waiting
+
+    assert delivery["key"] == "k1"
+
+
+async def test_a_waiting_claim_ends_with_nothing(api: Api) -> None:
+    assert await claim(api, wait=0.2) == []
+
+
+async def test_many_waiting_claims_share_the_work_without_overlap(api: Api) -> None:
+    waiting = [asyncio.create_task(claim(api, f"request-{n}", wait=3)) for n in range(5)]
+    await asyncio.sleep(0.1)
+    accepted = {(await api.accept("jobs", f"k{number}")).id for number in range(5)}
+    claimed = [each["id"] for task in waiting for each in await task]
+    left = await claim(api, "the-rest", limit=10)
+
+    assert len(claimed) == len(set(claimed))
+    assert {*claimed, *(each["id"] for each in left)} == accepted
+
+
+async def test_a_stale_worker_cannot_settle_and_is_told(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (stale,) = await claim(api, lease=1)
+    await asyncio.sleep(1.1)
+    (fresh,) = await claim(api, "request-2")
+    answers = [
+        await say(api, stale, "heartbeat"),
+        await say(api, stale, "fail", error="too late"),
+        await say(api, stale, "complete"),
+        await effect(api, stale, "pay"),
+    ]
+    ended = await say(api, fresh, "complete")
+    seen = (await api.call("GET", f"/v1/deliveries/{stale['id']}")).json()
+
+    assert fresh["fence"] == 2
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {(409, "lease_lost")}
+    assert ended.status_code == 200
+    assert "proof" in {each["outcome"] for each in seen["tries"]}
+
+
+async def test_a_heartbeat_keeps_a_claim(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api, lease=1)
+    for _ in range(4):
+        await asyncio.sleep(0.4)
+        assert (await say(api, delivery, "heartbeat", lease=1)).status_code == 200
+
+    assert await claim(api, "request-2") == []
+    assert (await say(api, delivery, "complete")).status_code == 200
+
+
+async def test_a_failed_try_is_repeated_later_or_given_up(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api)
+    later = (await say(api, delivery, "fail", error="busy\x00\n", retry_after=30)).json()
+    seen = (await api.call("GET", f"/v1/deliveries/{delivery['id']}")).json()["delivery"]
+    await api.accept("jobs", "k2")
+    (other,) = await claim(api, "request-2")
+    dead = (await say(api, other, "fail", error="never", permanent=True)).json()
+
+    assert later["state"] == "failed"
+    assert later["due_at"] >= seen["not_before"]
+    assert seen["last_error"] == "busy"
+    assert (dead["state"], dead["due_at"]) == ("dead", None)
+
+
+async def test_what_the_source_says_of_retries_holds_for_pulled_work(api: Api) -> None:
+    await api.call("PATCH", "/v1/sources/jobs", {"tries": 1})
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api)
+
+    assert (await say(api, delivery, "fail", error="no")).json()["state"] == "dead"
+
+
+async def test_an_effect_happens_once_over_several_tries(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api)
+    begun = (await effect(api, delivery, "pay")).json()
+    done = (await finish(api, delivery, "pay", state="done", result={"id": 7})).json()
+    await say(api, delivery, "fail", error="crashed after paying")
+    await asyncio.sleep(0.05)
+    (second,) = await claim(api, "request-2")
+    repeat = (await effect(api, second, "pay")).json()
+
+    assert (begun["go"], begun["before"], begun["held"]) == (True, None, False)
+    assert (done["state"], done["result"]) == ("done", {"id": 7})
+    assert repeat["go"] is False
+    assert repeat["key"] == begun["key"]
+    assert repeat["before"]["result"] == {"id": 7}
+
+
+async def test_an_effect_in_doubt_holds_the_delivery(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api)
+    await effect(api, delivery, "pay", safe="once")
+    await say(api, delivery, "fail", error="crashed while paying")
+    await asyncio.sleep(0.05)
+    (second,) = await claim(api, "request-2")
+    doubt = (await effect(api, second, "pay", safe="once")).json()
+    seen = (await api.call("GET", f"/v1/deliveries/{delivery['id']}")).json()
+
+    assert (doubt["go"], doubt["held"]) == (False, True)
+    assert seen["delivery"]["state"] == "held"
+    assert seen["next_action"] == "needs a person: pay unknown"
+
+
+async def test_an_effect_that_was_never_begun_cannot_end(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    (delivery,) = await claim(api)
+    answer = await finish(api, delivery, "pay", state="done")
+
+    assert answer.status_code == 404
+
+
+async def test_a_paused_source_hands_nothing_out(api: Api) -> None:
+    await api.accept("jobs", "k1")
+    await api.call("POST", "/v1/sources/jobs/pause")
+    nothing = await claim(api)
+    await api.call("POST", "/v1/sources/jobs/resume")
+
+    assert nothing == []
+    assert len(await claim(api, "request-2")) == 1
+
+
+@pytest.mark.parametrize("sources", [["nothing"], ["jobs", "nothing"], ["handled"]])
+async def test_only_sources_that_are_pulled_can_be_claimed_from(
+    api: Api, sources: list[str]
+) -> None:
+    await api.add_source("handled", mode="handler")
+    body = {"request_key": "request-1", "sources": sources}
+    answer = await api.call("POST", "/v1/deliveries/claim", body)
+
+    assert answer.status_code == 404
+
+
+async def test_a_client_that_goes_while_it_waits_is_handed_nothing(api: Api) -> None:
+    """Work that is claimed for nobody would be lost until its lease runs out."""
+    key = await api.key(*WORKER)
+    body = b'{"request_key": "request-1", "wait": 20}'
+    gone = asyncio.Event()
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        if messages:
+            return messages.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Any) -> None:
+        pass
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/deliveries/claim",
+        "raw_path": b"/v1/deliveries/claim",
+        "query_string": b"",
+        "http_version": "1.1",
+        "client": ("127.0.0.1", 1),
+        "headers": [
+            (b"host", b"test"),
+            (b"authorization", f"Bearer {key}".encode()),
+            (b"content-type", b"application/json"),
+        ],
+    }
+    serving = asyncio.create_task(api.app(scope, receive, send))
+    await asyncio.sleep(0.2)
+    gone.set()
+    await asyncio.sleep(0)
+    await api.accept("jobs", "k1")
+    async with asyncio.timeout(10):
+        await serving
+    (delivery,) = await claim(api, "request-2")
+
+    assert delivery["tries"] == 1

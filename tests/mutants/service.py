@@ -1,0 +1,246 @@
+"""Faults in the service: the guard, the connections, the API."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_EDGE = "src/oncebox/edge"
+_TESTS = "tests/edge"
+
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"{_TESTS}/{file}::{name}" for name in names))
+
+
+SERVICE = (
+    Mutant(
+        "a watch that never ends anybody",
+        (Patch(f"{_EDGE}/watch.py", "            connection.look(now)\n", "            pass\n"),),
+        (
+            _tests(
+                "test_connections.py",
+                "test_a_silent_connection_is_closed",
+                "test_slow_headers_are_cut_off_however_steadily_they_drip",
+                "test_a_slow_body_is_cut_off_and_never_whole",
+                "test_a_client_that_does_not_read_is_let_go",
+            ),
+        ),
+    ),
+    Mutant(
+        "patience that every byte renews",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if self.stage is Stage.IDLE:\n            self._wait(Stage.HEAD",
+                "        if self.stage is not Stage.LAST:\n            self._wait(Stage.HEAD",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections.py", "test_slow_headers_are_cut_off_however_steadily_they_drip"
+            ),
+        ),
+    ),
+    Mutant(
+        "our own work counted against the client",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        elif before is not Stage.WORK:\n            self._place.pop(self, None)\n",
+                "        elif before is not Stage.WORK:\n            pass\n",
+            ),
+        ),
+        (_tests("test_connections.py", "test_work_of_ours_is_never_counted_against_the_client"),),
+    ),
+    Mutant(
+        "newcomers refused instead of the slow",
+        (
+            Patch(
+                f"{_EDGE}/watch.py",
+                "        if longest is None:\n            return False\n",
+                "        if longest is not newcomer:\n            return False\n",
+            ),
+        ),
+        (_tests("test_connections.py", "test_who_waits_longest_gives_way_to_who_comes_new"),),
+    ),
+    Mutant(
+        "bodies in chunks without a limit",
+        (
+            Patch(
+                f"{_EDGE}/guard.py",
+                "            now.is_large = True\n",
+                "            now.is_large = False\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_guard.py",
+                "test_a_giant_in_chunks_is_refused_while_it_comes_and_not_kept",
+                "test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not",
+            ),
+        ),
+    ),
+    Mutant(
+        "a size judged by the last read",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "if self._came_before + self._read_bytes <= self._small:",
+                "if self._read_bytes <= self._small:",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections.py",
+                "test_a_body_that_comes_in_many_reads_before_anybody_looks_is_still_counted",
+            ),
+        ),
+    ),
+    Mutant(
+        "a length and chunks together",
+        (
+            Patch(
+                f"{_EDGE}/guard.py",
+                'is_plain = _LENGTH not in found and found[_CHUNKED].lower() == b"chunked"',
+                "is_plain = True",
+            ),
+        ),
+        (_tests("test_guard.py", "test_what_two_readers_could_read_differently_is_refused"),),
+    ),
+    Mutant(
+        "a circle for every request",
+        (Patch(f"{_EDGE}/guard.py", "            now.pass_on = _drop\n", ""),),
+        (_tests("test_guard.py", "test_a_request_leaves_no_garbage_behind"),),
+    ),
+    Mutant(
+        "anybody believed who says where he is from",
+        (
+            Patch(
+                f"{_EDGE}/address.py",
+                "        if not self._is_trusted(peer):\n            return\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_address.py",
+                "test_the_first_stranger_before_our_proxies_is_the_client",
+                "test_nothing_a_stranger_sends_changes_who_he_is",
+            ),
+        ),
+    ),
+    Mutant(
+        "any key for any route",
+        (
+            Patch(
+                f"{_EDGE}/http/auth.py",
+                "        if not may(key, route, home=self._home):\n            raise Forbidden\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_matrix.py",
+                "test_only_keys_with_the_scope_get_through",
+                "test_what_concerns_all_tenants_is_only_for_who_runs_the_place",
+            ),
+        ),
+    ),
+    Mutant(
+        "one tenant for everybody",
+        (
+            Patch(
+                f"{_EDGE}/http/call.py",
+                "        return self.key.tenant\n",
+                "        return self.rooms.settings.tenant\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_matrix.py",
+                "test_what_is_foreign_looks_like_what_is_missing",
+                "test_lists_hold_nothing_of_others",
+            ),
+        ),
+    ),
+    Mutant(
+        "a worker of any source",
+        (
+            Patch(
+                f"{_EDGE}/http/pull.py",
+                "    return pull.Caller(tenant=call.tenant, sources=sources)\n",
+                "    return pull.Caller(tenant=call.tenant)\n",
+            ),
+        ),
+        (_tests("test_matrix.py", "test_a_worker_of_one_source_sees_nothing_of_another"),),
+    ),
+    Mutant(
+        "work claimed for a client that has gone",
+        (
+            Patch(
+                f"{_EDGE}/http/pull.py",
+                "            if call.stopping.is_set() or left.done():\n",
+                "            if call.stopping.is_set():\n",
+            ),
+        ),
+        (_tests("test_pull.py", "test_a_client_that_goes_while_it_waits_is_handed_nothing"),),
+    ),
+    Mutant(
+        "a lost lease that nobody is told of",
+        (
+            Patch(
+                f"{_EDGE}/http/pull.py",
+                "    if not ended.counts:\n        raise _lost(call)\n",
+                "",
+            ),
+        ),
+        (_tests("test_pull.py", "test_a_stale_worker_cannot_settle_and_is_told"),),
+    ),
+    Mutant(
+        "a creation whose answer is not kept",
+        (
+            Patch(
+                "src/oncebox/ledger/counter.py",
+                "        idempotency.finish(tx, self._master_key, fresh, answer, self.clock())\n",
+                "        idempotency.abandon(tx, fresh)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_api.py",
+                "test_a_repeated_creation_gets_the_first_answer_and_creates_nothing",
+                "test_racing_creations_with_one_key_create_once",
+            ),
+        ),
+    ),
+    Mutant(
+        "cursors that fit any list",
+        (
+            Patch(
+                f"{_EDGE}/http/cursors.py",
+                'return b"cursor\\0" + msgspec.json.encode([tenant, route, kept])',
+                'return b"cursor\\0"',
+            ),
+        ),
+        (
+            _tests("test_api.py", "test_a_cursor_is_good_for_its_own_list_only"),
+            _tests("test_cursors.py", "test_a_cursor_of_another_tenant_leads_nowhere"),
+        ),
+    ),
+    Mutant(
+        "errors from inside told outside",
+        (
+            Patch(
+                f"{_EDGE}/problem.py",
+                'detail = str(error) if isinstance(error, _SPEAKS) else ""',
+                'detail = "" if isinstance(error, type) else str(error)',
+            ),
+        ),
+        (
+            _tests("test_problem.py", "test_errors_from_inside_are_told_by_what_they_are_only"),
+            _tests(
+                "test_api.py",
+                "test_a_store_that_cannot_answer_is_503_and_says_nothing_of_why",
+            ),
+        ),
+    ),
+)

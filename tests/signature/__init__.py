@@ -1,0 +1,1 @@
+"""Signatures: every scheme, against vectors, against the providers' own packages, and hostile."""

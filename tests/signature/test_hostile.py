@@ -1,0 +1,248 @@
+"""Hostile headers and bodies: only what is promised comes out, whatever goes in."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oncebox.errors import ConfigInvalid, KeyInvalid, KeyWanted, SignatureInvalid
+from oncebox.model.arrival import check_key, check_type
+from oncebox.signature import forms, schemes
+from oncebox.signature.explanation import explain
+from oncebox.signature.field import field
+from oncebox.signature.handshakes import handshake
+from oncebox.signature.reading import Reading, read
+from oncebox.signature.request import Request
+from oncebox.signature.scheme import Confirm, Options, Reply, Scheme
+from oncebox.signature.verification import REASONS, Verdict, verify
+from tests.signature.senders import NOW, SENDERS, TOPIC, Sent, standard_public
+
+ALL = [*(make() for make in SENDERS.values()), standard_public()]
+SCHEMES = list(schemes.BUILT_IN.values())
+NAMES = sorted(
+    {name for sent in ALL for name in sent.headers}
+    | {"content-type", "content-encoding", "webhook-id", "host", "x-forwarded-host"}
+)
+VALUES = sorted({value for sent in ALL for value in sent.headers.values()})
+DEEP = b'{"a":' * 2_000 + b"1" + b"}" * 2_000
+ODD = [
+    b"", b"{", b"[]", b"{}", b"null", b"[[[[", DEEP, b"[" * 100_000, b"\xff\xfe", b"\x1f\x8b",
+    b'{"id":"a","id":"b"}', b'{"id":1e999}', b'{"id":NaN}', b'{"id":"\\ud800"}', b"a;a;a;",
+    b'{"id":' + b"9" * 10_000 + b"}", b"\xef\xbb\xbf{}", b"--x\r\n\r\n--x--", b"[1,2,3]",
+    b'{"events":1}', b'{"entry":[{"changes":[{"value":{"messages":[{"id":{}}]}}]}]}',
+    b'{"type":1}', b'{"type":"url_verification","challenge":"\\u0000"}',
+    b'{"Type":"SubscriptionConfirmation","TopicArn":"x","SigningCertURL":null}',
+    json.dumps({"signature": {"timestamp": 1, "token": "t", "signature": "s"}}).encode(),
+]  # fmt: skip
+
+text = st.text(st.characters(), max_size=40)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | text
+documents = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            text | st.sampled_from(["id", "type", "event", "signature", "data", "auth", "Type"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+bodies = (
+    st.binary(max_size=200)
+    | st.sampled_from(ODD)
+    | st.sampled_from([sent.body for sent in ALL])
+    | documents.map(lambda value: json.dumps(value).encode("utf-8", "surrogatepass"))
+)
+headers = st.lists(
+    st.tuples(st.sampled_from(NAMES) | text, st.sampled_from(VALUES) | text), max_size=8
+).map(tuple)
+secrets = st.lists(
+    text | st.sampled_from([secret for sent in ALL for secret in sent.secrets]), max_size=3
+)
+urls = text | st.sampled_from(["https://[::1", "https://x.test/?crc_token=a", "http://x:99999/"])
+requests = st.builds(
+    Request,
+    method=st.sampled_from(["POST", "GET", "HEAD", "post", ""]) | text,
+    url=urls,
+    headers=headers,
+    body=bodies,
+)
+clocks = st.none() | st.integers(-(10**18), 10**18)
+tunings = st.sampled_from(
+    [
+        Options(),
+        Options(topics=(TOPIC,), verify_token="v"),
+        Options(allow_unsigned=True, window=1),
+        Options(public_url="https://[", id="header:x", type="form:a@.b", batch="$.events[*]"),
+    ]
+)
+many = settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@many
+@given(st.sampled_from(SCHEMES), requests, secrets, clocks, tunings)
+def test_nothing_foreign_comes_out_of_a_verifier(
+    scheme: Scheme, request: Request, given_secrets: list[str], now: int | None, options: Options
+) -> None:
+    outcome = _outcome(lambda: verify(scheme, request, given_secrets, now=now, options=options))
+
+    assert isinstance(outcome, Verdict) or outcome in REASONS
+    assert outcome != "scheme_failed"
+
+
+def _outcome(work: Callable[[], Verdict]) -> Verdict | str:
+    """Return the verdict, or the reason; anything else flies out."""
+    try:
+        return work()
+    except KeyWanted:
+        return "missing_secret"
+    except SignatureInvalid as error:
+        return error.reason
+
+
+@many
+@given(st.sampled_from(ALL), st.data())
+def test_a_right_request_with_something_odd_in_it_raises_nothing_foreign(
+    sent: Sent, data: st.DataObject
+) -> None:
+    """So that the later steps of a verifier meet odd things too."""
+    name = data.draw(st.sampled_from([*sent.headers, "content-type", "X-Other"]))
+    changed = sent.but(headers=sent.headers | {name: data.draw(text)})
+    if data.draw(st.booleans()):
+        changed = changed.but(body=data.draw(bodies))
+    if data.draw(st.booleans()):
+        changed = changed.but(secrets=tuple(data.draw(secrets)), url=data.draw(urls))
+    now = data.draw(clocks)
+
+    assert _outcome(lambda: changed.verify(now=now)) != "scheme_failed"
+
+
+@many
+@given(st.sampled_from(SCHEMES), requests, tunings)
+def test_reading_never_fails_and_what_it_reads_can_be_stored(
+    scheme: Scheme, request: Request, options: Options
+) -> None:
+    reading = read(scheme, request, options)
+
+    assert isinstance(reading, Reading)
+    assert reading.events
+    for event in reading.events:
+        _check_storable(event.id, event.type)
+        assert len(event.fingerprint) == 32
+        assert 0 <= event.start <= event.start + event.size <= len(request.body)
+
+
+def _check_storable(id_: str | None, type_: str) -> None:
+    try:
+        check_type(type_)
+        if id_ is not None:
+            check_key(id_)
+    except KeyInvalid as error:  # pragma: no cover - the promise
+        pytest.fail(str(error))
+
+
+@many
+@given(st.sampled_from(SCHEMES), requests, secrets, clocks, tunings)
+def test_a_handshake_answers_or_does_not_and_never_fails(
+    scheme: Scheme, request: Request, given_secrets: list[str], now: int | None, options: Options
+) -> None:
+    try:
+        reply = handshake(scheme, request, given_secrets, now=now, options=options)
+    except KeyWanted:
+        return
+    assert reply is None or isinstance(reply, Reply | Confirm)
+
+
+@settings(many, max_examples=120)
+@given(st.sampled_from(SCHEMES), requests, secrets, clocks, tunings)
+def test_an_explanation_never_fails_and_never_tells_a_secret(
+    scheme: Scheme, request: Request, given_secrets: list[str], now: int | None, options: Options
+) -> None:
+    sentences = explain(scheme, request, given_secrets, now=now, options=options)
+
+    assert sentences
+    for secret in given_secrets:
+        if len(secret) > 12 and secret not in request.url:
+            assert not any(secret in sentence for sentence in sentences)
+
+
+@many
+@given(bodies, st.sampled_from(["$.id", "$.a.b", "$[0]", "$.a[0].b", "$", "$.signature@.x"]))
+def test_a_field_is_text_a_whole_number_or_nothing(body: bytes, path: str) -> None:
+    found = field(body, path)
+
+    assert found is None or isinstance(found, str | int)
+
+
+@given(text)
+def test_an_odd_path_is_refused_and_no_body_is_looked_at(path: str) -> None:
+    with suppress(ConfigInvalid):
+        assert field(b"{}", path) is None
+
+
+@settings(many, max_examples=200)
+@given(st.sampled_from([sent for sent in ALL if sent.covers_body]), st.data())
+def test_a_change_of_one_byte_of_the_body_is_refused(sent: Sent, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(sent.body) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda value: value != sent.body[at]))
+    body = sent.body[:at] + bytes([byte]) + sent.body[at + 1 :]
+    if _same_form(sent, body):
+        return
+
+    with pytest.raises(SignatureInvalid):
+        sent.but(body=body).verify(now=NOW)
+
+
+def _same_form(sent: Sent, body: bytes) -> bool:
+    """Forms are signed by their fields, and have several spellings of the same fields."""
+    if sent.scheme not in {"twilio", "mandrill"}:
+        return False
+    return sorted(set(forms.urlencoded(body) or [])) == sorted(
+        set(forms.urlencoded(sent.body) or [])
+    )
+
+
+@settings(many, max_examples=300)
+@given(st.sampled_from([sent for sent in ALL if sent.signature]), st.data())
+def test_a_change_of_one_character_of_the_signature_is_refused(
+    sent: Sent, data: st.DataObject
+) -> None:
+    right = sent.headers[sent.signature]
+    at = data.draw(st.integers(0, len(right) - 1))
+    new = data.draw(st.characters().filter(lambda value: value != right[at]))
+    changed = sent.signed_as(right[:at] + new + right[at + 1 :])
+    if changed.headers[sent.signature].strip(" \t") == right or _same_words(sent, changed):
+        return
+
+    with pytest.raises((SignatureInvalid, KeyWanted)):
+        changed.verify(now=NOW)
+
+
+def _same_words(sent: Sent, changed: Sent) -> bool:
+    """``Basic`` and ``Bearer`` have no case."""
+    name = sent.signature
+    return sent.scheme in {"basic", "postmark", "token"} and (
+        sent.headers[name].partition(" ")[2] == changed.headers[name].partition(" ")[2]
+        and sent.headers[name].lower() == changed.headers[name].lower()
+    )
+
+
+@pytest.mark.parametrize("count", [1, 9, 10_000])
+def test_a_flood_of_signatures_costs_little(count: int) -> None:
+    for sent in ALL:
+        if not sent.signature:
+            continue
+        value: Any = ",".join(["v1=" + "0" * 64] * count)
+        with pytest.raises((SignatureInvalid, KeyWanted)):
+            sent.signed_as(value).verify()

@@ -1,0 +1,138 @@
+"""A server that takes webhooks, on a free port, with sources as a test wants them."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+
+from oncebox import ids
+from oncebox.assembly import Rooms, open_rooms
+from oncebox.config import HttpSettings, LimitSettings
+from oncebox.edge.front import front
+from oncebox.edge.guard import Receive, Scope, Send, visit
+from oncebox.edge.hooks.app import Hooks
+from oncebox.edge.server import Server, listen
+from oncebox.egress import Egress
+from oncebox.errors import NotFound
+from oncebox.ledger.office import audit, tenants
+from oncebox.model.delivery import Delivery
+from tests.support.clerk import TENANT, Clerk
+from tests.support.databases import Place
+from tests.support.program import settings
+
+SECRET = "canary-of-the-signing-secret"
+HTTP = HttpSettings(port=0, body=64 * 1024)
+
+
+def github(body: bytes, delivery: str = "d-1", *, secret: str = SECRET) -> dict[str, str]:
+    """Return the headers GitHub would send."""
+    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {
+        "x-hub-signature-256": f"sha256={signature}",
+        "x-github-delivery": delivery,
+        "x-github-event": "push",
+        "content-type": "application/json",
+    }
+
+
+class HookServer:
+    """The server, a client of it, and a clerk who looks at its ledger."""
+
+    def __init__(self, rooms: Rooms, clerk: Clerk, client: httpx2.AsyncClient) -> None:
+        """Hold what ``serving`` opened."""
+        self.rooms = rooms
+        self.clerk = clerk
+        self.client = client
+
+    async def source(
+        self,
+        name: str,
+        scheme: str | None = None,
+        *secrets: str,
+        tenant: str = TENANT,
+        **table: Any,
+    ) -> None:
+        """Add a source; its scheme is its name unless given."""
+        deed = _deed(self.rooms, tenant)
+        await self.rooms.database.write(
+            self.rooms.keeper.add,
+            name,
+            {"scheme": scheme or name, **table},
+            deed,
+            public_id=name,
+            texts=secrets or (SECRET,),
+            references=True,
+        )
+        await self.rooms.book.refresh()
+
+    async def add_secret(self, name: str, text: str) -> None:
+        """Add a secret to a source."""
+        deed = _deed(self.rooms, TENANT)
+        await self.rooms.database.write(self.rooms.keeper.add_secret, name, text, deed)
+        await self.rooms.book.refresh()
+
+    def claim(self, source: str) -> list[Delivery]:
+        """Lease what is due."""
+        self.clerk.now = self.rooms.database.clock()
+        return self.clerk.claim(source=source)
+
+    async def post(
+        self, path: str, body: bytes | dict[str, Any], headers: dict[str, str] | None = None
+    ) -> httpx2.Response:
+        """Send a webhook."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.client.post(f"/in/{path}", content=content, headers=headers or {})
+
+    async def post_github(
+        self, body: dict[str, Any], delivery: str = "d-1", *, path: str = "github"
+    ) -> httpx2.Response:
+        """Send what GitHub would send."""
+        content = json.dumps(body).encode()
+        return await self.post(path, content, github(content, delivery))
+
+
+def _deed(rooms: Rooms, tenant: str) -> audit.Deed:
+    now = rooms.database.clock()
+    return audit.Deed(id=ids.new("aud"), tenant=tenant, at=now, who="test", why="test")
+
+
+async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
+    await visit(scope).refuse(NotFound)
+
+
+@asynccontextmanager
+async def serving(
+    place: Place, *, local: Sequence[str] = (), http: HttpSettings = HTTP
+) -> AsyncIterator[HookServer]:
+    """Serve webhooks from a database."""
+    chosen = msgspec.structs.replace(settings(place), limits=LimitSettings())
+    rooms = await open_rooms(chosen, migrate=True)
+    await rooms.database.write(tenants.new, TENANT, _deed(rooms, TENANT))
+    await rooms.book.refresh()
+    egress = Egress(local=local)
+    hooks = Hooks(
+        rooms.book,
+        rooms.intake,
+        rooms.quarantine,
+        egress,
+        rooms.telemetry,
+        clock=rooms.database.clock,
+    )
+    app = front(_nothing_here, hooks, http, rooms.telemetry)
+    sockets = listen("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    clerk = Clerk(place)
+    async with (
+        Server(app, sockets, http, rooms.telemetry),
+        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+    ):
+        yield HookServer(rooms, clerk, client)
+    await hooks.close()
+    await egress.close()
+    clerk.close()
+    await rooms.close()

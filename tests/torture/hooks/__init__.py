@@ -1,0 +1,1 @@
+"""Webhooks under torture: storms of copies, slow clients, and servers killed under load."""
