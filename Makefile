@@ -81,7 +81,7 @@ mutants: setup
 	@touch $@
 
 COMPILE = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 \
-  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+  --generate-hashes --no-header --no-annotate
 
 lock: .boot/.ready
 	$(COMPILE) requirements/boot.in -o requirements/boot.txt
