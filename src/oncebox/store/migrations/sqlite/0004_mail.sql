@@ -1,0 +1,142 @@
+-- Domains that mail is taken for.
+CREATE TABLE oncebox_domains (
+    -- in lower case, as A-labels
+    name TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    -- the inbox for addresses that no inbox has; none: they are refused
+    catch_all TEXT,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX oncebox_domains_tenant ON oncebox_domains (tenant, name);
+
+-- Addresses. A row stays when its inbox is closed, so that no address is given out twice.
+CREATE TABLE oncebox_inboxes (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    -- as it is shown, and as it is looked up
+    email TEXT NOT NULL,
+    address TEXT NOT NULL,
+    attempt_id TEXT,
+    label TEXT NOT NULL DEFAULT '',
+    -- the key that made it
+    owner TEXT,
+    state TEXT NOT NULL CHECK (state IN ('active', 'draining', 'closed', 'expired')),
+    -- what it becomes after draining
+    next_state TEXT CHECK (next_state IN ('closed', 'expired')),
+    created_at INTEGER NOT NULL,
+    active_until INTEGER,
+    -- when the sweeper must look at it
+    due_at INTEGER,
+    ended_at INTEGER,
+    metadata BLOB NOT NULL,
+    policy BLOB NOT NULL,
+    -- the number of its last message: order of commit, because it moves under the row's lock
+    cursor INTEGER NOT NULL DEFAULT 0,
+    -- copies of messages that it has already
+    duplicates INTEGER NOT NULL DEFAULT 0,
+    -- messages that its policy lets through
+    matched INTEGER NOT NULL DEFAULT 0,
+    first_message_at INTEGER,
+    last_message_at INTEGER,
+    missed_at INTEGER,
+    rotated_from TEXT,
+    rotated_to TEXT
+) STRICT, WITHOUT ROWID;
+-- An address leads to one inbox of the whole installation, for ever.
+CREATE UNIQUE INDEX oncebox_inboxes_address ON oncebox_inboxes (address);
+-- An attempt has one inbox of each label.
+CREATE UNIQUE INDEX oncebox_inboxes_attempt ON oncebox_inboxes (tenant, attempt_id, label)
+    WHERE attempt_id IS NOT NULL AND rotated_to IS NULL;
+CREATE INDEX oncebox_inboxes_tenant ON oncebox_inboxes (tenant, id);
+CREATE INDEX oncebox_inboxes_due ON oncebox_inboxes (due_at) WHERE due_at IS NOT NULL;
+
+-- Messages: mail, each once per inbox, however often it came.
+CREATE TABLE oncebox_messages (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    inbox_id TEXT NOT NULL,
+    -- its place in the inbox
+    sequence INTEGER NOT NULL,
+    -- what makes it the same message
+    identity BLOB NOT NULL,
+    provider_id TEXT,
+    -- SHA-256 of its Message-ID, to see one that is used again
+    message_mark BLOB,
+    -- the delivery that brought it first, and where its raw bytes are
+    delivery_id TEXT NOT NULL,
+    payload_id TEXT NOT NULL,
+    -- ``parsed``, ``limited`` or ``unparsed``
+    status TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    -- as in RCPT TO, with whatever stood behind the plus sign
+    recipient TEXT NOT NULL,
+    -- the address in From, if there is just one, and what is known of it
+    sender TEXT NOT NULL,
+    sender_domain TEXT NOT NULL,
+    sender_verdict TEXT NOT NULL,
+    -- 1 if the inbox's policy lets it through
+    matched INTEGER NOT NULL DEFAULT 0,
+    -- further deliveries of it
+    duplicates INTEGER NOT NULL DEFAULT 0,
+    -- JSON: codes of what a reader should know
+    warnings BLOB NOT NULL,
+    -- JSON: everything that was read; empty once its time is over
+    document BLOB NOT NULL,
+    purged_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX oncebox_messages_sequence ON oncebox_messages (inbox_id, sequence);
+CREATE UNIQUE INDEX oncebox_messages_identity ON oncebox_messages (inbox_id, identity);
+CREATE UNIQUE INDEX oncebox_messages_provider ON oncebox_messages (inbox_id, provider_id)
+    WHERE provider_id IS NOT NULL;
+CREATE INDEX oncebox_messages_mark ON oncebox_messages (inbox_id, message_mark)
+    WHERE message_mark IS NOT NULL;
+
+-- Every delivery that brought a message, the first included.
+CREATE TABLE oncebox_copies (
+    delivery_id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    road TEXT NOT NULL,
+    -- JSON: which parts differ from the first
+    differs BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX oncebox_copies_message ON oncebox_copies (message_id, delivery_id);
+
+-- What the outside is told. A number is given after the commit, by one process at a time.
+CREATE TABLE oncebox_events (
+    id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    number INTEGER,
+    type TEXT NOT NULL,
+    inbox_id TEXT,
+    attempt_id TEXT,
+    -- what it is about: a message, an inbox, a delivery
+    subject_id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    -- JSON: typed fields only, never a sender's text
+    data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX oncebox_events_number ON oncebox_events (tenant, number)
+    WHERE number IS NOT NULL;
+CREATE INDEX oncebox_events_fresh ON oncebox_events (id) WHERE number IS NULL;
+
+-- The number of the last event of each tenant.
+CREATE TABLE oncebox_streams (
+    tenant TEXT PRIMARY KEY,
+    last INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Duties that one process has at a time.
+CREATE TABLE oncebox_duties (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Mail that is due, of all tenants.
+CREATE INDEX oncebox_deliveries_mail ON oncebox_deliveries (tenant, due_at)
+    WHERE source = '@mail' AND due_at IS NOT NULL
+        AND state IN ('received', 'failed', 'processing');
