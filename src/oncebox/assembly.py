@@ -107,7 +107,8 @@ def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
     )
     rooms.leaving.push_async_callback(egress.close)
     rooms.leaving.push_async_callback(hooks.close)
-    return front(application(rooms, stopping), hooks, rooms.settings.http, rooms.telemetry)
+    api, settings = application(rooms, stopping), rooms.settings.http
+    return front(api, hooks, settings, rooms.telemetry, hooks.express)
 
 
 def _furnished(

@@ -4,17 +4,14 @@ import asyncio
 import socket
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
 from oncebox.config import HttpSettings
-from oncebox.edge.connection import Connection
 from oncebox.edge.front import front
 from oncebox.edge.guard import Receive, Scope, Send
 from oncebox.edge.server import listen
-from oncebox.edge.watch import Watch
 from oncebox.errors import AddressUnavailable
 from oncebox.telemetry import Telemetry
+from tests.support.connections import connected
 from tests.support.http import SHORT, Peer, Recorder, Served, post, serving, until
 
 
@@ -286,12 +283,7 @@ async def test_a_body_that_comes_in_many_reads_before_anybody_looks_is_still_cou
     app = Recorder()
     settings, telemetry = HttpSettings(body=70_000), Telemetry()
     guarded = front(app, app, settings, telemetry)
-    config = uvicorn.Config(guarded, ws="none", lifespan="off", interface="asgi3", log_config=None)
-    connection = Connection(
-        Watch(settings, telemetry), config=config, server_state=ServerState(), app_state={}
-    )
-    transport = Transport()
-    connection.connection_made(transport)
+    connection, transport = connected(None, guarded, settings)
     connection.data_received(
         b"POST /in/x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % sum(sizes)
     )
@@ -302,26 +294,6 @@ async def test_a_body_that_comes_in_many_reads_before_anybody_looks_is_still_cou
 
     assert transport.written.startswith(b"HTTP/1.1 413 ")
     assert app.bodies == []
-
-
-class Transport(asyncio.Transport):
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def is_closing(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
 
 async def test_stopping_lets_a_request_finish_and_ends_those_who_only_wait() -> None:

@@ -43,11 +43,15 @@ def github(body: bytes, delivery: str = "d-1", *, secret: str = SECRET) -> dict[
 class HookServer:
     """The server, a client of it, and a clerk who looks at its ledger."""
 
-    def __init__(self, rooms: Rooms, clerk: Clerk, client: httpx2.AsyncClient) -> None:
+    def __init__(
+        self, rooms: Rooms, clerk: Clerk, client: httpx2.AsyncClient, hooks: Hooks, port: int
+    ) -> None:
         """Hold what ``serving`` opened."""
         self.rooms = rooms
         self.clerk = clerk
         self.client = client
+        self.hooks = hooks
+        self.port = port
 
     async def source(
         self,
@@ -123,7 +127,7 @@ async def serving(
         rooms.telemetry,
         clock=rooms.database.clock,
     )
-    app = front(_nothing_here, hooks, http, rooms.telemetry)
+    app = front(_nothing_here, hooks, http, rooms.telemetry, hooks.express)
     sockets = listen("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     clerk = Clerk(place)
@@ -131,7 +135,7 @@ async def serving(
         Server(app, sockets, http, rooms.telemetry),
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
     ):
-        yield HookServer(rooms, clerk, client)
+        yield HookServer(rooms, clerk, client, hooks, port)
     await hooks.close()
     await egress.close()
     clerk.close()

@@ -1,6 +1,7 @@
 """One serving process: opens the box, listens, greets, and serves until told to stop."""
 
 import asyncio
+import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from oncebox.errors import OnceboxError
 from oncebox.service import Role, Service, Started
 from oncebox.telemetry import log_to_stderr
 from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
+
+#: objects made before the collector looks at the youngest, and looks before it looks further
+_COLLECT = (20_000, 10, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,22 @@ def _box(serving: Serving) -> Oncebox:
 
 
 def _tell(serving: Serving, box: Oncebox, started: Started) -> None:
+    _spare_the_collector()
     if not serving.call.out.quiet:
         _greet(serving, box, started)
     box.telemetry.log.info(
         "service_started", role=serving.role, url=started.url, sources=box.handlers.sources
     )
+
+
+def _spare_the_collector() -> None:
+    """Keep the garbage collector from walking through what stays as long as the process.
+
+    A request leaves hardly a circle behind, so it is enough to look now and then.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
 
 
 def _greet(serving: Serving, box: Oncebox, started: Started) -> None:

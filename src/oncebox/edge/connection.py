@@ -5,19 +5,29 @@ A connection is always at one stage. Wherever the next move is the client's, it 
 """
 
 import asyncio
+from collections.abc import Callable
 from enum import IntEnum, auto
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from oncebox import clock, ids, refusals
 from oncebox.edge import problem
-from oncebox.edge.guard import SMALL
+from oncebox.edge.express import Headers, Passing, Write
+from oncebox.edge.guard import HOOKS, SMALL
 from oncebox.edge.watch import Watch
 from oncebox.errors import OnceboxError
 
 #: seconds a client has to read our last word
 _LINGER = 2.0
+
+
+_OK = b"HTTP/1.1 200 OK\r\n"
+_EXPRESS = HOOKS.encode()
+
+#: path, headers, body, client, and who writes the answer; says whether it took the request
+Express = Callable[[str, Headers, bytes, tuple[str, int] | None, Write], bool]
 
 
 class Stage(IntEnum):
@@ -42,10 +52,13 @@ class Stage(IntEnum):
 class Connection(HttpToolsProtocol):
     """One client's connection."""
 
-    def __init__(self, watch: Watch, **given: Any) -> None:
+    def __init__(self, watch: Watch, express: Express | None, **given: Any) -> None:
         """Take what uvicorn gives to every connection, and the watch over all of them."""
         super().__init__(**given)
         self._watch = watch
+        self._express = express
+        #: the body of a request that may go by the express; None for any other
+        self._parcel: bytes | None = None
         self._settings = watch.settings
         #: where the watch keeps it while the next move is the client's
         self._place = watch.strangers
@@ -93,6 +106,8 @@ class Connection(HttpToolsProtocol):
             return  # not heard any more; kept open so that our last word arrives
         size = self._read_bytes = len(data)
         HttpToolsProtocol.data_received(self, data)
+        if self._parcel is not None:
+            self._go_the_usual_way()  # it has not come in one piece
         if self.stage is not Stage.WORK:
             self._await_more(before, size)
         elif before is not Stage.WORK:
@@ -103,16 +118,38 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Wait for the body from here on."""
         self.stage = Stage.BODY
-        HttpToolsProtocol.on_headers_complete(self)
+        if self._is_free and _looks_plain(self.url, self.parser):
+            self._parcel = b""
+        else:
+            HttpToolsProtocol.on_headers_complete(self)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._parcel is not None:
+            self._parcel += body
+        else:
+            HttpToolsProtocol.on_body(self, body)
 
     def on_message_complete(self) -> None:
         """Go to work, unless the answer was given before all of it had come."""
-        self.stage = Stage.IDLE if self.cycle.response_complete else Stage.WORK
-        if self._came_before + self._read_bytes <= self._small:
+        is_small = self._came_before + self._read_bytes <= self._small
+        if self._parcel is not None:
+            if is_small and self._goes_by_express(self._parcel):
+                self._begin_work()
+                return
+            self._go_the_usual_way()
+        self._begin_work()
+        if self.cycle.response_complete:
+            self.stage = Stage.IDLE
+        if is_small:
             self.scope[SMALL] = True  # type: ignore[literal-required]
+        HttpToolsProtocol.on_message_complete(self)
+
+    def _begin_work(self) -> None:
+        self.stage = Stage.WORK
+        self._parcel = None
         self._head_bytes = 0
         self._came_before = self._read_bytes  # the next request may have begun in this very read
-        HttpToolsProtocol.on_message_complete(self)
 
     def on_response_complete(self) -> None:
         """Begin with the next request, or wait for it; the watch stands in for uvicorn's timer."""
@@ -148,11 +185,53 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's own words
         """Refuse what is not HTTP; if it follows a proper request, that one is answered first."""
+        self._parcel = None
         if self.stage is Stage.WORK:
             self.cycle.keep_alive = False
             self.flow.pause_reading()
         else:
             self.refuse(refusals.RequestMalformed, "malformed")
+
+    # the express
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing that came before waits for its answer."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _goes_by_express(self, body: bytes) -> bool:
+        """Hand a whole request to the express; say whether it was taken."""
+        passing = Passing(keep_alive=self.parser.should_keep_alive())
+        write = partial(self._write_answer, passing)
+        if self._express is None or not self._express(
+            self.url.decode("ascii"), self.headers, body, self.client, write
+        ):
+            return False
+        self.cycle = passing  # type: ignore[assignment]
+        return True
+
+    def _go_the_usual_way(self) -> None:
+        """Begin a conversation after all, with the head and what has come of the body."""
+        body, self._parcel = self._parcel, None
+        HttpToolsProtocol.on_headers_complete(self)
+        if body:
+            HttpToolsProtocol.on_body(self, body)
+
+    def _write_answer(self, passing: Passing, answer: bytes, is_last: bool) -> None:  # noqa: FBT001
+        """Answer a request that went by the express, unless its client is gone."""
+        passing.response_complete = True
+        if passing.disconnected or self.transport.is_closing():
+            return
+        if is_last:
+            self.transport.write(answer)
+        else:
+            lines = [b"%s: %s\r\n" % each for each in self.server_state.default_headers]
+            end = b"" if passing.keep_alive else b"connection: close\r\n"
+            self.transport.write(b"".join((_OK, *lines, end, answer)))
+        if is_last or not passing.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     # what the watch calls
 
@@ -245,6 +324,12 @@ class Connection(HttpToolsProtocol):
         self.stage = stage
         self.waits_since = now = clock.steady()
         self._until = now + within
+
+
+def _looks_plain(url: bytes, parser: Any) -> bool:
+    """Say whether a request may go by the express, as far as its first line tells."""
+    is_hook = url.startswith(_EXPRESS) and not (b"?" in url or b"%" in url)
+    return is_hook and parser.get_method() == b"POST" and parser.get_http_version() == "1.1"
 
 
 _WHY = {

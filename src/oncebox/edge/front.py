@@ -3,11 +3,9 @@
 from collections.abc import Awaitable
 
 from oncebox.config import HttpSettings
-from oncebox.edge.guard import VISIT, App, Guard, Receive, Scope, Send
+from oncebox.edge.express import Taker
+from oncebox.edge.guard import HOOKS, VISIT, App, Guard, Receive, Scope, Send
 from oncebox.telemetry import Telemetry
-
-#: webhooks arrive below this path
-HOOKS = "/in/"
 
 
 class Front:
@@ -26,6 +24,15 @@ class Front:
         return self._hooks(scope, receive, send)
 
 
-def front(api: App, hooks: App | None, settings: HttpSettings, telemetry: Telemetry) -> App:
-    """Return everything a port serves, behind the guard."""
-    return Guard(Front(api, hooks), settings, telemetry)
+def front(
+    api: App,
+    hooks: App | None,
+    settings: HttpSettings,
+    telemetry: Telemetry,
+    taker: Taker | None = None,
+) -> Guard:
+    """Return everything a port serves, behind the guard.
+
+    ``taker`` takes webhooks the short way; without it, or where it leaves one, ``hooks`` does.
+    """
+    return Guard(Front(api, hooks), settings, telemetry, taker)

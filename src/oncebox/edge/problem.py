@@ -113,9 +113,9 @@ def response(problem: Problem, retry_after: float | None = None) -> tuple[Header
     return headers, body
 
 
-def raw(kind: type[OnceboxError], request_id: str) -> bytes:
-    """Return a whole HTTP response, for connections on which no request was understood."""
-    problem = describe(kind, request_id)
+def raw(error: OnceboxError | type[OnceboxError], request_id: str) -> bytes:
+    """Return a whole HTTP response that ends its connection."""
+    problem = describe(error, request_id)
     headers, body = response(problem)
     lines = [b"%s: %s\r\n" % header for header in (*headers, (b"connection", b"close"))]
     phrase = HTTPStatus(problem.status).phrase.encode()

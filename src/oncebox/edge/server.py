@@ -132,7 +132,7 @@ def _unavailable(host: str, port: int, error: OSError) -> AddressUnavailable:
 def _config(app: App, watch: Watch, settings: HttpSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=partial(Connection, watch),  # type: ignore[arg-type]
+        http=partial(Connection, watch, getattr(app, "express", None)),  # type: ignore[arg-type]
         ws="none",
         interface="asgi3",
         lifespan="off",

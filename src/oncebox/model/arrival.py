@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 
 from oncebox.errors import BodyTooLarge, HeaderInvalid, KeyInvalid
 from oncebox.model.delivery import Headers
@@ -14,6 +15,7 @@ _LARGEST = 2**62
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
 _HEADER_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_STRINGS = frozenset({str})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -69,19 +71,20 @@ def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) 
 
     Raises: HeaderInvalid.
     """
-    kept = tuple([(str(name), str(value)) for name, value in headers])
-    if not kept:
-        return kept
+    kept = tuple(headers)
+    flat = [*chain.from_iterable(kept)]
+    if not _STRINGS.issuperset(map(type, flat)):
+        kept = tuple([(str(name), str(value)) for name, value in kept])
+        flat = [*chain.from_iterable(kept)]
     if len(kept) > count:
         message = f"there are {len(kept)} headers; at most {count} are kept"
         raise HeaderInvalid(message)
-    names, values = zip(*kept, strict=True)
-    text = "".join(values)  # all at once: this is on the way of every arrival
-    if sum(map(len, names)) + len(text) > size:
+    text = "".join(flat)  # all at once: this is on the way of every arrival
+    if len(text) > size:
         message = f"the headers are over {size} bytes; send fewer or shorter ones"
         raise HeaderInvalid(message)
     plain = text.isascii() and text.isprintable()
-    if not all(map(_is_header_name, names)) or (not plain and _HEADER_FORBIDDEN.search(text)):
+    if not all(map(_is_header_name, flat[::2])) or (not plain and _HEADER_FORBIDDEN.search(text)):
         message = "a header has characters that HTTP does not allow; remove it"
         raise HeaderInvalid(message)
     return kept

@@ -1,6 +1,5 @@
 """A request as it was received: the raw bytes that signatures are made over."""
 
-from functools import cached_property
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,10 +19,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     #: the bytes on the wire, before any decoding
     body: bytes = b""
 
-    @cached_property
+    @property
     def table(self) -> dict[str, str]:
         """The headers by lower-case name; of repeats, the last."""
-        return {name.lower(): value for name, value in self.headers}
+        kept = self.__dict__  # by hand: ``cached_property`` takes a lock each time it is made
+        if "table" not in kept:
+            kept["table"] = {name.lower(): value for name, value in self.headers}
+        table: dict[str, str] = kept["table"]
+        return table
 
     def header(self, name: str) -> str:
         """Return the only header of a lower-case name.

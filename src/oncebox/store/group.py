@@ -60,7 +60,17 @@ class Group(Generic[Item, Result]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Return the verb's result for this item, after the commit that holds it."""
+        """Return the verb's result for this item, after the commit that holds it.
+
+        Raises: StoreUnavailable, if too many wait; and what the verb raises.
+        """
+        return await self.enlist(item)
+
+    def enlist(self, item: Item) -> asyncio.Future[Result]:
+        """Return where the verb's result for this item will be, after its commit.
+
+        Raises: StoreUnavailable, if too many wait.
+        """
         if len(self._waiting) >= self._limit:
             message = "too many calls wait for the database; try again in a moment"
             raise StoreUnavailable(message)
@@ -71,7 +81,7 @@ class Group(Generic[Item, Result]):
             task = asyncio.create_task(self._flush())
             self._tasks.add(task)  # a task nobody refers to may vanish
             task.add_done_callback(self._tasks.discard)
-        return await future
+        return future
 
     async def _flush(self) -> None:
         """Commit batch after batch until nobody waits."""

@@ -8,11 +8,13 @@
 ``/* postgres: … */`` is opened for PostgreSQL. A bulk query runs once per row on SQLite; on
 PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest(…)``),
 ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
-``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``. ``-- only: postgres`` stands
-above what SQLite has no words for.
+``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
+of it that take several rows at once. ``-- only: postgres`` stands above what SQLite has no words
+for.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -20,6 +22,8 @@ _MARK = re.compile(r"/\* postgres: (.*?) \*/", re.DOTALL)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _VALUES = re.compile(r"VALUES \((.*?)\)\s*/\* from rows \*/", re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
+#: how many rows the longer forms of a bulk insert take, the longest first
+_SPANS = (64, 16, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Query:
     bulk: tuple[tuple[str, str], ...]
     #: the one database that understands it, where it is only one
     only: str | None = None
+    #: SQLite's forms for several rows, with how many each takes; the longest first
+    spans: tuple[tuple[int, str], ...] = ()
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -73,8 +79,15 @@ def _parse(block: str) -> Query:
     parameters = tuple(names + [each for each in found if each not in names])
     postgres = _postgres(body, bulk).encode()
     only = re.search(r"^-- only: (.*)$", text, re.MULTILINE)
-    sqlite = _sqlite(body, parameters)
-    return Query(name.strip(), sqlite, postgres, parameters, bulk, only[1] if only else None)
+    return Query(
+        name=name.strip(),
+        sqlite=_sqlite(body, parameters),
+        postgres=postgres,
+        parameters=parameters,
+        bulk=bulk,
+        only=only[1] if only else None,
+        spans=tuple(_spans(body, parameters, len(bulk))),
+    )
 
 
 def _bulk(text: str) -> tuple[tuple[str, str], ...]:
@@ -88,6 +101,26 @@ def _bulk(text: str) -> tuple[tuple[str, str], ...]:
 def _sqlite(body: str, parameters: tuple[str, ...]) -> str:
     body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
     return _PARAMETER.sub(lambda match: f"?{parameters.index(match[1]) + 1}", body)
+
+
+def _spans(body: str, parameters: tuple[str, ...], width: int) -> Iterator[tuple[int, str]]:
+    """Yield a bulk insert for several rows; what all rows share is numbered after them."""
+    values = _VALUES.search(body)
+    if values is None:
+        return
+    before, after = (_sqlite(part, ()) for part in (body[: values.start()], body[values.end() :]))
+    for count in _SPANS:
+        rows = (_row(values[1], parameters, width, number, count) for number in range(count))
+        yield count, f"{before}VALUES {', '.join(rows)}{after}"
+
+
+def _row(row: str, parameters: tuple[str, ...], width: int, number: int, count: int) -> str:
+    def numbered(match: re.Match[str]) -> str:
+        place = parameters.index(match[1])
+        offset = number * width if place < width else (count - 1) * width
+        return f"?{place + offset + 1}"
+
+    return f"({_PARAMETER.sub(numbered, row)})"
 
 
 def _postgres(body: str, bulk: tuple[tuple[str, str], ...]) -> str:

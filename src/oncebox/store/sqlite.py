@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -57,10 +58,21 @@ class SqliteTransaction:
         return self._connection.changes()
 
     def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
-        """Run a bulk query, row by row."""
+        """Run a bulk query: an insert over many rows at a time, any other row by row.
+
+        The interpreter's lock is let go once for each call into SQLite, and is not had back
+        while the event loop is busy; so the fewer calls, the more happens beside the loop.
+        """
         tail = tuple(shared[name] for name in query.shared)
-        bound = [row + tail for row in rows] if tail else rows
-        return self._connection.executemany(query.sqlite, bound).fetchall()
+        found: list[Row] = []
+        for span, statement in query.spans:
+            while len(rows) >= span:
+                bound = (*chain.from_iterable(rows[:span]), *tail)
+                found += self._connection.execute(statement, bound)
+                rows = rows[span:]
+        rest = [row + tail for row in rows] if tail else rows
+        found += self._connection.executemany(query.sqlite, rest)
+        return found
 
     def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk query, row by row; return how many rows were changed."""

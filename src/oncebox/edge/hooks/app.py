@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from oncebox.edge.express import ACCEPTED, ACCEPTED_HEADERS, Headers, Told
 from oncebox.edge.guard import Receive, Scope, Send, visit
 from oncebox.edge.hooks import arrivals
 from oncebox.edge.hooks.door import Door, Doors
@@ -31,11 +32,7 @@ PATH = "/in/"
 #: reasons that are no matter of the signature: the sender is known, but not wanted here
 _NOT_WANTED = frozenset({"address_not_allowed", "unexpected_sender", "topic_not_allowed"})
 
-_ACCEPTED = Reply(
-    status=200, headers=(("content-type", "application/json"),), body=b'{"status":"accepted"}'
-)
-#: the answer to nearly everything, spelled out once
-_ACCEPTED_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"21")]
+_ACCEPTED = Reply(status=200, body=ACCEPTED)
 
 
 class Gone(Exception):
@@ -75,6 +72,21 @@ class Hooks:
         else:
             await _send(reply, send)
 
+    def express(self, path: str, headers: Headers, body: bytes, address: str, told: Told) -> bool:
+        """Take a genuine POST with one event; leave whatever is not quite that."""
+        try:
+            door = self._door(path)
+            if door.scheme.handshake is not None or door.source.order_by is not None:
+                return False
+            request = Request(url=_url("http", path, headers), headers=_text(headers), body=body)
+            judged = judge(door, request, address=address, now=self._clock(), keys=self._keys)
+            if judged.batch or len(judged.events) != 1:
+                return False
+            self._intake.enlist(arrivals.draft(self._intake, door, request, judged), told)
+        except OnceboxError:
+            return False  # whoever looks again, with more time, says why
+        return True
+
     async def close(self) -> None:
         """Stop fetching keys."""
         await self._keys.close()
@@ -84,10 +96,8 @@ class Hooks:
         body = await _body(receive)
         request = Request(
             method=scope["method"],
-            url=_url(scope),
-            headers=tuple(
-                [(n.decode("latin-1"), v.decode("latin-1")) for n, v in scope["headers"]]
-            ),
+            url=_url(scope["scheme"], scope["path"], scope["headers"], scope["query_string"]),
+            headers=_text(scope["headers"]),
             body=body,
         )
         try:
@@ -182,17 +192,21 @@ async def _body(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def _url(scope: Scope) -> str:
+def _text(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """Return headers as text, in order; no byte is lost."""
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
+
+
+def _url(scheme: str, path: str, headers: Headers, query: bytes = b"") -> str:
     """Return the address as it was asked for; schemes that sign it need the public one set."""
-    query = scope["query_string"].decode("latin-1")
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    path = f"{scope['scheme']}://{host.decode('latin-1')}{scope['path']}"
-    return f"{path}?{query}" if query else path
+    host = next((value for name, value in headers if name == b"host"), b"")
+    url = f"{scheme}://{host.decode('latin-1')}{path}"
+    return f"{url}?{query.decode('latin-1')}" if query else url
 
 
 async def _send(reply: Reply, send: Send) -> None:
     if reply is _ACCEPTED:
-        headers = _ACCEPTED_HEADERS
+        headers = ACCEPTED_HEADERS
     else:
         pairs = (*reply.headers, ("content-length", str(len(reply.body))))
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]

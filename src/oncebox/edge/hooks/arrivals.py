@@ -33,6 +33,14 @@ async def store(intake: Intake, door: Door, request: Request, judged: Judged) ->
         await asyncio.gather(*(intake.accept(name, **sides) for sides in every))
 
 
+def draft(intake: Intake, door: Door, request: Request, judged: Judged) -> NewDelivery:
+    """Return what ``store`` would store of a request with one event.
+
+    Raises: InputRefused.
+    """
+    return intake.draft(door.source.name, **_sides(door, request, judged, judged.events[0]))
+
+
 def drafts(intake: Intake, door: Door, request: Request, judged: Judged) -> list[NewDelivery]:
     """Return what ``store`` would store.
 

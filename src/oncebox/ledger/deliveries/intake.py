@@ -1,15 +1,17 @@
 """The intake: checks an arrival, then shares a commit with whoever arrives at the same time."""
 
+import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Required, TypedDict, Unpack
 
 import msgspec
 
 from oncebox import faults, ids
 from oncebox.config import LimitSettings
-from oncebox.errors import InputRefused, OnceboxError
+from oncebox.errors import InputRefused, OnceboxError, StoreFailed
 from oncebox.ledger.deliveries.arrivals import accept, accept_new
 from oncebox.model import arrival
 from oncebox.model.delivery import Accepted, Arrival, NewDelivery, encode_headers
@@ -134,6 +136,28 @@ class Intake:
             raise
         faults.point("accept.committed")
         return accepted
+
+    def enlist(self, new: NewDelivery, told: Callable[[OnceboxError | None], None]) -> None:
+        """Store a draft that is in no lane; ``told`` hears when it is on disk, or why it is not.
+
+        The same as ``accept``, for callers that have no task to wait in.
+
+        Raises: StoreUnavailable.
+        """
+        faults.point("accept.verified")
+        self._group.enlist(new).add_done_callback(partial(self._enlisted, told))
+
+    def _enlisted(
+        self, told: Callable[[OnceboxError | None], None], future: asyncio.Future[Accepted]
+    ) -> None:
+        error = future.exception()
+        if error is None:
+            faults.point("accept.committed")
+            told(None)
+            return
+        known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
+        self._telemetry.refused.labels(known.code).inc()
+        told(known)
 
     async def accept_many(
         self, source: str, elements: Sequence[Element], *, body: bytes, **sides: Unpack[Shared]

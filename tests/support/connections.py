@@ -1,0 +1,61 @@
+"""A connection without a socket: what comes is handed to it, what it writes is kept."""
+
+import asyncio
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from oncebox.config import HttpSettings
+from oncebox.edge.connection import Connection, Express
+from oncebox.edge.guard import App, Receive, Scope, Send
+from oncebox.edge.watch import Watch
+from oncebox.telemetry import Telemetry
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        """Begin open, with nothing written."""
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep it."""
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        """Close."""
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        """Say whether it is closed."""
+        return self.closed
+
+    def pause_reading(self) -> None:
+        """Nothing is read here."""
+
+    def resume_reading(self) -> None:
+        """Nothing is read here."""
+
+
+async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Answer nothing."""
+
+
+def connected(
+    express: Express | None, app: App = nothing, settings: HttpSettings | None = None
+) -> tuple[Connection, Transport]:
+    """Return a connection that is open, and its other side."""
+    config = uvicorn.Config(app, ws="none", lifespan="off", interface="asgi3", log_config=None)
+    connection = Connection(
+        Watch(settings or HttpSettings(), Telemetry()),
+        express,
+        config=config,
+        server_state=ServerState(),
+        app_state={},
+    )
+    transport = Transport()
+    connection.connection_made(transport)
+    return connection, transport
