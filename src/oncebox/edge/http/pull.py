@@ -99,6 +99,7 @@ async def begin(call: Call) -> wire.BegunEffect:
         key=answer.key,
         before=None if answer.before is None else shown_effect(answer.before),
         held=answer.held,
+        started_at=answer.started_at,
     )
 
 
@@ -115,6 +116,7 @@ async def finish(call: Call) -> Effect:
         now=call.now,
         result=msgspec.json.encode(asked.result) if state is EffectState.DONE else None,
         error=asked.error,
+        started_at=asked.started_at,
     )
     return shown_effect(effect)
 
