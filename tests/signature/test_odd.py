@@ -224,6 +224,17 @@ def test_plaid_asks_for_a_key_it_does_not_have() -> None:
     assert caught.value.name == "k1"
 
 
+@pytest.mark.parametrize(
+    "kid", ["https://keys.example.net/k1", "//keys.example.net/k1", "k1?", "k" * 65, "", "\u00e9"]
+)
+def test_plaid_names_a_key_and_never_an_address(kid: str) -> None:
+    """Else whoever asks says where the key is fetched that he is judged by."""
+    key = json.dumps(senders.jwk() | {"kid": kid})
+
+    assert refusal(plaid({"kid": kid}).but(secrets=(), keys={kid: key})) == "malformed_signature"
+    assert refusal(plaid({"kid": kid}).but(secrets=(), keys={})) == "malformed_signature"
+
+
 def test_plaid_uses_a_fetched_key() -> None:
     sent = senders.plaid().but(secrets=("client:secret",), keys={"k1": json.dumps(senders.jwk())})
 
