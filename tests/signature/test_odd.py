@@ -141,6 +141,21 @@ def test_mailgun_reads_multipart_too() -> None:
     assert refusal(sent.but(body=body, headers={"Content-Type": "multipart/form-data"}))
 
 
+@pytest.mark.parametrize("cut", [1, 5, 9, 11])
+def test_mailgun_s_token_cannot_be_cut_elsewhere(cut: int) -> None:
+    """Time and token are signed as one text; else each signature would be worth many tokens."""
+    token = "0123456789abcdef"
+    both = SECONDS + token
+    block = {"timestamp": SECONDS, "token": token, "signature": senders.mac(both.encode()).hex()}
+    moved = block | {"timestamp": both[:cut], "token": both[cut:]}
+    events = senders.mailgun().but(body=json.dumps({"signature": block}).encode())
+    inbound = senders.mailgun_inbound().but(body=senders.form(block))
+
+    assert (events.verify().secret, inbound.verify().secret) == (0, 0)
+    assert refusal(events.but(body=json.dumps({"signature": moved}).encode()))
+    assert refusal(inbound.but(body=senders.form(moved)))
+
+
 def test_mailgun_accepts_the_parent_accounts_signature() -> None:
     sent = senders.mailgun()
     content = json.loads(sent.body)
