@@ -71,6 +71,22 @@ async def test_a_fresh_unsigned_id_over_a_known_body_is_held(server: HookServer)
     assert states == {"d-1": State.RECEIVED, "d-2": State.HELD}
 
 
+@pytest.mark.parametrize("first", ["d-1", None])
+async def test_a_known_body_is_not_run_again_because_its_unsigned_id_is_gone(
+    server: HookServer, first: str | None
+) -> None:
+    await server.source("github")
+    body = b'{"n": 1}'
+    bare = {name: value for name, value in github(body).items() if name != "x-github-delivery"}
+    both = [bare, github(body, "d-1")]
+
+    for headers in both if first is None else reversed(both):
+        assert (await server.post("github", body, headers)).status_code == 200
+
+    states = sorted(each.state for each in server.clerk.all())
+    assert states == [State.HELD, State.RECEIVED]
+
+
 async def test_racing_replays_run_once(server: HookServer) -> None:
     await server.source("github")
 
