@@ -337,3 +337,14 @@ async def test_a_rejected_request_is_taken_in_once_its_secret_is_mended(
 
     (verified,) = await server.rooms.judge(rejected)
     assert (verified.key, verified.body, verified.unsigned) == ("d-1", body, True)
+
+
+async def test_a_request_from_elsewhere_is_not_taken_in_later(server: HookServer) -> None:
+    await server.source("far", "none", cidrs=["10.0.0.0/8"], allow_unsigned=True)
+    assert (await server.post("far", b"{}")).status_code == 403
+    await server.rooms.quarantine.close()
+    (listed,) = server.clerk.run(quarantine.newest, TENANT)
+    kept = server.clerk.run(quarantine.get, TENANT, listed.id)
+
+    with pytest.raises(SignatureInvalid, match="address_not_allowed"):
+        await server.rooms.judge(redaction.unseal(kept, server.rooms.master_key))
