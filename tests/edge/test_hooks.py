@@ -87,6 +87,31 @@ async def test_a_known_body_is_not_run_again_because_its_unsigned_id_is_gone(
     assert states == [State.HELD, State.RECEIVED]
 
 
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (b"From=1&To=2", b"To=2&From=1"),
+        (b"From=1&To=2", b"From=%31&To=2"),
+        (b"From=1&To=2", b"From=1T&o=2"),
+        (b"MessageSid=S1&SmsStatus=sent", b"MessageSid=S1SmsStatus&sent="),
+    ],
+)
+async def test_a_form_that_is_spelled_otherwise_under_its_old_signature_does_not_run(
+    server: HookServer, first: bytes, again: bytes
+) -> None:
+    url = "https://x.test/in/twilio"
+    await server.source("twilio", public_url=url)
+    content = url.encode() + first.replace(b"&", b"").replace(b"=", b"")
+    signature = hmac.digest(SECRET.encode(), content, "sha1")
+    headers = {"x-twilio-signature": base64.b64encode(signature).decode()}
+
+    for body in (first, again):
+        assert (await server.post("twilio", body, headers)).status_code == 200
+
+    (run,) = server.claim("twilio")
+    assert run.body == first
+
+
 async def test_racing_replays_run_once(server: HookServer) -> None:
     await server.source("github")
 

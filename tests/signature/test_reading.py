@@ -154,10 +154,10 @@ def test_twitch_signs_its_id() -> None:
 def test_forms_are_read() -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     message = only("twilio", b"MessageSid=SM1&MessageStatus=sent", form)
-    assert parts(message) == ("SM1:sent", True, "sent", True)
+    assert parts(message) == ("SM1:sent", False, "sent", False)
 
     call = only("twilio", b"CallSid=CA1&CallStatus=ringing", form)
-    assert parts(call) == (None, False, "ringing", True)
+    assert parts(call) == (None, False, "ringing", False)
     token = {"I-Twilio-Idempotency-Token": "i"}
     assert parts(only("twilio", b"CallSid=CA1&CallStatus=ringing", form | token))[:2] == (
         "i",
