@@ -145,6 +145,13 @@ def test_hook0_signs_the_headers_it_names() -> None:
     assert only("hook0", {}, {"X-Event-Id": "e"}).id_signed is False
 
 
+def test_an_id_counts_as_unsigned_where_its_signature_could_be_left_out() -> None:
+    sent = senders.hook0()
+    both = sent.signed_as(f"{dict(sent.request.headers)['X-Hook0-Signature']},v0=00")
+
+    assert parts(read(both.table, both.request).events[0])[:2] == ("evt_1", False)
+
+
 def test_twitch_signs_its_id() -> None:
     headers = {"Twitch-Eventsub-Message-Id": "m"}
 
