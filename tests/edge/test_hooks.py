@@ -197,6 +197,35 @@ async def test_a_late_request_with_a_signed_id_is_held_not_lost(server: HookServ
     assert (stored.key, stored.state) == ("evt_1", State.HELD)
 
 
+@pytest.mark.parametrize(("late", "state"), [({}, "received"), ({"late": "hold"}, "held")])
+async def test_a_late_request_runs_where_its_scheme_or_its_source_says_so(
+    server: HookServer, late: dict[str, str], state: str
+) -> None:
+    await server.source("paddle", **late)
+    body = b'{"event_id": "evt_1", "event_type": "transaction.paid"}'
+    old = server.rooms.database.clock() // 1000 - 60
+    signature = hmac.digest(SECRET.encode(), b"%d:%b" % (old, body), "sha256").hex()
+
+    await server.post("paddle", body, {"paddle-signature": f"ts={old};h1={signature}"})
+
+    (stored,) = server.clerk.all()
+    assert (stored.key, stored.state) == ("evt_1", state)
+
+
+async def test_a_late_request_of_linear_runs_once(server: HookServer) -> None:
+    await server.source("linear")
+    old = server.rooms.database.clock() - 3_600_000
+    body = json.dumps({"type": "Issue", "webhookTimestamp": old}).encode()
+    signature = hmac.digest(SECRET.encode(), body, "sha256").hex()
+
+    for delivery in ("d-1", "d-1", "d-2"):
+        headers = {"linear-signature": signature, "linear-delivery": delivery}
+        assert (await server.post("linear", body, headers)).status_code == 200
+
+    states = {each.key: each.state for each in server.clerk.all()}
+    assert states == {"d-1": State.RECEIVED, "d-2": State.HELD}
+
+
 async def test_several_secrets_count_and_the_one_that_fits_is_recorded(
     server: HookServer,
 ) -> None:
