@@ -342,6 +342,12 @@ def test_a_certificate_is_judged_by_the_receive_clock(days: int) -> None:
     assert refusal(senders.sns(), now=NOW + days * 86_400_000) == "expired_certificate"
 
 
+def test_no_certificate_is_asked_for_where_the_topic_is_a_stranger_s() -> None:
+    sent = senders.sns(TopicArn="arn:aws:sns:us-east-1:999999999999:other").but(secrets=())
+
+    assert refusal(sent) == "topic_not_allowed"
+
+
 def test_only_listed_topics_are_let_in() -> None:
     assert refusal(senders.sns().but(options=Options())) == "topic_not_allowed"
     other = "arn:aws:sns:us-east-1:210987654321:orders"
