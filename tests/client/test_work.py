@@ -452,6 +452,30 @@ def test_a_call_that_was_not_made_is_not_in_doubt_though_its_beginning_was_never
     assert found.tries[0].error.startswith(("service_unreachable:", "deadline_passed:"))
 
 
+def test_a_beginning_that_never_arrives_says_nothing_of_an_earlier_call(
+    service: Running, client: Client, speaker: Speaker
+) -> None:
+    id_ = _crashed_during_an_effect(service, client, safe="once")
+    calls: list[int] = []
+    tries: list[int] = []
+
+    async def handler(each: Any, do: Do) -> None:
+        tries.append(each.delivery.tries)
+        await do("charge", lambda: calls.append(1), timeout=1)
+
+    def cuts(_at: int, heard: Heard) -> bool:
+        if tries == [2] and heard.method == "POST" and "/effects/" in heard.path:
+            raise ConnectionError  # before the service has heard anything
+        return False
+
+    with lossy(service.url, cuts) as proxy:
+        work(speaker.kind, service, handler, url=proxy.url, tries=2, lease=1.5)
+    found = client.deliveries.inspect(id_)
+
+    assert (tries, calls) == ([2, 3], [])
+    assert (found.delivery.state, found.effects[0].state) == ("held", "unknown")
+
+
 def test_heartbeats_end_with_the_work(service: Running, client: Client) -> None:
     service.accept(SOURCE, "k")
     with next(client.deliveries.work(SOURCE, idle=0)):

@@ -42,8 +42,8 @@ def _begin(clerk: Clerk, lease: Lease, safe: Safe = Safe.ONCE, name: str = "char
     return clerk.run(pull.begin, ME, lease, name, safe, timeout=5_000, window=HOUR, now=clerk.now)
 
 
-def _finish(clerk: Clerk, lease: Lease, state: EffectState, result: bytes | None = None) -> None:
-    clerk.run(pull.finish, ME, lease, "charge", state, now=clerk.now, result=result)
+def _finish(clerk: Clerk, lease: Lease, state: EffectState, **more: Any) -> None:
+    clerk.run(pull.finish, ME, lease, "charge", state, now=clerk.now, **more)
 
 
 # claims
@@ -252,7 +252,7 @@ def test_an_effect_is_begun_once_and_its_result_told_again(clerk: Clerk) -> None
     lease = _one(clerk)
     begun = _begin(clerk, lease)
     assert begun.go
-    _finish(clerk, lease, EffectState.DONE, b'{"id": 7}')
+    _finish(clerk, lease, EffectState.DONE, result=b'{"id": 7}')
 
     again = _begin(clerk, lease)
 
@@ -324,8 +324,46 @@ def test_a_worker_that_asks_the_other_side_may_go_on(clerk: Clerk) -> None:
 
     asked = _begin(clerk, second, Safe.VERIFY)
     assert (asked.go, asked.held) == (False, False)
-    _finish(clerk, second, EffectState.NOT_DONE)
+    assert asked.before is not None
+    _finish(clerk, second, EffectState.NOT_DONE, started_at=asked.before.started_at)
     assert _begin(clerk, second, Safe.VERIFY).go
+
+
+@pytest.mark.parametrize("state", [EffectState.NOT_DONE, EffectState.UNKNOWN])
+def test_a_word_on_one_s_own_start_says_nothing_of_an_earlier_one(
+    clerk: Clerk, state: EffectState
+) -> None:
+    lease = _one(clerk)
+    _begin(clerk, lease)
+    second = _retake(clerk, lease)
+
+    _finish(clerk, second, state)
+    _finish(clerk, Lease(lease.id, second.fence + 7), state)
+
+    assert clerk.journal(lease.id)["charge"].state is EffectState.STARTED
+
+
+def test_a_late_copy_of_a_word_does_not_undo_a_later_start_of_the_same_try(clerk: Clerk) -> None:
+    lease = _one(clerk)
+    first = _begin(clerk, lease)
+    for _ in range(2):
+        _finish(clerk, lease, EffectState.NOT_DONE, started_at=first.started_at)
+    second = _begin(clerk, lease)
+    assert second.go
+    assert second.started_at != first.started_at
+
+    _finish(clerk, lease, EffectState.NOT_DONE, started_at=first.started_at)
+    assert clerk.journal(lease.id)["charge"].state is EffectState.STARTED
+    _finish(clerk, lease, EffectState.NOT_DONE, started_at=second.started_at)
+    assert clerk.journal(lease.id)["charge"].state is EffectState.NOT_DONE
+
+
+def test_a_repeated_begin_is_told_the_same_start(clerk: Clerk) -> None:
+    lease = _one(clerk)
+    first = _begin(clerk, lease)
+    clerk.now += 5
+
+    assert _begin(clerk, lease).started_at == first.started_at
 
 
 def test_an_effect_that_was_never_begun_cannot_be_finished(clerk: Clerk) -> None:

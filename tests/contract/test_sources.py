@@ -50,7 +50,7 @@ def _act(office: Office, verb: str, name: str) -> Callable[[Transaction], object
 def test_a_source_is_kept_as_it_was_written(office: Office) -> None:
     table: dict[str, Any] = {**STRIPE, "rate": 5, "order_by": "$.id", "after": {"b": "a"}}
 
-    added = office.add("stripe", {**table, "paused": True, "late": "hold"}, CANARY, "env:OTHER")
+    added = office.add("stripe", {**table, "paused": True, "replay": "hold"}, CANARY, "env:OTHER")
 
     kept = office.kept()
     assert kept.table == table

@@ -71,6 +71,47 @@ async def test_a_fresh_unsigned_id_over_a_known_body_is_held(server: HookServer)
     assert states == {"d-1": State.RECEIVED, "d-2": State.HELD}
 
 
+@pytest.mark.parametrize("first", ["d-1", None])
+async def test_a_known_body_is_not_run_again_because_its_unsigned_id_is_gone(
+    server: HookServer, first: str | None
+) -> None:
+    await server.source("github")
+    body = b'{"n": 1}'
+    bare = {name: value for name, value in github(body).items() if name != "x-github-delivery"}
+    both = [bare, github(body, "d-1")]
+
+    for headers in both if first is None else reversed(both):
+        assert (await server.post("github", body, headers)).status_code == 200
+
+    states = sorted(each.state for each in server.clerk.all())
+    assert states == [State.HELD, State.RECEIVED]
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (b"From=1&To=2", b"To=2&From=1"),
+        (b"From=1&To=2", b"From=%31&To=2"),
+        (b"From=1&To=2", b"From=1T&o=2"),
+        (b"MessageSid=S1&SmsStatus=sent", b"MessageSid=S1SmsStatus&sent="),
+    ],
+)
+async def test_a_form_that_is_spelled_otherwise_under_its_old_signature_does_not_run(
+    server: HookServer, first: bytes, again: bytes
+) -> None:
+    url = "https://x.test/in/twilio"
+    await server.source("twilio", public_url=url)
+    content = url.encode() + first.replace(b"&", b"").replace(b"=", b"")
+    signature = hmac.digest(SECRET.encode(), content, "sha1")
+    headers = {"x-twilio-signature": base64.b64encode(signature).decode()}
+
+    for body in (first, again):
+        assert (await server.post("twilio", body, headers)).status_code == 200
+
+    (run,) = server.claim("twilio")
+    assert run.body == first
+
+
 async def test_racing_replays_run_once(server: HookServer) -> None:
     await server.source("github")
 
@@ -154,6 +195,35 @@ async def test_a_late_request_with_a_signed_id_is_held_not_lost(server: HookServ
     assert answer.status_code == 200
     (stored,) = server.clerk.all()
     assert (stored.key, stored.state) == ("evt_1", State.HELD)
+
+
+@pytest.mark.parametrize(("late", "state"), [({}, "received"), ({"late": "hold"}, "held")])
+async def test_a_late_request_runs_where_its_scheme_or_its_source_says_so(
+    server: HookServer, late: dict[str, str], state: str
+) -> None:
+    await server.source("paddle", **late)
+    body = b'{"event_id": "evt_1", "event_type": "transaction.paid"}'
+    old = server.rooms.database.clock() // 1000 - 60
+    signature = hmac.digest(SECRET.encode(), b"%d:%b" % (old, body), "sha256").hex()
+
+    await server.post("paddle", body, {"paddle-signature": f"ts={old};h1={signature}"})
+
+    (stored,) = server.clerk.all()
+    assert (stored.key, stored.state) == ("evt_1", state)
+
+
+async def test_a_late_request_of_linear_runs_once(server: HookServer) -> None:
+    await server.source("linear")
+    old = server.rooms.database.clock() - 3_600_000
+    body = json.dumps({"type": "Issue", "webhookTimestamp": old}).encode()
+    signature = hmac.digest(SECRET.encode(), body, "sha256").hex()
+
+    for delivery in ("d-1", "d-1", "d-2"):
+        headers = {"linear-signature": signature, "linear-delivery": delivery}
+        assert (await server.post("linear", body, headers)).status_code == 200
+
+    states = {each.key: each.state for each in server.clerk.all()}
+    assert states == {"d-1": State.RECEIVED, "d-2": State.HELD}
 
 
 async def test_several_secrets_count_and_the_one_that_fits_is_recorded(
@@ -321,3 +391,14 @@ async def test_a_rejected_request_is_taken_in_once_its_secret_is_mended(
 
     (verified,) = await server.rooms.judge(rejected)
     assert (verified.key, verified.body, verified.unsigned) == ("d-1", body, True)
+
+
+async def test_a_request_from_elsewhere_is_not_taken_in_later(server: HookServer) -> None:
+    await server.source("far", "none", cidrs=["10.0.0.0/8"], allow_unsigned=True)
+    assert (await server.post("far", b"{}")).status_code == 403
+    await server.rooms.quarantine.close()
+    (listed,) = server.clerk.run(quarantine.newest, TENANT)
+    kept = server.clerk.run(quarantine.get, TENANT, listed.id)
+
+    with pytest.raises(SignatureInvalid, match="address_not_allowed"):
+        await server.rooms.judge(redaction.unseal(kept, server.rooms.master_key))

@@ -212,6 +212,22 @@ async def test_only_sources_that_are_pulled_can_be_claimed_from(
     assert answer.status_code == 404
 
 
+async def test_a_key_that_is_revoked_while_its_claim_waits_is_handed_nothing(api: Api) -> None:
+    key = await api.key(*WORKER, "agent")
+    mine = (await api.call("GET", "/v1/self", key=key)).json()["key"]["id"]
+    body = {"request_key": "request-1", "wait": 20}
+    waiting = asyncio.create_task(api.call("POST", "/v1/deliveries/claim", body, key=key))
+    await asyncio.sleep(0.3)
+    assert (await api.call("DELETE", f"/v1/keys/{mine}")).status_code == 200
+
+    await api.accept("jobs", "k1")
+    async with asyncio.timeout(10):
+        answer = await waiting
+
+    assert answer.status_code == 401
+    assert len(await claim(api, "request-2")) == 1
+
+
 async def test_a_client_that_goes_while_it_waits_is_handed_nothing(api: Api) -> None:
     """Work that is claimed for nobody would be lost until its lease runs out."""
     key = await api.key(*WORKER)

@@ -66,12 +66,12 @@ CLIENT = (
                 f"{_CLIENT}/effects.py",
                 "        begun = yield from self._begin()\n"
                 "        if begun.go:\n"
-                "            return (yield from self._perform(begun.key, sent))\n"
+                "            return (yield from self._perform(begun, sent))\n"
                 "        before = self._known(begun)\n"
                 '        if before.state == "done":\n',
                 "        begun = yield from self._begin()\n"
                 "        if not begun.held:\n"
-                "            return (yield from self._perform(begun.key, sent))\n"
+                "            return (yield from self._perform(begun, sent))\n"
                 "        before = self._known(begun)\n"
                 '        if before.state == "done":\n',
             ),

@@ -346,8 +346,8 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/effects.sql",
-                "OR (state = 'started' AND fence <= :fence)",
-                "OR state = 'started'",
+                "state = 'started' AND fence BETWEEN :since AND :fence",
+                "state = 'started' AND fence >= :since",
             ),
         ),
         (

@@ -1,6 +1,7 @@
 """Hostile headers and bodies: only what is promised comes out, whatever goes in."""
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -246,3 +247,14 @@ def test_a_flood_of_signatures_costs_little(count: int) -> None:
         value: Any = ",".join(["v1=" + "0" * 64] * count)
         with pytest.raises((SignatureInvalid, KeyWanted)):
             sent.signed_as(value).verify()
+
+
+@pytest.mark.parametrize("start", [b"", b'content-disposition: form-data; name="a"'])
+def test_a_flood_of_words_in_the_heads_of_parts_costs_little(start: bytes) -> None:
+    head = (start + b"content-disposition: form-data;" * 400)[:8_000]
+    body = b"".join(b"--b\r\n%b\r\n\r\nx\r\n" % head for _ in range(128)) + b"--b--\r\n"
+    request = Request(headers=(("content-type", "multipart/form-data; boundary=b"),), body=body)
+    began = time.process_time()
+
+    assert len(forms.pairs(request) or ()) == (128 if start else 0)
+    assert time.process_time() - began < 1

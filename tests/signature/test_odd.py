@@ -141,6 +141,21 @@ def test_mailgun_reads_multipart_too() -> None:
     assert refusal(sent.but(body=body, headers={"Content-Type": "multipart/form-data"}))
 
 
+@pytest.mark.parametrize("cut", [1, 5, 9, 11])
+def test_mailgun_s_token_cannot_be_cut_elsewhere(cut: int) -> None:
+    """Time and token are signed as one text; else each signature would be worth many tokens."""
+    token = "0123456789abcdef"
+    both = SECONDS + token
+    block = {"timestamp": SECONDS, "token": token, "signature": senders.mac(both.encode()).hex()}
+    moved = block | {"timestamp": both[:cut], "token": both[cut:]}
+    events = senders.mailgun().but(body=json.dumps({"signature": block}).encode())
+    inbound = senders.mailgun_inbound().but(body=senders.form(block))
+
+    assert (events.verify().secret, inbound.verify().secret) == (0, 0)
+    assert refusal(events.but(body=json.dumps({"signature": moved}).encode()))
+    assert refusal(inbound.but(body=senders.form(moved)))
+
+
 def test_mailgun_accepts_the_parent_accounts_signature() -> None:
     sent = senders.mailgun()
     content = json.loads(sent.body)
@@ -222,6 +237,17 @@ def test_plaid_asks_for_a_key_it_does_not_have() -> None:
         senders.plaid().but(secrets=()).verify()
 
     assert caught.value.name == "k1"
+
+
+@pytest.mark.parametrize(
+    "kid", ["https://keys.example.net/k1", "//keys.example.net/k1", "k1?", "k" * 65, "", "\u00e9"]
+)
+def test_plaid_names_a_key_and_never_an_address(kid: str) -> None:
+    """Else whoever asks says where the key is fetched that he is judged by."""
+    key = json.dumps(senders.jwk() | {"kid": kid})
+
+    assert refusal(plaid({"kid": kid}).but(secrets=(), keys={kid: key})) == "malformed_signature"
+    assert refusal(plaid({"kid": kid}).but(secrets=(), keys={})) == "malformed_signature"
 
 
 def test_plaid_uses_a_fetched_key() -> None:
@@ -314,6 +340,12 @@ def test_china_has_its_own_certificates() -> None:
 @pytest.mark.parametrize("days", [-101, 101])
 def test_a_certificate_is_judged_by_the_receive_clock(days: int) -> None:
     assert refusal(senders.sns(), now=NOW + days * 86_400_000) == "expired_certificate"
+
+
+def test_no_certificate_is_asked_for_where_the_topic_is_a_stranger_s() -> None:
+    sent = senders.sns(TopicArn="arn:aws:sns:us-east-1:999999999999:other").but(secrets=())
+
+    assert refusal(sent) == "topic_not_allowed"
 
 
 def test_only_listed_topics_are_let_in() -> None:

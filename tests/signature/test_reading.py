@@ -145,6 +145,13 @@ def test_hook0_signs_the_headers_it_names() -> None:
     assert only("hook0", {}, {"X-Event-Id": "e"}).id_signed is False
 
 
+def test_an_id_counts_as_unsigned_where_its_signature_could_be_left_out() -> None:
+    sent = senders.hook0()
+    both = sent.signed_as(f"{dict(sent.request.headers)['X-Hook0-Signature']},v0=00")
+
+    assert parts(read(both.table, both.request).events[0])[:2] == ("evt_1", False)
+
+
 def test_twitch_signs_its_id() -> None:
     headers = {"Twitch-Eventsub-Message-Id": "m"}
 
@@ -154,10 +161,10 @@ def test_twitch_signs_its_id() -> None:
 def test_forms_are_read() -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     message = only("twilio", b"MessageSid=SM1&MessageStatus=sent", form)
-    assert parts(message) == ("SM1:sent", True, "sent", True)
+    assert parts(message) == ("SM1:sent", False, "sent", False)
 
     call = only("twilio", b"CallSid=CA1&CallStatus=ringing", form)
-    assert parts(call) == (None, False, "ringing", True)
+    assert parts(call) == (None, False, "ringing", False)
     token = {"I-Twilio-Idempotency-Token": "i"}
     assert parts(only("twilio", b"CallSid=CA1&CallStatus=ringing", form | token))[:2] == (
         "i",

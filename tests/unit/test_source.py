@@ -162,7 +162,7 @@ def test_times_are_written_in_seconds() -> None:
 
 
 def test_a_table_holds_only_what_is_not_as_by_default() -> None:
-    table = {"scheme": "stripe", "late": "hold", "gap_wait": 60, "rate": 3, "paused": False}
+    table = {"scheme": "stripe", "replay": "hold", "gap_wait": 60, "rate": 3, "paused": False}
 
     assert source_table.render(_parse(table)) == {"scheme": "stripe", "rate": 3}
 

@@ -54,7 +54,7 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
         sent = clock.steady()
         begun = yield from self._begin()
         if begun.go:
-            return (yield from self._perform(begun.key, sent))
+            return (yield from self._perform(begun, sent))
         before = self._known(begun)
         if before.state == "done":
             return before.result
@@ -63,8 +63,8 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
     def _begin(self) -> Plan[BegunEffect]:
         """Journal that the function is about to be called.
 
-        If nobody knows whether that was heard, say that the call was not made; else the
-        delivery could be held for a call that never was.
+        If nobody knows whether that was heard, say that our call was not made; else the
+        delivery could be held for a call that never was. It says nothing of another try's.
         """
         beginning = pull.begin(
             self.id,
@@ -94,20 +94,21 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
             raise LeaseLost(message)
         return begun.before
 
-    def _perform(self, key: str, sent: float) -> Plan[Any]:
+    def _perform(self, begun: BegunEffect, sent: float) -> Plan[Any]:
         """Make the call and journal how it ended; silence leaves it started."""
         left = min(self.timeout, 2 * self.timeout - (clock.steady() - sent))
         if left <= 0:  # paused since: by the journal the call is over, and others may rely on it
-            yield from self._finish("not_done", error="TooLate")
+            yield from self._finish("not_done", error="TooLate", started_at=begun.started_at)
             message = f"the process stood still before {self.name!r} was called"
             raise Transient(message)
-        function = functools.partial(self.function, **_offer(self.function, key))
+        function = functools.partial(self.function, **_offer(self.function, begun.key))
         try:
             result = yield Run(function, left, self._unstopped, self._succeed)
         except Exception as error:
             if is_not_done(error):
                 with suppress(OnceboxError):
-                    yield from self._finish("not_done", error=type(error).__name__)
+                    why = type(error).__name__
+                    yield from self._finish("not_done", error=why, started_at=begun.started_at)
             raise
         yield from self._succeed(result)
         return result
@@ -124,27 +125,25 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
         try:
             answer = yield Run(verify, self.timeout)
         except NotDone:
-            return (yield from self._again())
+            return (yield from self._again(before))
         if not isinstance(answer, Done):
             message = f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
             raise EffectMisused(message)
         yield from self._succeed(answer.result)
         return answer.result
 
-    def _again(self) -> Plan[Any]:
+    def _again(self, before: Effect) -> Plan[Any]:
         """Begin anew what is proven not done."""
-        # Sent once: a copy on the way could undo the new beginning, which has the same fence.
-        call = pull.finish(self.id, self.name, self.fence, "not_done", error="NotDone")
-        yield from ask(replace(call, alone=True))
+        yield from self._finish("not_done", error="NotDone", started_at=before.started_at)
         sent = clock.steady()
         begun = yield from self._begin()
         if begun.go:
-            return (yield from self._perform(begun.key, sent))
-        before = self._known(begun)
-        if before.state != "done":
+            return (yield from self._perform(begun, sent))
+        known = self._known(begun)
+        if known.state != "done":
             message = f"effect {self.name!r} is in the hands of another try"
             raise LeaseLost(message)
-        return before.result
+        return known.result
 
     def _succeed(self, result: Any) -> Plan[None]:
         """Journal success with its result, or without one that cannot be stored."""
@@ -170,9 +169,18 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
         *,
         result: Any = None,
         error: str | None = None,
+        started_at: int | None = None,
         within: float | None = None,
     ) -> Plan[None]:
-        call = pull.finish(self.id, self.name, self.fence, state, result=result, error=error)
+        call = pull.finish(
+            self.id,
+            self.name,
+            self.fence,
+            state,
+            result=result,
+            error=error,
+            started_at=started_at,
+        )
         yield from ask(replace(call, within=2 * self.lease if within is None else within))
 
 

@@ -69,7 +69,7 @@ def begin(
     return Call(method="POST", path=where, answer=wire.BegunEffect, body=body, repeatable=True)
 
 
-def finish(
+def finish(  # noqa: PLR0913 - what, its name, how it ended, and which start is meant
     id: str,  # noqa: A002 - as above
     name: str,
     fence: int,
@@ -77,9 +77,15 @@ def finish(
     *,
     result: Any = None,
     error: str | None = None,
+    started_at: int | None = None,
 ) -> Call[Effect]:
-    """Journal how a side effect ended; return what the journal says now."""
-    body = wire.FinishEffect(fence=fence, state=state, result=result, error=error)
+    """Journal how a side effect ended; return what the journal says now.
+
+    Other than done, it is said of the start that ``started_at`` names, else of this claim's own.
+    """
+    body = wire.FinishEffect(
+        fence=fence, state=state, result=result, error=error, started_at=started_at
+    )
     where = _at(id, "effects", name)
     return Call(method="PUT", path=where, answer=Effect, body=body, repeatable=True)
 

@@ -76,6 +76,9 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     result: bytes | None = None
     error: str | None = None
+    #: which start it speaks of, unless it says done: by which fence at the earliest, and when
+    since: int = 0
+    started_at: int | None = None
 
 
 def effect_key(tenant: str, source: str, key: str, variant: str, name: str) -> str:

@@ -74,8 +74,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[SourceSecret, ...] = ()
     #: the address as the provider knows it, for schemes that sign it
     public_url: str | None = None
-    #: what becomes of a genuine request that comes after its time: ``hold`` or ``run``
-    late: str = "hold"
+    #: what becomes of a genuine request that comes after its time: ``hold`` or ``run``; as its
+    #: scheme says unless set
+    late: str | None = None
     #: what becomes of a known body under a new unsigned id: ``hold``, ``run`` or ``drop``
     replay: str = "hold"
     #: what a redelivery of failed or dead work does: ``rearm`` or ``count``

@@ -75,10 +75,10 @@ def scheme(refuse: Refusal, value: str, *, allow_unsigned: bool) -> None:
         raise refuse("scheme", remedy)
 
 
-def one_of(refuse: Refusal, field: str, value: str, allowed: Iterable[str]) -> None:
-    """Refuse a word that is not one of a few."""
+def one_of(refuse: Refusal, field: str, value: str | None, allowed: Iterable[str]) -> None:
+    """Refuse a word that is not one of a few; None is left to the defaults."""
     words = tuple(allowed)
-    if value not in words:
+    if value is not None and value not in words:
         raise refuse(field, f"write {' or '.join(words)}")
 
 

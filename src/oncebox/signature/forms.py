@@ -12,10 +12,11 @@ _LONGEST_PART_HEADER = 8_192
 _BOUNDARY = re.compile(
     r"""multipart/form-data.*;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))""", re.IGNORECASE
 )
+#: only where a line begins: else each of many in one line would be looked at to its end
 _NAME = re.compile(
-    rb"""content-disposition:\s*form-data;[^\r\n]*?\bname="([^"\r\n]*)\"""", re.IGNORECASE
+    rb"""[\r\n]content-disposition:[ \t]*form-data;[^\r\n]*?\bname="([^"\r\n]*)\"""", re.IGNORECASE
 )
-_FILE = re.compile(rb"content-disposition:[^\r\n]*\bfilename\*?=", re.IGNORECASE)
+_FILE = re.compile(rb"[\r\n]content-disposition:[^\r\n]*\bfilename\*?=", re.IGNORECASE)
 
 
 def pairs(request: Request) -> Pairs | None:

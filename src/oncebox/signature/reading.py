@@ -24,7 +24,7 @@ from oncebox.signature.field import (
 )
 from oncebox.signature.odd import standard
 from oncebox.signature.places import Part
-from oncebox.signature.request import Request
+from oncebox.signature.request import Request, octets
 from oncebox.signature.scheme import NO_OPTIONS, Options, Scheme
 from oncebox.signature.tuning import tuned
 
@@ -104,9 +104,16 @@ class _Reader:
             type_signed=bool(type_) and type_signed,
             start=start,
             size=size,
-            fingerprint=_fingerprint(text, self._scheme.volatile),
+            fingerprint=self._mark(text),
             content=content,
         )
+
+    def _mark(self, text: bytes) -> bytes:
+        """Return what stands for an event: its bytes, or the signature of a loose spelling."""
+        scheme = self._scheme
+        if scheme.loose and text is self._body:
+            text = octets(self._request.table.get(scheme.lower[0], ""))
+        return _fingerprint(text, scheme.volatile)
 
     def _first(self, wanted: "_Places", text: bytes, joint: str) -> tuple[str, bool]:
         """Return the first place that has something, and whether it is signed."""

@@ -169,6 +169,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     batch: str = ""
     #: members that change from one attempt to the next; no part of the fingerprint
     volatile: tuple[str, ...] = ()
+    #: one signature fits several spellings of a body, so that it stands for them all
+    loose: bool = False
     #: the body may come compressed
     gzip: bool = False
     #: options beyond those that every scheme takes

@@ -126,6 +126,8 @@ class BegunEffect(msgspec.Struct, frozen=True, kw_only=True):
     before: Effect | None
     #: nobody can know whether it happened: the delivery is held for a person
     held: bool
+    #: names this start; send it along with how it ended
+    started_at: Moment | None
 
 
 class FinishEffect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,3 +138,5 @@ class FinishEffect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: what to give to repeats
     result: Any = None
     error: ErrorText | None = None
+    #: which start did not happen, or is in doubt; the one of this fence unless set
+    started_at: Moment | None = None

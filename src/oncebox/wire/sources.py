@@ -146,7 +146,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     secrets: list[SourceSecret]
     options: dict[str, Any]
     public_url: str | None
-    late: str
+    late: str | None
     replay: str
     redelivery: str
     order_by: str | None

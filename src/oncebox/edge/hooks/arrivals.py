@@ -91,7 +91,7 @@ def _shared(door: Door, request: Request, judged: Judged) -> Shared:
         "on_replay": source.replay,
         "verdict": judged.verdict.freshness.value,
         "secret_id": judged.secret_id,
-        "hold_reason": "late" if late and source.late == "hold" else None,
+        "hold_reason": "late" if late and door.late == "hold" else None,
         "rules": door.lanes,
     }
 

@@ -23,6 +23,8 @@ class Door(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...]
     secret_ids: tuple[str, ...]
     networks: tuple[Network, ...]
+    #: what becomes of a genuine request that comes after its time: ``hold`` or ``run``
+    late: str
     lanes: LaneRules
 
     def lets_in(self, address: str) -> bool:
@@ -74,6 +76,7 @@ def _door(source: Source) -> Door:
         secrets=secrets,
         secret_ids=tuple(secret.id for secret in source.secrets),
         networks=tuple(ip_network(text, strict=False) for text in source.cidrs),
+        late=source.late or scheme.late,
         lanes=LaneRules(
             stale=source.stale,
             gap_wait=source.gap_wait,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from oncebox.edge.hooks import arrivals
 from oncebox.edge.hooks.door import Doors
 from oncebox.edge.hooks.judgement import judge
-from oncebox.errors import ConfigInvalid
+from oncebox.errors import ConfigInvalid, SignatureInvalid
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.office.sourcebook import SourceBook
 from oncebox.model.delivery import NewDelivery
@@ -13,6 +13,8 @@ from oncebox.model.quarantine import Rejected
 from oncebox.model.source import Entry
 from oncebox.signature.request import Request
 from oncebox.signature.scheme import Keys
+
+_ELSEWHERE = "address_not_allowed"
 
 
 class Review:
@@ -32,6 +34,8 @@ class Review:
         """
         await self._book.refresh()
         door = self._doors.of(self._entry(rejected))
+        if door.networks and rejected.reason == _ELSEWHERE:
+            raise SignatureInvalid(_ELSEWHERE)  # from where it came is not known any more
         request = Request(
             method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
         )

@@ -14,12 +14,14 @@ from oncebox.edge.http.route import WORKER, Route
 from oncebox.errors import LeaseLost, NotFound
 from oncebox.ledger.deliveries import inspections, prospects, pull, rules
 from oncebox.ledger.deliveries.leases import Claimant
+from oncebox.ledger.office import keys
 from oncebox.model.arrival import check_key
 from oncebox.model.delivery import Delivery
 from oncebox.model.effect import EffectState, Safe
 from oncebox.model.key import Scope
 from oncebox.model.retry import Failure, RetryRules
 from oncebox.model.source import Entry
+from oncebox.refusals import Unauthenticated
 from oncebox.wire import pull as wire
 from oncebox.wire.deliveries import Effect
 
@@ -42,6 +44,7 @@ async def claim(call: Call) -> wire.Claimed:
             if call.stopping.is_set() or left.done():
                 break  # whatever it would claim now, nobody would work on
             if await _has_work(call, asked):
+                await _check_key(call)
                 found = await _try_to_claim(call, asked, lease)
     return wire.Claimed(deliveries=[_shown(each) for each in found], lease=lease / 1000)
 
@@ -99,6 +102,7 @@ async def begin(call: Call) -> wire.BegunEffect:
         key=answer.key,
         before=None if answer.before is None else shown_effect(answer.before),
         held=answer.held,
+        started_at=answer.started_at,
     )
 
 
@@ -115,6 +119,7 @@ async def finish(call: Call) -> Effect:
         now=call.now,
         result=msgspec.json.encode(asked.result) if state is EffectState.DONE else None,
         error=asked.error,
+        started_at=asked.started_at,
     )
     return shown_effect(effect)
 
@@ -145,6 +150,15 @@ async def _try_to_claim(call: Call, asked: wire.Claim, lease: int) -> list[Deliv
         most=asked.limit,
     )
     return await call.rooms.counter.write(pull.claim, ask, call.now)
+
+
+async def _check_key(call: Call) -> None:
+    """Make sure that the key was not revoked, and is not over, since the call began to wait.
+
+    Raises: Unauthenticated.
+    """
+    if not await call.rooms.counter.read(keys.is_active, call.key, call.now):
+        raise Unauthenticated
 
 
 async def _has_work(call: Call, asked: wire.Claim) -> bool:

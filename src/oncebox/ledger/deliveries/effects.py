@@ -66,8 +66,12 @@ def begin_again(tx: Transaction, wishes: Sequence[Begin]) -> list[bool]:
 def finish(tx: Transaction, endings: Sequence[Finish]) -> list[None]:
     """Record how effects ended."""
     rows = [
-        (e.delivery_id, e.name, e.fence, str(e.state), e.now, e.result, e.error) for e in endings
-    ]
+        (
+            e.delivery_id, e.name, e.fence, str(e.state), e.now, e.result, e.error,
+            e.since, e.started_at,
+        )
+        for e in endings
+    ]  # fmt: skip
     tx.run_many(_sql.finish, sorted(rows, key=lambda row: row[:3]))
     return [None] * len(endings)
 

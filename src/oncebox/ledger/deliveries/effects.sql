@@ -16,9 +16,10 @@ ON CONFLICT DO NOTHING;
 -- name: begin_again
 -- bulk: delivery_id text, name text, safe text, fence bigint, now bigint, surely_over_at bigint, seen bigint
 -- Start an effect anew: proven not done, or safe to repeat with the same key; not if somebody
--- has begun it anew since it was looked at.
+-- has begun it anew since it was looked at. No two starts have the same time.
 UPDATE oncebox_effects
-SET state = 'started', safe = :safe, fence = :fence, started_at = :now,
+SET state = 'started', safe = :safe, fence = :fence,
+    started_at = CASE WHEN started_at < :now THEN :now ELSE started_at + 1 END,
     surely_over_at = :surely_over_at, ended_at = NULL, error = NULL
 /* from rows */
 WHERE delivery_id = :delivery_id AND name = :name AND state IN ('started', 'not_done')
@@ -38,15 +39,18 @@ FROM oncebox_effects /* and rows */
 WHERE delivery_id = :delivery_id AND name = :name;
 
 -- name: finish
--- bulk: delivery_id text, name text, fence bigint, state text, now bigint, result bytea, error text
+-- bulk: delivery_id text, name text, fence bigint, state text, now bigint, result bytea, error text, since bigint, started_at bigint
 -- Record how a started effect ended. Success is proof and is taken even from a stale worker,
--- whatever was thought before; any other word only while nobody has begun the effect anew.
--- What is done stays done.
+-- whatever was thought before; any other word only while nobody has begun the effect anew, and
+-- only of the start it is meant for. What is done stays done.
 UPDATE oncebox_effects
 SET state = :state, ended_at = :now, result = :result, error = :error
 /* from rows */
 WHERE delivery_id = :delivery_id AND name = :name
-    AND ((:state = 'done' AND state <> 'done') OR (state = 'started' AND fence <= :fence));
+    AND ((:state = 'done' AND state <> 'done') OR (
+        state = 'started' AND fence BETWEEN :since AND :fence
+        AND started_at = COALESCE(:started_at, started_at)
+    ));
 
 -- name: of_delivery
 -- The journal of one delivery, in the order it was written.

@@ -61,7 +61,8 @@ class Sides(Shared, total=False):
     type_: str
     #: what stands for the body, where parts of that change from one sending to the next
     fingerprint: bytes | None
-    #: nobody signed the key, so that a known body under a new one is a replay
+    #: nobody signed the key, or that there is none, so that a known body under a new one, or
+    #: under none, is a replay
     unsigned: bool
     #: arrivals with the same one run one at a time
     order_key: str | None
@@ -238,7 +239,7 @@ class Intake:
             order=None if order_key is None else _order(rules, type_, sequence, now),
             received_at=now,
             redelivery=redelivery,
-            unsigned=unsigned and key is not None,
+            unsigned=unsigned,
             on_replay=on_replay,
             verdict=verdict,
             secret_id=secret_id,
@@ -266,7 +267,7 @@ class Intake:
             type=each.type,
             lane=each.order_key,
             order=None if each.order_key is None else _order(rules, each.type, each.sequence, now),
-            unsigned=each.unsigned and each.key is not None,
+            unsigned=each.unsigned,
             payload_id=whole.id.replace("dlv_", "pay_"),
             start=each.start,
             length=len(part),

@@ -68,6 +68,8 @@ class Answer(msgspec.Struct, frozen=True):
     before: Effect | None
     #: nobody can know whether it happened: the delivery is held for a person
     held: bool = False
+    #: names the start of the call that is to be made now
+    started_at: int | None = None
 
 
 class _Claimed(msgspec.Struct, frozen=True, array_like=True):
@@ -239,14 +241,16 @@ def begin(  # noqa: PLR0913 - who, what, its name and choice, how long it may ta
     )
     (begun,) = effects.begin(tx, [wish])
     before = begun.before
-    if begun.go or before is None or before.state is EffectState.DONE:
-        if not begun.go and before is None:
-            raise LeaseLost(_LOST)
-        return Answer(begun.go, key, before)
+    if begun.go:
+        return Answer(go=True, key=key, before=before, started_at=_start(tx, delivery, name))
+    if before is None:
+        raise LeaseLost(_LOST)
+    if before.state is EffectState.DONE:
+        return Answer(go=False, key=key, before=before)
     if _may_repeat(before, wish, window):
         if not effects.begin_again(tx, [msgspec.structs.replace(wish, seen=before.fence)])[0]:
             raise LeaseLost(_LOST)
-        return Answer(go=True, key=key, before=before)
+        return Answer(go=True, key=key, before=before, started_at=_start(tx, delivery, name))
     if before.state is EffectState.STARTED and safe is Safe.VERIFY:
         return Answer(go=False, key=key, before=before)
     return _in_doubt(tx, delivery, before, key, now)
@@ -262,8 +266,12 @@ def finish(  # noqa: PLR0913 - who, what, its name, how it ended, and when
     now: int,
     result: bytes | None = None,
     error: str | None = None,
+    started_at: int | None = None,
 ) -> Effect:
     """Record how an effect ended; return what the journal says now.
+
+    A word other than done is taken of the start that ``started_at`` names, else of this claim's
+    own: what another try began may have happened all the same.
 
     Raises: NotFound.
     """
@@ -276,13 +284,25 @@ def finish(  # noqa: PLR0913 - who, what, its name, how it ended, and when
         now=now,
         result=result,
         error=None if error is None else one_line(error),
+        since=delivery.fence if started_at is None else 0,
+        started_at=started_at,
     )
     effects.finish(tx, [ending])
-    journal = {each.name: each for each in effects.of_delivery(tx, caller.tenant, delivery.id)}
-    if name not in journal:
+    found = _journalled(tx, delivery, name)
+    if found is None:
         message = "this effect was never begun; begin it first"
         raise NotFound(message)
-    return journal[name]
+    return found
+
+
+def _journalled(tx: Transaction, delivery: Delivery, name: str) -> Effect | None:
+    journal = effects.of_delivery(tx, delivery.tenant, delivery.id)
+    return next((each for each in journal if each.name == name), None)
+
+
+def _start(tx: Transaction, delivery: Delivery, name: str) -> int | None:
+    found = _journalled(tx, delivery, name)
+    return None if found is None else found.started_at
 
 
 def _may_repeat(before: Effect, wish: Begin, window: int) -> bool:

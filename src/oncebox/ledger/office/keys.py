@@ -73,6 +73,12 @@ def by_digest(tx: Transaction, digest: bytes) -> ApiKey | None:
     return _key(row[:-1])
 
 
+def is_active(tx: Transaction, key: ApiKey, now: int) -> bool:
+    """Say whether a key that was good a while ago may still be used."""
+    row = tx.one(_sql.one, tenant=key.tenant, id=key.id)
+    return row is not None and _key(row).state(now) == "active"
+
+
 def all_(tx: Transaction, tenant: str) -> list[ApiKey]:
     """Return the keys of a tenant, oldest first."""
     return [_key(row) for row in tx.all(_sql.of_tenant, tenant=tenant)]

@@ -40,9 +40,12 @@ def verify(attempt: Attempt) -> Match:
 
 
 def covered(request: Request) -> frozenset[str]:
-    """Return the headers that the signature of this request covers."""
+    """Return the headers that the signature of this request covers.
+
+    None where the weaker version stands beside it: whoever leaves the stronger out passes by that.
+    """
     parts = _parts(request)
-    return frozenset(_names(parts) if "v1" in parts else ())
+    return frozenset(_names(parts) if "v1" in parts and "v0" not in parts else ())
 
 
 def _parts(request: Request) -> dict[str, str]:

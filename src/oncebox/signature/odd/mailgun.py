@@ -10,6 +10,9 @@ from oncebox.signature.field import UNREADABLE
 from oncebox.signature.request import octets
 from oncebox.signature.scheme import Attempt, Match
 
+#: digits of a time; with any other number the line between time and token could be moved
+_DIGITS = 10
+
 
 class _Block(msgspec.Struct):
     timestamp: str | int
@@ -55,6 +58,8 @@ def _verify(keys: list[tuple[int, bytes]], timestamp: str, token: str, given: li
     if not token or not given:
         raise SignatureInvalid("malformed_body")
     signed_at = moment.read(timestamp, "s")
+    if len(timestamp) != _DIGITS:
+        raise SignatureInvalid("malformed_timestamp")
     message = octets(timestamp) + octets(token)
     for index, key in keys:
         expected = hmac.digest(key, message, "sha256").hex().encode()

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 _LONGEST_TOKEN = 8_192
 _COORDINATE = 32
+#: a plain id: were it an address, the sender could name the place his own key is fetched from
+_KID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class _Head(msgspec.Struct):
@@ -55,6 +58,8 @@ def verify(attempt: Attempt) -> Match:
     head = _decode(head_text, _Head)
     if head.alg != "ES256" or head.crit is not None:
         raise SignatureInvalid("wrong_algorithm")
+    if not _KID.fullmatch(head.kid):
+        raise SignatureInvalid("malformed_signature")
     index = _signer(attempt, head.kid, octets(token.rpartition(".")[0]), signature)
     claims = _decode(claims_text, _Claims)
     actual = hashlib.sha256(attempt.request.body).hexdigest().encode()

@@ -67,8 +67,9 @@ class _Message:
 
 
 def verify(attempt: Attempt) -> Match:
-    """Verify the message, then that its topic is let in."""
+    """Verify a message of a topic that is let in."""
     message = _Message(attempt.request.body)
+    _check_topic(attempt, message)  # first: for strangers' messages no certificate is fetched
     certificates = _certificates(attempt, message.text("SigningCertURL"))
     version = _HASHES.get(message.text("SignatureVersion"))
     if version is None:
@@ -85,7 +86,6 @@ def verify(attempt: Attempt) -> Match:
         except InvalidSignature:
             continue
         else:
-            _check_topic(attempt, message)
             return Match(index, moment.read(message.text("Timestamp"), "iso"))
     raise SignatureInvalid(reason)
 
