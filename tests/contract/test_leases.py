@@ -1,5 +1,6 @@
 """Leases: work is claimed for a while, tries are counted, and the fence decides who owns it."""
 
+import msgspec
 import pytest
 
 from oncebox.ledger.deliveries import leases
@@ -189,6 +190,34 @@ def test_an_expired_delivery_is_claimed_alone(clerk: Clerk) -> None:
 
     assert {each.id for each in taken if each} == lost
     assert taken[3] is None
+
+
+def test_what_was_lost_once_is_claimed_together_and_what_was_lost_twice_is_not(
+    clerk: Clerk,
+) -> None:
+    clerk.accept(*(clerk.arrival(str(number)) for number in range(3)))
+    clerk.claim()
+    clerk.now += LEASE
+    again = clerk.claim_expired()
+    clerk.now += LEASE
+    clerk.accept_one("fresh")
+
+    together = clerk.claim_lost_once()
+
+    assert again is not None
+    assert {each.key for each in together} == {"0", "1", "2"} - {again.key}
+    assert [(each.tries, each.fence) for each in together] == [(2, 2)] * 2
+    assert clerk.claim_lost_once() == []
+    assert clerk.claim_expired() == msgspec.structs.replace(again, fence=3, tries=3)
+
+
+def test_no_more_of_what_was_lost_is_claimed_than_there_is_room_for(clerk: Clerk) -> None:
+    clerk.accept(*(clerk.arrival(str(number)) for number in range(5)))
+    clerk.claim()
+    clerk.now += LEASE
+
+    assert len(clerk.claim_lost_once(2)) == 2
+    assert len(clerk.claim_lost_once(9)) == 3
 
 
 def test_a_lease_runs_out_exactly_at_its_end(clerk: Clerk) -> None:

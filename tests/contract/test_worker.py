@@ -520,10 +520,8 @@ async def test_the_work_of_a_lost_worker_is_done_by_another(place: Place) -> Non
     assert [(each.tries, each.fence) for each in facts] == [(2, 2)] * 3
 
 
-async def test_suspects_run_alone(place: Place) -> None:
-    """What may have killed its worker takes no neighbour along."""
-    program = Program(place)
-    suspects = await _lose(program, 3)
+async def _neighbours(program: Program, suspects: list[str]) -> dict[str, set[str]]:
+    """Let suspects and fresh work run; return who ran beside whom."""
     running: set[str] = set()
     beside: dict[str, set[str]] = {}
 
@@ -532,12 +530,32 @@ async def test_suspects_run_alone(place: Place) -> None:
         running.add(delivery.id)
         for each in running:
             beside.setdefault(each, set()).update(running)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         running.discard(delivery.id)
 
     async with program.running():
         fresh = [await program.accept(f"fresh-{number}") for number in range(5)]
-        assert await program.ended(*suspects, *fresh) == [State.DONE] * 8
+        ended = await program.ended(*suspects, *fresh)
+    assert ended == [State.DONE] * (len(suspects) + len(fresh))
+    return beside
+
+
+async def test_what_was_lost_once_runs_again_together_and_with_nothing_new(place: Place) -> None:
+    """A worker that was killed for no fault of its work is soon made up for."""
+    program = Program(place)
+    suspects = await _lose(program, 3)
+
+    beside = await _neighbours(program, suspects)
+
+    assert {id_: beside[id_] for id_ in suspects} == {id_: set(suspects) for id_ in suspects}
+
+
+async def test_what_was_lost_twice_runs_alone(place: Place) -> None:
+    """What may have killed its workers takes no neighbour along."""
+    program = Program(place)
+    suspects = await _lose(program, 3, times=2)
+
+    beside = await _neighbours(program, suspects)
 
     assert {id_: beside[id_] for id_ in suspects} == {id_: {id_} for id_ in suspects}
 
@@ -602,12 +620,15 @@ async def test_a_handler_that_lost_its_lease_is_stopped(place: Place) -> None:
     assert (facts.state, facts.worker, facts.fence) == (State.PROCESSING, "thief", 2)
 
 
-async def _lose(program: Program, count: int) -> list[str]:
-    """Let a worker claim deliveries a long time ago and never be heard of again."""
+async def _lose(program: Program, count: int, times: int = 1) -> list[str]:
+    """Let workers claim deliveries a long time ago and never be heard of again."""
     program.clerk.now = 1_000_000_000_000
     new = [program.clerk.arrival(f"lost-{number}") for number in range(count)]
     program.clerk.accept(*new)
     assert len(program.clerk.claim(worker="ghost")) == count
+    for _ in range(times - 1):
+        program.clerk.now += 1_000_000
+        assert len(program.clerk.claim_lost_once(worker="ghost")) == count
     return [each.id for each in new]
 
 

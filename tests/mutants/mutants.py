@@ -281,12 +281,29 @@ MUTANTS = (
         "lost work never claimed again",
         (
             Patch(
-                f"{_DELIVERIES}/leases.sql",
-                "    AND tries < :tries AND give_up_at > due_at\n",
-                "    AND tries < :tries AND give_up_at < 0\n",
+                "src/oncebox/worker/loop.py",
+                "while not self._stopping.is_set() and await self._claims.has_suspects():",
+                "while False:",
             ),
         ),
         (_crash_points("stuck"),),
+    ),
+    Mutant(
+        "what was lost twice claimed with others",
+        (
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "    AND NOT EXISTS (SELECT 1 FROM oncebox_tries"
+                " WHERE delivery_id = lost.id AND outcome = 'lost')\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                f"{_CONTRACT}/test_leases.py",
+                "test_what_was_lost_once_is_claimed_together_and_what_was_lost_twice_is_not",
+            ),
+        ),
     ),
     Mutant(
         "a call made after its time",
@@ -323,8 +340,8 @@ MUTANTS = (
             ),
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "from oncebox.errors import InputRefused, OnceboxError\n",
-                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError\n"
+                "from oncebox.errors import InputRefused, OnceboxError, StoreFailed\n",
+                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError, StoreFailed\n"
                 "from oncebox.model.delivery import State\n",
             ),
         ),

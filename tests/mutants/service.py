@@ -80,12 +80,23 @@ SERVICE = (
         ),
     ),
     Mutant(
+        "an answer by the express before the commit",
+        (
+            Patch(
+                "src/oncebox/ledger/deliveries/intake.py",
+                "        self._group.enlist(new).add_done_callback(partial(self._enlisted, told))\n",
+                "        self._group.enlist(new)\n        told(None)\n",
+            ),
+        ),
+        (_tests("test_express.py", "test_a_store_that_cannot_commit_is_told_as_temporary"),),
+    ),
+    Mutant(
         "a size judged by the last read",
         (
             Patch(
                 f"{_EDGE}/connection.py",
-                "if self._came_before + self._read_bytes <= self._small:",
-                "if self._read_bytes <= self._small:",
+                "is_small = self._came_before + self._read_bytes <= self._small",
+                "is_small = self._read_bytes <= self._small",
             ),
         ),
         (

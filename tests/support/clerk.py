@@ -172,6 +172,10 @@ class Clerk:
         """Claim one delivery whose worker was lost."""
         return self.run(leases.claim_expired, self.claimant(worker), self.now)
 
+    def claim_lost_once(self, most: int = 100, worker: str = "ben") -> list[Delivery]:
+        """Claim deliveries whose worker was lost for the first time."""
+        return self.run(leases.claim_lost_once, self.claimant(worker), most, self.now)
+
     def take_over(self, worker: str = "ben") -> Delivery:
         """Let the lease run out and claim the delivery for somebody else."""
         self.now += LEASE

@@ -62,14 +62,24 @@ class Claims:
         self._doubtful.discard(source)
         return [each for each in mine if not is_running(each)]
 
-    async def claim_suspect(self) -> Delivery | None:
-        """Lease one delivery whose last worker was lost."""
+    async def claim_suspects(self, most: int) -> list[Delivery]:
+        """Lease deliveries whose last worker was lost.
+
+        Those that saw it once come together: one of them may be a killer, the others are not.
+        Those that saw it twice come one by one.
+        """
+        found: list[Delivery] = []
         for source in self._in_turn():
-            found = await self._desk.claim_expired(self._claimant(source))
-            if found is not None:
-                faults.point("worker.leased")
-                return found
-        return None
+            if len(found) < most:
+                room = most - len(found)
+                found += await self._desk.claim_lost_once(self._claimant(source), room)
+        for source in self._in_turn():
+            if not found:
+                one = await self._desk.claim_expired(self._claimant(source))
+                found = [one] if one is not None else []
+        if found:
+            faults.point("worker.leased")
+        return found
 
     async def has_suspects(self) -> bool:
         """Say whether a lease has run out."""

@@ -100,22 +100,24 @@ class Worker:
             self._telemetry.settled.labels("dead").inc(buried)
             self._telemetry.log.warning("gave_up_on_lost_work", deliveries=buried)
         while not self._stopping.is_set() and await self._claims.has_suspects():
-            if not await self._work_on_suspect():
+            if not await self._work_on_suspects():
                 return
 
-    async def _work_on_suspect(self) -> bool:
-        """Run one delivery that may have killed its last worker, with nobody else beside it.
+    async def _work_on_suspects(self) -> bool:
+        """Run what may have killed its last worker, with nothing new beside it.
 
         What is under way is let finish first, within its own limits, and nothing new is begun.
-        Then alone for one lease at most: what lived that long is no killer, and others wait.
+        Then among themselves for one lease at most: who lives that long is no killer, and others
+        wait.
         """
         while not await self._running.none_left(self._settings.poll):
             if self._stopping.is_set():
                 return False
-        suspect = await self._claims.claim_suspect()
-        if suspect is None:
+        suspects = await self._claims.claim_suspects(self._settings.concurrency)
+        if not suspects:
             return False
-        self._start(suspect)
+        for suspect in suspects:
+            self._start(suspect)
         return await self._running.none_left(self._settings.lease)
 
     # perform

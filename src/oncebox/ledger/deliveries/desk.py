@@ -40,6 +40,10 @@ class Desk:
         """Lease one delivery whose worker was lost."""
         return await self._database.write(leases.claim_expired, who, self.clock())
 
+    async def claim_lost_once(self, who: leases.Claimant, most: int) -> list[Delivery]:
+        """Lease deliveries whose worker was lost for the first time."""
+        return await self._database.write(leases.claim_lost_once, who, most, self.clock())
+
     async def has_expired(self, who: leases.Claimant) -> bool:
         """Say whether there is work whose worker was lost."""
         return await self._database.read(leases.has_expired, who, self.clock())

@@ -68,9 +68,8 @@ def _claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int) -> l
     wanted = _within_memory(due)
     leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in wanted)
     count = tx.run_many(_sql.lease, leases, worker=who.worker, now=now, until=now + who.lease)
-    if count < len(wanted):  # somebody else was faster
-        held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
-        wanted = [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
+    if count < len(wanted):
+        wanted = _still_ours(tx, who, wanted)
     payloads: Payloads = {}
     return [_delivery(tx, row, payloads) for row in wanted]
 
@@ -78,19 +77,39 @@ def _claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int) -> l
 def claim_expired(tx: Transaction, who: Claimant, now: int) -> Delivery | None:
     """Lease one delivery whose worker was lost; alone, because it may be what killed it."""
     found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
-    if found is None:
-        return None
-    tx.run_many(_sql.record_lost, [(found[_ID], found[_FENCE])], now=now)
-    count = tx.run(
-        _sql.lease_expired,
-        id=found[_ID],
-        fence=found[_FENCE],
-        give_up_at=found[_GIVE_UP_AT],
-        worker=who.worker,
+    taken = _take_over(tx, who, [found], now) if found else []
+    return taken[0] if taken else None
+
+
+def claim_lost_once(tx: Transaction, who: Claimant, most: int, now: int) -> list[Delivery]:
+    """Lease deliveries whose worker was lost for the first time, up to ``most`` together."""
+    found = tx.all(
+        _sql.lost_once,
+        tenant=who.tenant,
+        source=who.source,
         now=now,
-        until=now + who.lease,
+        tries=who.tries,
+        most=most,
     )
-    return _delivery(tx, found, {}) if count else None
+    return _take_over(tx, who, _within_memory(found), now) if found else []
+
+
+def _take_over(tx: Transaction, who: Claimant, found: Sequence[Row], now: int) -> list[Delivery]:
+    """Lease what others lost, and write down that they did."""
+    tx.run_many(_sql.record_lost, sorted((row[_ID], row[_FENCE]) for row in found), now=now)
+    leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in found)
+    count = tx.run_many(
+        _sql.lease_expired, leases, worker=who.worker, now=now, until=now + who.lease
+    )
+    ours = found if count == len(found) else _still_ours(tx, who, found)
+    payloads: Payloads = {}
+    return [_delivery(tx, row, payloads) for row in ours]
+
+
+def _still_ours(tx: Transaction, who: Claimant, wanted: Sequence[Row]) -> list[Row]:
+    """Return what is leased to us now; of the rest, somebody else was faster."""
+    held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
+    return [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
 
 
 def leased_to(tx: Transaction, who: Claimant) -> list[Delivery]:

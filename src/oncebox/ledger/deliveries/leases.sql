@@ -36,11 +36,23 @@ WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at 
     AND tries < :tries AND give_up_at > due_at
 ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 
+-- name: lost_once
+-- The same of many, but none whose worker was lost before: one of those may be what kills them.
+SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
+FROM oncebox_deliveries AS lost
+WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+    AND tries < :tries AND give_up_at > due_at
+    AND NOT EXISTS (SELECT 1 FROM oncebox_tries WHERE delivery_id = lost.id AND outcome = 'lost')
+ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
+
 -- name: lease_expired
+-- bulk: id text, fence bigint, give_up_at bigint
 -- Claim it from the worker that lost it; its fence has moved on, so it can no longer settle.
 UPDATE oncebox_deliveries
 SET fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :now,
     give_up_at = :give_up_at, due_at = :until
+/* from rows */
 WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now;
 
 -- name: leased_to
