@@ -341,7 +341,8 @@ MUTANTS = (
             Patch(
                 f"{_DELIVERIES}/intake.py",
                 "from oncebox.errors import InputRefused, OnceboxError, StoreFailed\n",
-                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError, StoreFailed\n"
+                "from oncebox.errors import"
+                " CommitUnknown, InputRefused, OnceboxError, StoreFailed\n"
                 "from oncebox.model.delivery import State\n",
             ),
         ),

@@ -80,12 +80,12 @@ SERVICE = (
         ),
     ),
     Mutant(
-        "an answer by the express before the commit",
+        "an answer by the express whatever became of the commit",
         (
             Patch(
                 "src/oncebox/ledger/deliveries/intake.py",
-                "        self._group.enlist(new).add_done_callback(partial(self._enlisted, told))\n",
-                "        self._group.enlist(new)\n        told(None)\n",
+                "        error = future.exception()\n        if error is None:\n",
+                "        error = future.exception()\n        if error is not future:\n",
             ),
         ),
         (_tests("test_express.py", "test_a_store_that_cannot_commit_is_told_as_temporary"),),
