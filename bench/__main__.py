@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import hooks, ledger
+from bench import hooks, ledger, mail, smtp
 from bench.environment import ROOT, peers_python
 from bench.rows import Probe, Reading, Row, probes, result, save, table
 from bench.servers import Stand, stand
 
-PARTS: dict[str, Callable[[], list[Row]]] = {ledger.PART: ledger.rows, hooks.PART: hooks.rows}
+PARTS: dict[str, Callable[[], list[Row]]] = {
+    ledger.PART: ledger.rows,
+    hooks.PART: hooks.rows,
+    smtp.PART: lambda: [*smtp.rows(), *mail.rows()],
+}
 RESULTS = Path(__file__).with_name("results.json")
 # A database with more rows than this is made once a run and lent again.
 KEEP_FROM = 1_000_000

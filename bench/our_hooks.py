@@ -27,6 +27,7 @@ def main() -> None:
             "ONCEBOX_DATABASE_URL": options.url,
             "ONCEBOX_DATA_DIR": folder,
             "ONCEBOX_MASTER_KEY": MASTER_KEY,
+            "ONCEBOX_SMTP__ENABLED": "false",
         }
         _type(given, "migrate")
         _type(given, "source", "add", "github", "--scheme", "github", "--secret", "-")

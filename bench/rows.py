@@ -35,6 +35,8 @@ class Reading:
     setting: str
     p50: float = 0.0
     p99: float = 0.0
+    #: resident memory of the server, in MiB
+    mib: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ class Result(TypedDict):
     ours_p99: NotRequired[float]
     theirs_p50: NotRequired[float]
     theirs_p99: NotRequired[float]
+    #: MiB, in rows that measure them
+    ours_mib: NotRequired[float]
+    theirs_mib: NotRequired[float]
 
 
 Readings = Mapping[Probe, Sequence[Reading]]
@@ -96,7 +101,13 @@ def result(row: Row, readings: Readings) -> Result:
     if readings[row.ours][0].p50:
         found["ours_p50"], found["ours_p99"] = _waits(readings[row.ours])
         found["theirs_p50"], found["theirs_p99"] = _waits(readings[best])
+    if readings[row.ours][0].mib:
+        found["ours_mib"], found["theirs_mib"] = _mib(readings[row.ours]), _mib(readings[best])
     return found
+
+
+def _mib(readings: Sequence[Reading]) -> float:
+    return round(median(reading.mib for reading in readings), 1)
 
 
 def _waits(readings: Sequence[Reading]) -> tuple[float, float]:
@@ -108,9 +119,9 @@ def _waits(readings: Sequence[Reading]) -> tuple[float, float]:
 
 
 def table(results: Iterable[Result]) -> str:
-    """Return the results as aligned text; waits are p50/p99 in milliseconds."""
+    """Return the results as aligned text; waits are p50/p99 in milliseconds, MiB ours/theirs."""
     head = ("name", "database", "ours/s", "theirs/s", "ratio", "goal")
-    lines = [(*head, "ours p50/p99", "theirs p50/p99", "", "against")]
+    lines = [(*head, "ours p50/p99", "theirs p50/p99", "MiB", "", "against")]
     for each in results:
         verdict = "met" if each["ratio"] >= each["goal"] else "MISSED"
         lines.append(
@@ -123,6 +134,7 @@ def table(results: Iterable[Result]) -> str:
                 f"{each['goal']:g}",
                 _pair(each.get("ours_p50"), each.get("ours_p99")),
                 _pair(each.get("theirs_p50"), each.get("theirs_p99")),
+                _pair(each.get("ours_mib"), each.get("theirs_mib")),
                 verdict,
                 each["against"],
             )
@@ -131,14 +143,14 @@ def table(results: Iterable[Result]) -> str:
     return "\n".join(_line(cells, widths) for cells in lines)
 
 
-def _pair(p50: float | None, p99: float | None) -> str:
-    return "" if p50 is None or p99 is None else f"{p50:.1f}/{p99:.1f}"
+def _pair(first: float | None, second: float | None) -> str:
+    return "" if first is None or second is None else f"{first:.1f}/{second:.1f}"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Align numbers to the right and words to the left."""
     aligned = [
-        cell.rjust(width) if 2 <= place <= 7 else cell.ljust(width)
+        cell.rjust(width) if 2 <= place <= 8 else cell.ljust(width)
         for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return "  ".join(aligned).rstrip()

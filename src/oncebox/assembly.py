@@ -1,11 +1,12 @@
 """Assembly: settings into rooms, top to bottom; the only place that knows them all."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncebox import seal
 from oncebox.config import Settings
@@ -14,6 +15,12 @@ from oncebox.ledger.counter import Counter
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.deliveries.handover import Quarantine
 from oncebox.ledger.deliveries.intake import Intake
+from oncebox.ledger.events.broadcast import Broadcast
+from oncebox.ledger.events.numbering import Numbering
+from oncebox.ledger.inboxes.desk import MailDesk
+from oncebox.ledger.inboxes.directory import Directory
+from oncebox.ledger.inboxes.post import Post
+from oncebox.ledger.inboxes.postmaster import Postmaster
 from oncebox.ledger.office import filed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
@@ -25,6 +32,9 @@ from oncebox.seal import MasterKey
 from oncebox.store import opening
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
+
+if TYPE_CHECKING:  # commands that serve nothing should not wait for it
+    from oncebox.edge.smtp.server import SmtpServer
 
 #: checks a rejected request again; returns what it holds, or raises why it is not believed
 Judge = Callable[[Rejected], Awaitable[Sequence[NewDelivery]]]
@@ -40,6 +50,7 @@ class Rooms:
     master_key: MasterKey
     intake: Intake
     desk: Desk
+    mail: MailDesk
     keys: KeyRing
     #: empty until its first ``refresh``
     book: SourceBook
@@ -47,12 +58,19 @@ class Rooms:
     counter: Counter
     quarantine: Quarantine
     judge: Judge
+    postmaster: Postmaster
+    directory: Directory
+    numbering: Numbering
+    broadcast: Broadcast
+    post: Post
     #: what else must be closed, and is before the database
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
         """Let go of the database."""
         await self.leaving.aclose()
+        await self.directory.close()
+        await self.broadcast.close()
         await self.quarantine.close()
         await self.book.close()
         await self.keys.close()
@@ -111,6 +129,23 @@ def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
     return front(api, hooks, settings, rooms.telemetry, hooks.express)
 
 
+def smtp_of(rooms: Rooms, sockets: list[socket.socket]) -> "SmtpServer":
+    """Return what receives mail on these sockets.
+
+    Raises: ConfigInvalid.
+    """
+    from oncebox.edge.smtp.server import SmtpServer  # noqa: PLC0415 - as above
+
+    return SmtpServer(
+        sockets,
+        rooms.settings.smtp,
+        rooms.telemetry,
+        directory=rooms.directory,
+        post=rooms.post,
+        folder=rooms.settings.folder,
+    )
+
+
 def _furnished(
     settings: Settings, database: Database, telemetry: Telemetry, key: MasterKey
 ) -> Rooms:
@@ -119,6 +154,7 @@ def _furnished(
     names = {(each.tenant, each.name) for each in written}
     book = SourceBook(database, key, telemetry, written=written, schemes=schemes)
     intake = Intake(database, telemetry, tenant=settings.tenant, limits=settings.limits)
+    postmaster = Postmaster(settings.inboxes, home=settings.tenant)
     return Rooms(
         settings=settings,
         database=database,
@@ -126,12 +162,18 @@ def _furnished(
         master_key=key,
         intake=intake,
         desk=Desk(database),
+        mail=MailDesk(database),
         keys=KeyRing(database),
         book=book,
         keeper=Keeper(key, schemes=schemes, written=names),
         counter=Counter(database, key),
         quarantine=Quarantine(database, telemetry, key=key, caps=settings.quarantine),
         judge=_judge(book, intake),
+        postmaster=postmaster,
+        directory=Directory(database, default=postmaster.default, draining=postmaster.draining),
+        numbering=Numbering(database),
+        broadcast=Broadcast(database, telemetry),
+        post=Post(database, telemetry, settings.limits),
     )
 
 

@@ -7,16 +7,23 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
+import msgspec
+
 from oncebox import assembly, config, ids
 from oncebox.assembly import Rooms, open_rooms
 from oncebox.config import Settings
 from oncebox.errors import OnceboxError
-from oncebox.ledger.deliveries import rules
+from oncebox.ledger.deliveries.rules import by_default
 from oncebox.model.delivery import Accepted
 from oncebox.model.source import Source
 from oncebox.telemetry import Telemetry
+from oncebox.worker.authenticator import authenticator
+from oncebox.worker.claims import Claims, of_handlers
 from oncebox.worker.handlers import ANY_TYPE, Handlers
 from oncebox.worker.loop import Worker
+from oncebox.worker.mail import MailReader, Tenants
+from oncebox.worker.parsers import Parsers
+from oncebox.worker.perform import Performer
 from oncebox.worker.watchdog import Watchdog
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,11 +45,11 @@ class Oncebox:
         """Prepare; nothing is opened before ``async with``."""
         self.settings = settings or config.load(database_url=url)
         self.telemetry = Telemetry()
-        self.handlers = Handlers(rules.by_default(self.settings.retry))
+        self.handlers = Handlers(by_default(self.settings.retry))
         self._migrate = migrate
         self._rooms: Rooms | None = None
-        self._working: asyncio.Task[None] | None = None
-        self._worker: Worker | None = None
+        self._working: list[asyncio.Task[None]] = []
+        self._workers: list[Worker] = []
 
     def on(
         self,
@@ -168,21 +175,53 @@ class Oncebox:
         return assembly.front_of(self.rooms, stopping or asyncio.Event())
 
     def _start_working(self) -> None:
-        self._worker = Worker(
-            self.rooms.desk,
-            self.handlers,
+        """Work on mail, and on what has handlers."""
+        name = f"{platform.node()}:{os.getpid()}:{ids.new('wrk')[-6:]}"
+        workers = [self._mail_worker(name)]
+        if self.handlers.sources:
+            workers.append(self._handler_worker(name))
+        self._workers += workers
+        self._working += [asyncio.create_task(each.run()) for each in workers]
+
+    def _handler_worker(self, name: str) -> Worker:
+        settings, desk = self.settings.worker, self.rooms.desk
+        places = of_handlers(
+            self.handlers, tenant=self.settings.tenant, worker=name, lease=settings.lease
+        )
+        performer = Performer(
+            self.handlers, desk, self.telemetry, lease=settings.lease, random=random.random
+        )
+        return Worker(desk, Claims(desk, places), performer, self.telemetry, settings=settings)
+
+    def _mail_worker(self, name: str) -> Worker:
+        reading, rooms = self.settings.reading, self.rooms
+        settings = msgspec.structs.replace(self.settings.worker, concurrency=reading.concurrency)
+        rules = by_default(self.settings.retry)
+        tenants = Tenants(rooms.mail, worker=name, lease=settings.lease, rules=rules)
+        reader = MailReader(
+            rooms.mail,
+            Parsers(self.settings.parser, self.telemetry),
+            authenticator(self.settings.mail).judge,
             self.telemetry,
-            name=f"{platform.node()}:{os.getpid()}:{ids.new('wrk')[-6:]}",
-            tenant=self.settings.tenant,
-            settings=self.settings.worker,
+            rules=rules,
+            limit=reading.limit,
             random=random.random,
         )
-        self._working = asyncio.create_task(self._worker.run())
+        rooms.leaving.push_async_callback(reader.close)
+        return Worker(
+            rooms.desk,
+            Claims(rooms.desk, tenants.places),
+            reader,
+            self.telemetry,
+            settings=settings,
+            most_bytes=reading.in_flight,
+            gauge=self.telemetry.mail_in_flight,
+        )
 
     def stop_working(self) -> None:
-        """Ask the worker to finish what it does, or give it back."""
-        if self._worker is not None:
-            self._worker.stop()
+        """Ask the workers to finish what they do, or give it back."""
+        for each in self._workers:
+            each.stop()
 
     async def work(self) -> None:
         """Work until ``stop_working``, guarded by the watchdog."""
@@ -196,17 +235,20 @@ class Oncebox:
             watching.cancel()
 
     async def _finished(self) -> None:
-        if self._working is not None:
-            await self._working
+        """Wait until all workers have ended; one that fails ends the others."""
+        try:
+            await asyncio.gather(*self._working)
+        finally:
+            self.stop_working()
 
     async def close(self) -> None:
         """Stop working and let go of the database."""
         self.stop_working()
-        if self._working is not None:
-            await asyncio.gather(self._working, return_exceptions=True)
+        await asyncio.gather(*self._working, return_exceptions=True)
         if self._rooms is not None:
             await self._rooms.close()
-        self._rooms = self._worker = self._working = None
+        self._rooms = None
+        self._workers, self._working = [], []
 
     async def __aenter__(self) -> Self:
         """Open, and start working if there are handlers."""

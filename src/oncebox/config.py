@@ -27,6 +27,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 _LONGEST = 3_000_000_000
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST)]
 SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=_LONGEST)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9.-]{0,253}$")]
 Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
 
 
@@ -114,6 +115,51 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     proxies: str = ""
 
 
+class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where mail is received, and what a client may do. All times are in seconds."""
+
+    #: whether mail is received at all
+    enabled: bool = True
+    #: the address to listen on
+    host: str = "127.0.0.1"
+    #: the port to listen on; 0 takes a free one
+    port: Port = 2525
+    #: what the server calls itself; the machine's own name unless given
+    hostname: HostName = ""
+    #: a file with the certificate for STARTTLS and those that vouch for it; none: no STARTTLS
+    tls_certificate: str = ""
+    #: a file with the certificate's key, where it is not in the same file
+    tls_key: str = ""
+    #: bytes of one mail
+    size: Limit = 25 * 1024 * 1024
+    #: recipients of one mail
+    recipients: Count = 100
+    #: bytes of one command
+    command: Annotated[int, msgspec.Meta(ge=64, le=64 * 1024)] = 512
+    #: bytes of one line, in a command or a mail
+    line: Annotated[int, msgspec.Meta(ge=1_000)] = 64 * 1024
+    #: bytes of a mail from which on it is kept on disk while it comes in
+    spool_from: Count = 256 * 1024
+    #: bytes of large mails in memory at once, on their way into the database
+    committing: Count = 64 * 1024 * 1024
+    #: open connections
+    connections: Count = 500
+    #: open connections of one address; 0 is no limit
+    connections_per_address: Limit = 50
+    #: mistakes after which a client is let go, counted since its last mail
+    errors: Count = 20
+    #: commands that bring no mail, and refused recipients, after which a client is let go
+    junk: Count = 100
+    #: how long a command may take to arrive
+    command_within: SomeSeconds = 60.0
+    #: bytes per second at which a mail must arrive, seen over a third of a command's time
+    data_rate: Limit = 1024
+    #: how long a connection may stay open in all
+    session_within: SomeSeconds = 600.0
+    #: how long a stopping server lets mails under way finish
+    stop_within: Seconds = 10.0
+
+
 class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many rejected requests are kept; beyond that the oldest go."""
 
@@ -129,6 +175,83 @@ class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     waiting: Limit = 200
     #: bytes that wait in memory
     waiting_bytes: Limit = 8 * 1024 * 1024
+
+
+class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Addresses and how long they are good for. All times are in seconds."""
+
+    #: the domain of addresses where none is named; it belongs to the tenant of the settings
+    domain: str = "oncebox.test"
+    #: the name of this mail server, for MX records
+    host: str = ""
+    #: how long an inbox is active unless its maker says; 0 is for ever
+    lifetime: Seconds = 86_400.0
+    #: how long mail is still taken after an inbox was closed or its time was over
+    draining: Seconds = 900.0
+    #: inboxes made by one call at most
+    batch: Annotated[int, msgspec.Meta(ge=1, le=500)] = 500
+
+
+class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How events are numbered, kept and streamed. All times are in seconds but one."""
+
+    #: days for which an event can be read
+    keep: Count = 30
+    #: how long the process that numbers events is left alone by the others
+    lease: SomeSeconds = 5.0
+    #: open streams of one process; beyond that clients are asked to read pages
+    streams: Limit = 500
+    #: the longest silence on a stream
+    heartbeat: SomeSeconds = 15.0
+
+
+class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How senders of mail are checked. All times are in seconds."""
+
+    #: check SPF, DKIM and DMARC
+    authenticate: bool = True
+    #: how long the checks of one mail may take in all; what is unanswered then is a temperror
+    authenticate_within: SomeSeconds = 2.0
+    #: name servers, with commas between, such as ``9.9.9.9, [::1]:5353``; empty is the system's
+    dns_servers: str = ""
+
+
+class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How mail that was taken is read and filed. All times are in seconds."""
+
+    #: mails read at the same time by one process
+    concurrency: Count = 100
+    #: bytes of raw mail in memory above which no further mail is fetched
+    in_flight: Count = 64 * 1024 * 1024
+    #: how long one mail may take to be read and its sender to be judged
+    limit: SomeSeconds = 60.0
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many days things are kept once they are settled; 0 is for ever.
+
+    Keys stay for ever, journals at least as long as what they are about.
+    """
+
+    #: mail exactly as it was received
+    raw_mail: Limit = 30
+    #: what was read of messages: subject, text, headers, names of attachments
+    documents: Limit = 90
+    #: tries and effects of deliveries whose body is gone
+    journals: Limit = 0
+
+
+class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The processes that read mail, and what one mail may cost."""
+
+    #: how many processes; 0 is one for each processor but one, and at least one
+    children: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
+    #: seconds of processor time for one mail
+    cpu: SomeSeconds = 2.0
+    #: seconds in all for one mail
+    wall: SomeSeconds = 10.0
+    #: address space of one process, in MiB; 0 is no limit
+    memory: Limit = 256
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +273,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry: RetrySettings = RetrySettings()
     limits: LimitSettings = LimitSettings()
     http: HttpSettings = HttpSettings()
+    smtp: SmtpSettings = SmtpSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
+    inboxes: InboxSettings = InboxSettings()
+    events: EventSettings = EventSettings()
+    mail: MailSettings = MailSettings()
+    reading: ReadingSettings = ReadingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    parser: ParserSettings = ParserSettings()
     #: sources of the tenant above, each a table ``[sources.NAME]``; they win over the database
     sources: dict[str, dict[str, Any]] = {}
 

@@ -29,6 +29,8 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── HeaderInvalid
     │   └── BodyTooLarge
     ├── NotFound
+    │   └── CursorForeign             it leads to another list
+    ├── CursorTooOld                  what it points at is no longer kept
     ├── StateConflict                 not possible in its present state
     ├── LeaseLost                     somebody else owns the work now
     ├── RequestKeyReused              it claimed something else before
@@ -52,6 +54,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── UnknownScheme
     │   └── SchemeInvalid             a scheme that somebody added cannot be used
     ├── SecretUnavailable             a reference to a secret leads nowhere
+    ├── …                             addresses and mail: see mail_errors.py
     └── CallFailed                    what only clients see: see client/failures.py
 """
 
@@ -367,3 +370,15 @@ class RequestKeyReused(OnceboxError):
     """A claim's request key was used before, by another worker or for other sources."""
 
     code = "request_key_reused"
+
+
+class CursorForeign(NotFound):
+    """The cursor was not given out for this list."""
+
+    code = "cursor_foreign"
+
+
+class CursorTooOld(OnceboxError):
+    """Events after this cursor are no longer kept; begin without one."""
+
+    code = "cursor_too_old"

@@ -1,30 +1,37 @@
-"""The service: a box with HTTP before it; opens, listens, works, and stops in the right order."""
+"""The service: a box with HTTP and SMTP before it; opens, listens, works, stops in order."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
-from typing import Any
+from socket import socket
+from typing import TYPE_CHECKING, Any
 
-from oncebox.assembly import front_of
+from oncebox.assembly import front_of, smtp_of
 from oncebox.box import Oncebox
 from oncebox.edge.server import Server, listen
-from oncebox.errors import ConfigInvalid
+from oncebox.errors import AddressUnavailable
 from oncebox.ledger.office import first_key
+from oncebox.worker.expiry import Expiry
+from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.sweep import Sweeper
 from oncebox.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from oncebox.edge.smtp.server import SmtpServer
 
 
 class Role(StrEnum):
     """What one process does; any number of each may share a PostgreSQL database."""
 
-    #: serve HTTP, run the handlers, sweep
+    #: serve HTTP, receive and read mail, run the handlers, number events, sweep
     ALL = "all"
-    #: serve HTTP only
+    #: serve HTTP and receive mail only
     EDGE = "edge"
-    #: run the handlers and sweep
+    #: read mail, run the handlers, number events, sweep
     WORKER = "worker"
 
 
@@ -34,6 +41,8 @@ class Started:
 
     #: where it answers; none for a worker
     url: str | None = None
+    #: where it receives mail, such as ``127.0.0.1:2525``; none for a worker
+    smtp: str | None = None
     #: the file with a key for this user's own programs
     credentials: Path | None = None
     #: the first key, in the very start that made it
@@ -48,17 +57,12 @@ class Service:
     """Runs one box in one role."""
 
     def __init__(self, box: Oncebox, role: Role) -> None:
-        """Prepare; nothing is opened before ``run``.
-
-        Raises: ConfigInvalid.
-        """
-        if role is Role.WORKER and not box.handlers.sources:
-            message = "a worker needs handlers; name a box, such as: oncebox serve app:box"
-            raise ConfigInvalid(message)
+        """Prepare; nothing is opened before ``run``."""
         self._box = box
         self._role = role
         self._stopping = asyncio.Event()
         self._server: Server | None = None
+        self._smtp: SmtpServer | None = None
 
     def stop(self) -> None:
         """Ask the service to finish what it does."""
@@ -69,36 +73,60 @@ class Service:
 
         Raises: AddressUnavailable, ConfigInvalid, StoreError.
         """
-        settings = self._box.settings.http
-        # Bound before anything else is touched: a port that is taken is the commonest trouble.
-        sockets = [] if self._role is Role.WORKER else listen(settings.host, settings.port)
-        try:
-            await self._box.open()
-            started = await self._prepared(sockets[0].getsockname()[1] if sockets else None)
-            if sockets:
-                app = front_of(self._box.rooms, self._stopping)
-                self._server = Server(app, sockets, settings, self._box.telemetry)
-                await self._server.start()
-            await self._work(lambda: tell(started))
-        finally:
-            for each in sockets:
-                each.close()
-            await self._box.close()
+        with ExitStack() as stack:
+            # Bound before anything else is touched: a port that is taken is the commonest trouble.
+            http, smtp = self._listen(stack)
+            try:
+                await self._box.open()
+                started = await self._prepared(http, smtp)
+                await self._start(http, smtp)
+                await self._work(lambda: tell(started))
+            finally:
+                await self._box.close()
 
-    async def _prepared(self, port: int | None) -> Started:
+    def _listen(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
+        """Return the sockets for HTTP and for SMTP."""
+        if self._role is Role.WORKER:
+            return [], []
+        settings = self._box.settings
+        http = [
+            stack.enter_context(each) for each in listen(settings.http.host, settings.http.port)
+        ]
+        if not settings.smtp.enabled:
+            return http, []
+        try:
+            smtp = listen(settings.smtp.host, settings.smtp.port)
+        except AddressUnavailable as error:
+            message = f"{error} (smtp.host and smtp.port, or smtp.enabled = false)"
+            raise AddressUnavailable(message) from error
+        return http, [stack.enter_context(each) for each in smtp]
+
+    async def _start(self, http: list[socket], smtp: list[socket]) -> None:
+        """Begin to answer."""
+        rooms, settings = self._box.rooms, self._box.settings
+        if http:
+            app = front_of(rooms, self._stopping)
+            self._server = Server(app, http, settings.http, self._box.telemetry)
+            await self._server.start()
+        if smtp:
+            self._smtp = smtp_of(rooms, smtp)
+            await self._smtp.start()
+
+    async def _prepared(self, http: list[socket], smtp: list[socket]) -> Started:
         """Make sure that there is a first key, and say where everything is."""
-        if port is None:
+        if not http:
             return Started()
         rooms, settings = self._box.rooms, self._box.settings
-        url = _url(settings.http.host, port)
+        url = f"http://{_place(settings.http.host, http)}"
+        mail = _place(settings.smtp.host, smtp) if smtp else None
         first = await first_key.ensure(
             rooms.database, settings.folder, tenant=settings.tenant, url=url
         )
         if not first.known:
             self._box.telemetry.log.warning("credentials_of_another_database", file=str(first.path))
-            return Started(url=url)
+            return Started(url=url, smtp=mail)
         key = first.credentials.key if first.new else None
-        return Started(url=url, credentials=first.path, key=key)
+        return Started(url=url, smtp=mail, credentials=first.path, key=key)
 
     async def _work(self, tell: Callable[[], None]) -> None:
         """Do everything at once until told to stop, or until a part of it fails."""
@@ -114,22 +142,27 @@ class Service:
         finally:
             self._stopping.set()
             self._box.stop_working()
-            if self._server is not None:
-                await self._server.stop()
+            servers = [each.stop() for each in (self._server, self._smtp) if each is not None]
+            await asyncio.gather(*servers)
             for each in (*background, stopped):
                 each.cancel()
             await asyncio.gather(*everything, return_exceptions=True)
 
     @property
     def _has_work(self) -> bool:
-        return self._role is not Role.EDGE and bool(self._box.handlers.sources)
+        """Whether this process works at all: on mail, and on what has handlers."""
+        return self._role is not Role.EDGE
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         rooms, telemetry = self._box.rooms, self._box.telemetry
         if not self._has_work:  # who works has a watchdog already
             yield _watch(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
         if self._role is not Role.EDGE:
-            yield Sweeper(rooms.counter, rooms.book, telemetry).run()
+            yield Expiry(rooms.counter, telemetry, draining=rooms.postmaster.draining).run()
+            events = self._box.settings.events
+            keep = self._box.settings.retention
+            yield Sweeper(rooms.counter, rooms.book, telemetry, events=events, keep=keep).run()
+            yield Sequencer(rooms.numbering, telemetry, events).run()
 
 
 async def _watch(watchdog: Watchdog) -> None:
@@ -138,14 +171,13 @@ async def _watch(watchdog: Watchdog) -> None:
     await asyncio.Event().wait()
 
 
-def _url(host: str, port: int) -> str:
+def _place(host: str, sockets: list[socket]) -> str:
     """Return where a client on this machine reaches us."""
+    port = sockets[0].getsockname()[1]
     try:
         address = ip_address(host)
     except ValueError:
-        return f"http://{host}:{port}"
+        return f"{host}:{port}"
     if address.is_unspecified:
         host = "127.0.0.1" if isinstance(address, IPv4Address) else "::1"
-    return (
-        f"http://{host}:{port}" if isinstance(address, IPv4Address) else f"http://[{host}]:{port}"
-    )
+    return f"{host}:{port}" if isinstance(address, IPv4Address) else f"[{host}]:{port}"

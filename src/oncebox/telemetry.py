@@ -118,7 +118,13 @@ class Telemetry:
             ["state"],
             registry=registry,
         )
+        self._count_events(registry)
+        self._count_mail(registry)
+        self._count_http(registry)
+        self._count_smtp(registry)
 
+    def _count_http(self, registry: CollectorRegistry) -> None:
+        """Count requests and connections."""
         self.http = HttpTally()
         registry.register(self.http)
         self.http_in_flight = Gauge(
@@ -133,6 +139,72 @@ class Telemetry:
         )
         self.wrong_keys = Counter(
             "oncebox_wrong_keys", "HTTP requests without a valid API key", registry=registry
+        )
+
+    def _count_smtp(self, registry: CollectorRegistry) -> None:
+        """Count sessions and what came of them."""
+        self.smtp_open = Gauge("oncebox_smtp_open", "Open SMTP connections", registry=registry)
+        self.smtp_sessions = Counter(
+            "oncebox_smtp_sessions", "SMTP connections that were greeted", registry=registry
+        )
+        self.smtp_accepted = Counter(
+            "oncebox_smtp_accepted", "Mails stored for all their recipients", registry=registry
+        )
+        self.smtp_refused = Counter(
+            "oncebox_smtp_refused",
+            "SMTP replies that refused something, by their code",
+            ["code"],
+            registry=registry,
+        )
+        self.smtp_ended = Counter(
+            "oncebox_smtp_ended",
+            "SMTP connections that we ended, by why",
+            ["why"],
+            registry=registry,
+        )
+
+    def _count_mail(self, registry: CollectorRegistry) -> None:
+        """Count inboxes and what is read for them."""
+        self.parsed = Counter(
+            "oncebox_mail_parsed",
+            "Mails by how much of them could be read",
+            ["status"],
+            registry=registry,
+        )
+        self.parser_deaths = Counter(
+            "oncebox_parser_deaths",
+            "Processes that ended while they read a mail, by why",
+            ["cause"],
+            registry=registry,
+        )
+        self.mail_in_flight = Gauge(
+            "oncebox_mail_in_flight", "Mails being read in this process", registry=registry
+        )
+        self.messages = Counter(
+            "oncebox_messages",
+            "New messages by how far they could be read",
+            ["status"],
+            registry=registry,
+        )
+        self.inboxes_missed = Counter(
+            "oncebox_inboxes_missed",
+            "Inboxes whose time was over with nothing matched",
+            registry=registry,
+        )
+
+    def _count_events(self, registry: CollectorRegistry) -> None:
+        self.events_numbered = Counter(
+            "oncebox_events_numbered",
+            "Events that were given their numbers by this process",
+            registry=registry,
+        )
+        self.sequencer_turns = Counter(
+            "oncebox_sequencer_turns",
+            "How often this process took over the numbering of events",
+            registry=registry,
+        )
+        self.event_streams = Gauge(
+            "oncebox_event_streams", "Open streams of events", registry=registry
         )
 
     def handled_in(self, source: str, seconds: float) -> None:

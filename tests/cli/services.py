@@ -18,6 +18,7 @@ class Services(Workers):
         super().__init__(folder, children)
         self.folder = folder / "data"
         self.set("ONCEBOX_HTTP__STOP_WITHIN", "5")
+        self.set("ONCEBOX_SMTP__PORT", "0")
 
     def serve(self, *arguments: str, port: str = "0") -> "Running":
         """Start a service on a free port and wait until it says that it is up."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import smtplib
 import socket
 import stat
 from collections.abc import Iterator
@@ -12,10 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from oncebox import Oncebox, config
+from oncebox.ledger.deliveries import arrivals
+from oncebox.ledger.inboxes import reading
 from tests.cli.services import Running, Services
 from tests.cli.test_worker import are_done, wait_for_kids
 from tests.cli.workers import is_gone, kids
 from tests.support.http import Peer, post
+from tests.support.letters import add_inbox, mail, posted
 from tests.torture.processes import Children, until
 
 PLAIN = "tests.cli.apps.plain:box"
@@ -33,6 +38,7 @@ def test_it_says_where_it_listens_and_where_everything_lies(services: Services) 
     told = service.greeting
 
     assert told["url"] == service.url
+    assert told["smtp"].startswith("127.0.0.1:")
     assert told["data"] == str(services.folder / "oncebox.db")
     assert told["credentials"] == str(services.folder / "credentials.json")
     assert told["key"] == service.key
@@ -152,13 +158,45 @@ def test_a_killed_parent_takes_its_child_along(services: Services) -> None:
     pytest.fail("it lives on")
 
 
+@pytest.mark.parametrize("role", ["all", "worker"])
+def test_mail_is_read_without_any_handler(services: Services, role: str) -> None:
+    services.serve("--role", role)
+    asyncio.run(_post(services.folder))
+    for _ in until(30.0):
+        if asyncio.run(_messages(services.folder)):
+            return
+    pytest.fail("the mail was not read")
+
+
+async def _post(folder: Path) -> None:
+    """Take a mail in, as the SMTP edge does."""
+    box = await _opened(folder)
+    tenant, now = box.settings.tenant, box.rooms.database.clock()
+    await box.rooms.database.write(add_inbox, tenant=tenant)
+    new = posted(mail(), "inb_1", now=now, tenant=tenant)
+    await box.rooms.database.write(arrivals.accept, new, now)
+    await box.close()
+
+
+async def _messages(folder: Path) -> int:
+    box = await _opened(folder)
+    page = await box.rooms.database.read(reading.page, box.settings.tenant, "inb_1")
+    await box.close()
+    return len(page.messages)
+
+
+async def _opened(folder: Path) -> Oncebox:
+    box = Oncebox(settings=config.load(data_dir=str(folder)))
+    await box.open()
+    return box
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--host", "no.such.host.invalid"], "is no host name or address of this machine"),
         (["--host", "203.0.113.1"], "this machine has no such address"),
         (["nothing.here:box"], "there is no module 'nothing'"),
-        (["--role", "worker"], "a worker needs handlers"),
     ],
 )
 def test_what_cannot_work_is_told_once_and_not_tried_again(
@@ -181,6 +219,40 @@ def test_a_port_that_is_taken_is_told(services: Services) -> None:
 
         assert child.wait(timeout=60) == 1
     assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in child.text()
+
+
+def test_a_port_for_mail_that_is_taken_is_told(services: Services) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        services.set("ONCEBOX_SMTP__PORT", str(port))
+        child = services.start_command("serve", "--port", "0")
+
+        assert child.wait(timeout=60) == 1
+    assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in child.text()
+    assert "smtp.port" in child.text()
+
+
+def test_mail_is_received_where_it_says(services: Services) -> None:
+    service = services.serve("--role", "edge")
+    host, _, port = service.greeting["smtp"].rpartition(":")
+    with smtplib.SMTP(host, int(port), timeout=20) as client:
+        client.ehlo()
+        offers = set(client.esmtp_features)
+        refused = client.mail("ann@example.com"), client.rcpt("nobody@elsewhere.example")
+
+    assert {"size", "pipelining", "8bitmime", "smtputf8", "enhancedstatuscodes"} <= offers
+    assert [code for code, _ in refused] == [250, 550]
+    service.child.terminate()
+    assert service.child.wait(timeout=60) == 0
+
+
+def test_mail_can_be_switched_off(services: Services) -> None:
+    services.set("ONCEBOX_SMTP__ENABLED", "false")
+    service = services.serve("--role", "edge")
+
+    assert "smtp" not in service.greeting
 
 
 @pytest.mark.parametrize("arguments", [["app"], ["--port", "70000"], ["--role", "both"]])

@@ -198,6 +198,33 @@ def test_a_proven_failure_may_begin_again(clerk: Clerk) -> None:
     assert (effect.state, effect.fence, effect.ended_at) == (STARTED, 2, None)
 
 
+def test_a_repeat_that_did_not_happen_leaves_the_call_it_repeats_in_doubt(clerk: Clerk) -> None:
+    """Once the other side has forgotten the key, the first call would be made a second time."""
+    first = clerk.accept_and_claim()
+    clerk.begin(first, safe=Safe.IDEMPOTENT)
+    began = clerk.now
+    second = clerk.take_over()
+    assert _begin_again(clerk, second)
+
+    clerk.finish(second, NOT_DONE)
+
+    effect = clerk.journal(first.id)["charge"]
+    assert (effect.state, effect.first_started_at) == (STARTED, began)
+
+
+def test_what_was_proven_not_done_leaves_no_doubt_behind(clerk: Clerk) -> None:
+    first = clerk.accept_and_claim()
+    clerk.begin(first, safe=Safe.IDEMPOTENT)
+    clerk.finish(first, NOT_DONE)
+    second = clerk.take_over()
+    assert _begin_again(clerk, second)
+
+    effect = clerk.journal(first.id)["charge"]
+    assert effect.first_started_at == effect.started_at
+    clerk.finish(second, NOT_DONE)
+    assert _state(clerk, first) is NOT_DONE
+
+
 def test_the_first_start_of_an_effect_is_remembered(clerk: Clerk) -> None:
     """The window in which other services remember a key counts from it."""
     first = clerk.accept_and_claim()

@@ -211,6 +211,17 @@ def test_what_was_lost_once_is_claimed_together_and_what_was_lost_twice_is_not(
     assert clerk.claim_expired() == msgspec.structs.replace(again, fence=3, tries=3)
 
 
+def test_what_has_one_try_left_is_never_claimed_with_others(clerk: Clerk) -> None:
+    """A killer among them would be the end of all."""
+    clerk.tries = 2
+    clerk.accept(*(clerk.arrival(str(number)) for number in range(3)))
+    clerk.claim()
+    clerk.now += LEASE
+
+    assert clerk.claim_lost_once() == []
+    assert clerk.claim_expired() is not None
+
+
 def test_no_more_of_what_was_lost_is_claimed_than_there_is_room_for(clerk: Clerk) -> None:
     clerk.accept(*(clerk.arrival(str(number)) for number in range(5)))
     clerk.claim()

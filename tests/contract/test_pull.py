@@ -309,6 +309,17 @@ def test_an_idempotent_effect_after_its_window_holds_the_delivery(clerk: Clerk) 
     assert _begin(clerk, _retake(clerk, lease), Safe.IDEMPOTENT).held
 
 
+def test_a_repeat_that_did_not_happen_does_not_outlive_the_window_either(clerk: Clerk) -> None:
+    lease = _one(clerk)
+    _begin(clerk, lease, Safe.IDEMPOTENT)
+    second = _retake(clerk, lease)
+    assert _begin(clerk, second, Safe.IDEMPOTENT).go
+    _finish(clerk, second, EffectState.NOT_DONE)
+    clerk.now += HOUR
+
+    assert _begin(clerk, _retake(clerk, second), Safe.IDEMPOTENT).held
+
+
 def test_an_effect_proven_not_done_is_begun_anew(clerk: Clerk) -> None:
     lease = _one(clerk)
     _begin(clerk, lease)

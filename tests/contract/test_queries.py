@@ -76,10 +76,17 @@ def _typed(query: Query) -> dict[str, Value]:
     numbers = {
         "now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at",
         "rate", "taken", "bytes", "sequence", "last", "due_at",
-        "created_at", "expires_at", "forgotten", "lost", "paused",
+        "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
+        "upto",
     }  # fmt: skip
-    times = {("before", "overdue"), ("before", "forget")}
-    texts: dict[str, Value] = {"digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x"}
+    times = {
+        ("before", "overdue"), ("before", "forget"), ("before", "empty"), ("after", "page"),
+        ("after", "read"),
+        ("before", "forget_effects"), ("before", "forget_tries"),
+    }  # fmt: skip
+    texts: dict[str, Value] = {
+        "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",
+    }  # fmt: skip
     return {
         name: 1 if name in numbers or (name, query.name) in times else texts.get(name, "x")
         for name in query.shared
@@ -106,6 +113,29 @@ def _typed(query: Query) -> dict[str, Value]:
         "leases.renew",
         "settlements.complete",
         "settlements.settle",
+        "directory.domains",
+        "directory.inboxes",
+        "expiry.due",
+        "expiry.first_due",
+        "inboxes.newest",
+        "inboxes.newest_of_attempt",
+        "inboxes.newest_of_owner",
+        "inboxes.of_attempts",
+        "inboxes.one",
+        "inboxes.totals",
+        "settlements.fulfil",
+        "messages.lock",
+        "messages.brought",
+        "messages.known",
+        "messages.marked",
+        "messages.advance",
+        "messages.count_copies",
+        "messages.policies",
+        "reading.page",
+        "reading.one",
+        "reading.documents",
+        "reading.copies",
+        "reading.raw",
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite"])

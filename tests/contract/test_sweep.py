@@ -28,7 +28,7 @@ def later(api: Api, days: float) -> Sweeper:
     rooms = api.box.rooms
     counter = type(rooms.counter)(rooms.database, rooms.master_key)
     counter.clock = lambda: rooms.database.clock() + round(days * DAY)
-    return Sweeper(counter, rooms.book, rooms.telemetry)
+    return Sweeper(counter, rooms.book, rooms.telemetry, events=rooms.settings.events)
 
 
 async def test_answers_are_forgotten_after_a_day_and_not_before(api: Api) -> None:

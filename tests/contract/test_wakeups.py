@@ -81,3 +81,55 @@ async def test_closing_while_rings_are_under_way_is_quiet(place: Place) -> None:
         database.ring(CHANNEL)
         await database.close()
     await asyncio.sleep(0.05)
+
+
+async def test_every_one_of_many_waiters_hears_every_ring(database: Database) -> None:
+    ears = [database.ear(CHANNEL) for _ in range(5)]
+    for _ in range(3):
+        waiting = [asyncio.create_task(ear.wait(LONG)) for ear in ears]
+        await asyncio.sleep(0.02)
+        database.ring(CHANNEL)
+
+        assert await asyncio.gather(*waiting) == [True] * 5
+
+
+async def test_a_ring_while_a_waiter_is_busy_is_kept_for_it_whoever_else_heard_it(
+    database: Database,
+) -> None:
+    busy, idle = database.ear(CHANNEL), database.ear(CHANNEL)
+    database.ring(CHANNEL)
+
+    assert await idle.wait(LONG)
+    assert await busy.wait(LONG)
+
+
+async def test_a_commit_elsewhere_wakes_every_waiter_and_not_only_the_first(place: Place) -> None:
+    here, there = place.open(), place.open()
+    ears = [there.ear(channel) for channel in (CHANNEL, CHANNEL, CHANNEL, "stream")]
+    await asyncio.gather(*(ear.wait(0.3) for ear in ears))  # it listens from here on
+    for _ in range(3):
+        waiting = [asyncio.create_task(ear.wait(LONG)) for ear in ears]
+        await asyncio.sleep(0.06)
+        await here.write(lambda tx: tx.execute("DELETE FROM oncebox_meta"))
+        await here.write(_change)
+        here.ring(CHANNEL)
+        here.ring("stream")
+
+        assert await asyncio.gather(*waiting) == [True] * 4
+    await here.close()
+    await there.close()
+
+
+async def test_a_commit_elsewhere_between_two_waits_is_heard_at_the_second(place: Place) -> None:
+    here, there = place.open(), place.open()
+    slow, quick = there.ear(CHANNEL), there.ear(CHANNEL)
+    await asyncio.gather(slow.wait(0.3), quick.wait(0.3))
+    waiting = asyncio.create_task(quick.wait(LONG))
+    await asyncio.sleep(0.06)
+    await here.write(_change)
+    here.ring(CHANNEL)
+
+    assert await waiting
+    assert await slow.wait(LONG)
+    await here.close()
+    await there.close()

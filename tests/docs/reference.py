@@ -4,14 +4,15 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from prometheus_client.metrics import MetricWrapperBase
 
-from oncebox import errors, refusals
+from oncebox import errors, mail_errors, refusals
 from oncebox.cli.failures import exit_code
 from oncebox.client import failures
 from oncebox.config import Settings
@@ -19,15 +20,21 @@ from oncebox.edge.http import openapi
 from oncebox.edge.http.application import ROUTES
 from oncebox.edge.http.route import Route
 from oncebox.errors import OnceboxError
-from oncebox.model import source_table
+from oncebox.mail.warnings import MEANINGS
+from oncebox.model import inbox, source_table
 from oncebox.model.delivery import TRANSITIONS, State
+from oncebox.model.inbox import InboxState
+from oncebox.model.inbox_policy import InboxPolicy
 from oncebox.model.sighting import REJECTS, REPEATS, Rule, Sighting
 from oncebox.model.source import Source
+from oncebox.model.verdict import DETAILS, Result
 from oncebox.signature import schemes
 from oncebox.signature.scheme import Options, Place, Scheme
 from oncebox.signature.verification import REASONS
 from oncebox.telemetry import Telemetry
 from tests.house.tree import ROOT
+
+T = TypeVar("T", bound=StrEnum)
 
 DOCS = ROOT / "docs"
 _WRITTEN = "This page is written by `python -m tests.docs.reference`; change the code instead."
@@ -44,7 +51,8 @@ _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
-    with_tables = (DOCS / "concepts.md", DOCS / "sightings.md", DOCS / "sources.md")
+    names = ("concepts", "inboxes", "mail", "mail-senders", "sightings", "sources")
+    with_tables = [DOCS / f"{name}.md" for name in names]
     return {
         DOCS / "reference" / "errors.md": _errors(),
         DOCS / "reference" / "settings.md": _settings(),
@@ -64,24 +72,54 @@ def main() -> None:
 
 def _with_tables(page: str) -> str:
     tables: dict[str, Callable[[], str]] = {
-        "states": _states,
-        "transitions": _transitions,
+        "states": lambda: _states(State),
+        "transitions": lambda: _transitions(TRANSITIONS),
+        "inbox_states": lambda: _states(InboxState),
+        "inbox_transitions": lambda: _transitions(inbox.TRANSITIONS),
+        "inbox_policy": _inbox_policy,
         "source": _source,
         "sightings": _sightings,
         "repeats": lambda: _rules(REPEATS),
         "rejects": lambda: _rules(REJECTS),
+        "results": _results,
+        "details": _details,
+        "warnings": _warnings,
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
 
 
-def _states() -> str:
-    rows = [(f"`{name}`", meaning) for name, meaning in _meanings(State)]
+def _warnings() -> str:
+    rows = ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())
+    return _table(("code", "meaning"), rows)
+
+
+def _results() -> str:
+    rows = [(f"`{Result[name]}`", meaning) for name, meaning in _meanings(Result)]
+    return _table(("result", "meaning"), rows)
+
+
+def _details() -> str:
+    rows = [(f"`{code}`", meaning) for code, meaning in DETAILS.items()]
+    return _table(("code", "meaning"), rows)
+
+
+def _states(kind: type[StrEnum]) -> str:
+    rows = [(f"`{name}`", meaning) for name, meaning in _meanings(kind)]
     return _table(("state", "meaning"), ((name.lower(), meaning) for name, meaning in rows))
 
 
-def _transitions() -> str:
-    rows = ((f"`{before}`", f"`{after}`", why) for (before, after), why in TRANSITIONS.items())
+def _transitions(table: Mapping[tuple[T, T], str]) -> str:
+    rows = ((f"`{before}`", f"`{after}`", why) for (before, after), why in table.items())
     return _table(("from", "to", "when"), rows)
+
+
+def _inbox_policy() -> str:
+    fields = {each.name: each.default for each in msgspec.structs.fields(InboxPolicy)}
+    rows = (
+        (f"`{name}`", f"`{fields[name]}`" if fields[name] else "", meaning)
+        for name, meaning in _meanings(InboxPolicy)
+    )
+    return _table(("field", "default", "meaning"), rows)
 
 
 def _source() -> str:
@@ -275,9 +313,11 @@ def _said(schema: dict[str, Any]) -> str:
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
-    for each in kind.__subclasses__():
-        if each.__module__ in {errors.__name__, refusals.__name__, failures.__name__}:
-            yield from _below(each)
+    files = [each.__name__ for each in (errors, mail_errors, refusals, failures)]
+    known = [each for each in kind.__subclasses__() if each.__module__ in files]
+    # Whichever file was imported first: they come in this order.
+    for each in sorted(known, key=lambda one: files.index(one.__module__)):
+        yield from _below(each)
 
 
 def _doc(kind: type) -> str:

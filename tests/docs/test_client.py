@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from oncebox.client import rooms
-from oncebox.client.room import Listing, Now, Verb
+from oncebox.client.room import Listing, Now, Tailing, Verb
 from tests.docs.reference import DOCS
 from tests.support.databases import fresh_sqlite
 from tests.support.running import Running, running
 
+KINDS = (Verb, Listing, Tailing)
 PAGE = (DOCS / "client.md").read_text()
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -58,8 +59,8 @@ def test_the_page_names_every_verb() -> None:
     kinds["client.deliveries.effects"] = type(client.deliveries.effects)
     for room, kind in kinds.items():
         (row,) = re.findall(rf"^\| `{room}` \| (.*) \|$", PAGE, re.MULTILINE)
-        verbs = {name for name, value in vars(kind).items() if isinstance(value, Verb | Listing)}
-        verbs |= {"work"} & vars(kind).keys()
+        verbs = {name for name, value in vars(kind).items() if isinstance(value, KINDS)}
+        verbs |= {"work", "follow"} & vars(kind).keys()
         assert set(re.findall(r"`(\w+)`", row)) == verbs
 
 

@@ -29,6 +29,7 @@ class Reader:
             **os.environ,
             "ONCEBOX_DATA_DIR": str(folder / "data"),
             "ONCEBOX_HTTP__PORT": self._port,
+            "ONCEBOX_SMTP__PORT": "0",
         }
 
     def install(self, commands: str) -> None:

@@ -12,6 +12,7 @@ from tests.docs.page import Terminal, blocks
 from tests.house.tree import ROOT
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
+from tests.torture.mail import scenarios as mail
 from tests.torture.processes import Children
 
 README = ROOT / "README.md"
@@ -22,7 +23,7 @@ TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 def environment(tmp_path: Path) -> dict[str, str]:
     if not (ROOT / ".venv/bin/oncebox").exists():
         pytest.skip("the README's commands use the .venv that make creates")
-    free_port = {"ONCEBOX_HTTP__PORT": "0"}
+    free_port = {"ONCEBOX_HTTP__PORT": "0", "ONCEBOX_SMTP__PORT": "0"}
     return {**os.environ, "ONCEBOX_DATA_DIR": str(tmp_path / "data"), **free_port}
 
 
@@ -85,9 +86,9 @@ def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
         for path in (ROOT / "tests").rglob("test_*.py")
         for found in TEST.findall(path.read_text())
     }
-    known = tests | {each.name for each in (*ledger.SCENARIOS, *hooks.SCENARIOS)}
+    known = tests | {each.name for each in (*ledger.SCENARIOS, *hooks.SCENARIOS, *mail.SCENARIOS)}
 
-    named = [re.findall(r"`((?:test_|ledger-|hooks-)[\w-]+)`", row[-2]) for row in rows]
+    named = [re.findall(r"`((?:test_|ledger-|hooks-|mail-)[\w-]+)`", row[-2]) for row in rows]
     assert len(named) >= 7
     assert all(named)
     assert {name for names in named for name in names} - known == set()

@@ -17,8 +17,11 @@ from tests.torture.processes import Children
 CANARY = "canary-b2c94f6d"
 #: where a value may stand in a body of any route
 SPOILT = [CANARY, [CANARY], {"x": CANARY}, CANARY * 10_000, f"\x00{CANARY}", 1]
-#: fields that are meant to be seen: names, reasons, and settings of sources
-SEEN = {"name", "scheme", "public_id", "worker", "why", "options", "expect", "after"}
+#: fields that are meant to be seen: names, reasons, and settings of sources and inboxes
+SEEN = {
+    "name", "scheme", "public_id", "worker", "why", "options", "expect", "after", "attempt_id",
+    "label", "local", "metadata",
+}  # fmt: skip
 
 
 @pytest.fixture

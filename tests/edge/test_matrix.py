@@ -11,6 +11,8 @@ from oncebox.edge.http import openapi
 from oncebox.edge.http.application import ROUTES
 from oncebox.edge.http.route import ADMIN, AGENT, OPERATOR, WORKER, Route
 from tests.support.api import OTHER, Api
+from tests.support.letters import mail
+from tests.support.sorter import Sorter
 
 #: keys as they are made, and the words that routes have for them
 KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
@@ -35,6 +37,8 @@ BODIES: dict[str, Any] = {
     "Fail": {"fence": 1, "error": "oops"},
     "BeginEffect": {"fence": 1},
     "FinishEffect": {"fence": 1, "state": "done"},
+    "NewDomain": {"name": "new.test"},
+    "NewInboxes": {"inboxes": [{}]},
 }
 
 
@@ -62,11 +66,17 @@ async def build(api: Api) -> World:
     )
     await api.box.rooms.quarantine.close()
     (rejected,) = (await api.call("GET", "/v1/quarantine")).json()["data"]
+    await api.call("POST", "/v1/domains", {"name": "mine.test"})
+    inbox = (await api.call("POST", "/v1/inboxes", {"attempt_id": "try-1"})).json()
     return World({
         "sources": {"name": "shop", "id": source["secrets"][0]["id"]},
         "keys": {"id": key["id"]},
         "deliveries": {"id": delivery.id, "name": "mail"},
         "quarantine": {"id": rejected["id"]},
+        "domains": {"name": "mine.test"},
+        "inboxes": {"id": inbox["id"]},
+        "attempts": {"id": "try-1"},
+        "messages": {"id": await _message(api), "number": "1"},
     })  # fmt: skip
 
 
@@ -187,4 +197,12 @@ def test_the_kinds_of_keys_are_all_that_routes_ask_for() -> None:
 
 
 def _any_path(route: Route, part: str = "nothing") -> str:
-    return route.path.format(name=part, id=part, code=part)
+    return route.path.format(name=part, id=part, code=part, number=part)
+
+
+async def _message(api: Api) -> str:
+    """Make an inbox with a message."""
+    desk = Sorter(api.box)
+    await desk.add_inbox("inb_1")
+    (id_,) = await desk.file("inb_1", mail())
+    return id_

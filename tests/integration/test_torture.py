@@ -6,6 +6,7 @@ import pytest
 
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
+from tests.torture.mail import scenarios as mail
 from tests.torture.scenario import Scenario, run
 
 #: The long form draws another seed every time; here a red build can be repeated.
@@ -16,7 +17,11 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
 
 @pytest.mark.parametrize(
     "scenario",
-    [one for one in (*ledger.SCENARIOS, *hooks.SCENARIOS) if one.name not in ELSEWHERE],
+    [
+        one
+        for one in (*ledger.SCENARIOS, *hooks.SCENARIOS, *mail.SCENARIOS)
+        if one.name not in ELSEWHERE
+    ],
     ids=lambda one: f"{one.name}-{one.database}",
 )
 def test_the_promises_hold_under(scenario: Scenario) -> None:

@@ -84,8 +84,8 @@ SERVICE = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/intake.py",
-                "        error = future.exception()\n        if error is None:\n",
-                "        error = future.exception()\n        if error is not future:\n",
+                "        self._tell(known)\n",
+                "        self._tell(None)\n",
             ),
         ),
         (_tests("test_express.py", "test_a_store_that_cannot_commit_is_told_as_temporary"),),

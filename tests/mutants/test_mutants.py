@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.client import CLIENT
+from tests.mutants.events import EVENTS
+from tests.mutants.inboxes import INBOXES
+from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.reading import READING
+from tests.mutants.senders import SENDERS
 from tests.mutants.service import SERVICE
+from tests.mutants.smtp import SMTP
 from tests.mutants.workshop import ROOT, Patch, Selection, Torture, Unfit
 
-ALL = (*MUTANTS, *SERVICE, *CLIENT)
+ALL = (*MUTANTS, *SERVICE, *CLIENT, *INBOXES, *SENDERS, *MESSAGES, *READING, *SMTP, *EVENTS)
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=lambda one: one.name)

@@ -71,7 +71,7 @@ def empty_sqlite(folder: Path) -> Place:
 
 def fresh_sqlite(folder: Path) -> Place:
     """Make a new migrated file."""
-    return _migrated(empty_sqlite(folder))
+    return migrated(empty_sqlite(folder))
 
 
 def empty_postgres(server: "PostgresServer", name: str) -> Place:
@@ -91,11 +91,11 @@ def fresh_postgres(server: "PostgresServer") -> Place:
             connection.execute(_CLEAN)
     except psycopg.OperationalError:
         server.create_database(_NAME)
-        _migrated(place)
+        migrated(place)
     return place
 
 
-def _migrated(place: Place) -> Place:
+def migrated(place: Place) -> Place:
     session = place.session()
     try:
         while session.run(lambda tx: migrate._step(tx, place.kind, 0)):

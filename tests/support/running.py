@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from oncebox import Oncebox
-from oncebox.config import HttpSettings, RetrySettings, WorkerSettings
+from oncebox.config import HttpSettings, RetrySettings, SmtpSettings, WorkerSettings
 from oncebox.model.delivery import Accepted
 from oncebox.model.tenant import DEFAULT
 from oncebox.service import Role, Service, Started
@@ -72,6 +72,7 @@ class Running:
                 tenant=DEFAULT,
                 data_dir=str(self.folder),
                 http=HttpSettings(port=self.port, stop_within=1),
+                smtp=SmtpSettings(port=0, stop_within=1),
                 worker=WorkerSettings(watchdog=0, lease=30),
                 retry=RetrySettings(first_wait=0.01, longest_wait=0.01),
             )

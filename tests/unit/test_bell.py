@@ -38,3 +38,32 @@ async def test_a_ring_on_all_channels_is_heard_on_each() -> None:
     bell.ring_all()
 
     assert await asyncio.gather(*waiting) == [True, True]
+
+
+async def test_each_ear_hears_a_ring_once_in_its_own_time() -> None:
+    bell = Bell()
+    first, second = bell.ear("due"), bell.ear("due")
+    bell.ring("due")
+
+    assert [await first.wait(0), await first.wait(0)] == [True, False]
+    assert [await second.wait(0), await second.wait(0)] == [True, False]
+
+
+async def test_an_ear_does_not_hear_what_rang_before_it() -> None:
+    bell = Bell()
+    bell.ring("due")
+
+    assert not await bell.ear("due").wait(0)
+
+
+async def test_the_bell_knows_whether_anybody_waits() -> None:
+    bell = Bell()
+    before = bell.is_awaited
+    waiting = asyncio.create_task(bell.ear("due").wait(10))
+    await asyncio.sleep(0)
+    during = bell.is_awaited
+
+    bell.ring_all()
+
+    assert await waiting
+    assert [before, during, bell.is_awaited] == [False, True, False]

@@ -2,7 +2,7 @@
 
 import re
 
-from oncebox import errors
+from oncebox import errors, mail_errors
 from oncebox.errors import OnceboxError, StoreUnavailable
 
 
@@ -11,7 +11,7 @@ def _tree(kind: type[OnceboxError] = OnceboxError) -> list[type[OnceboxError]]:
 
 
 def _ours() -> list[type[OnceboxError]]:
-    return [kind for kind in _tree() if kind.__module__ == errors.__name__]
+    return [kind for kind in _tree() if kind.__module__ in {errors.__name__, mail_errors.__name__}]
 
 
 def test_every_code_is_its_own_and_fit_for_machines() -> None:
@@ -65,17 +65,24 @@ def test_trying_again_is_safe_exactly_where_nothing_was_decided() -> None:
     safe = {kind.code for kind in _ours() if kind.retry_safe}
 
     assert safe == {kind.code for kind in _tree(StoreUnavailable)} | {
+        "dns_trouble",
         "egress_failed",
         "key_wanted",
         "not_done",
+        "parser_unavailable",
         "transient",
     }
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    drawn = re.findall(r"^[ │├└─]*([A-Z]\w+)", errors.__doc__ or "", re.MULTILINE)
+    drawn = {
+        name
+        for file in (errors, mail_errors)
+        for name in re.findall(r"^[ │├└─]*([A-Z]\w+)", file.__doc__ or "", re.MULTILINE)
+        if hasattr(file, name)
+    }
 
-    assert {name for name in drawn if hasattr(errors, name)} == {kind.__name__ for kind in _ours()}
+    assert drawn == {kind.__name__ for kind in _ours()}
 
 
 def test_every_error_says_what_it_means() -> None:

@@ -29,6 +29,10 @@ _QUARANTINE = {
     "retry": ("oncebox.cli.quarantine:retry", "Check one again, and take it in if it is good."),
     "forget": ("oncebox.cli.quarantine:forget", "Throw some away."),
 }
+_EVENT = {
+    "list": ("oncebox.cli.event:list_", "Show events, oldest first."),
+    "follow": ("oncebox.cli.event:follow", "Follow events as they happen."),
+}
 _SOURCE = {
     "add": ("oncebox.cli.source:add", "Add a source."),
     "list": ("oncebox.cli.source:list_", "Show sources, and whether they take requests."),
@@ -53,18 +57,44 @@ _TENANT = {
     "new": ("oncebox.cli.tenant:new", "Make a tenant."),
     "list": ("oncebox.cli.tenant:list_", "Show all tenants."),
 }
+_DOMAIN = {
+    "add": ("oncebox.cli.domain:add", "Take mail for a domain."),
+    "list": ("oncebox.cli.domain:list_", "Show the domains that mail is taken for."),
+    "remove": ("oncebox.cli.domain:remove", "Take no more mail for a domain."),
+}
+_INBOX = {
+    "new": ("oncebox.cli.inbox:new", "Make an inbox and print its address."),
+    "list": ("oncebox.cli.inbox:list_", "Show inboxes, newest first."),
+    "show": ("oncebox.cli.inbox:show", "Show all about an inbox, and what came of it."),
+    "close": ("oncebox.cli.inbox:close", "Close an inbox for good."),
+    "rotate": ("oncebox.cli.inbox:rotate", "Make a new address for the same attempt."),
+}
+_MESSAGE = {
+    "list": ("oncebox.cli.message:list_", "Show the messages of an inbox."),
+    "show": ("oncebox.cli.message:show", "Show all that was read of a message."),
+    "raw": ("oncebox.cli.message:raw", "Write a message exactly as it was received."),
+}
 _HOOK = {
     "verify": ("oncebox.cli.hook:verify", "Say whether a webhook's signature holds."),
     "schemes": ("oncebox.cli.hook:list_", "List the ways that providers sign."),
+}
+_MAIL = {
+    "parse": ("oncebox.cli.mail:parse", "Show what is read from a mail."),
+    "authenticate": ("oncebox.cli.mail_sender:authenticate", "Say who sent a mail."),
 }
 _ALL = {
     "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
     "dead": ("oncebox.cli.main:dead", "What was given up."),
     "hook": ("oncebox.cli.main:hook", "Webhook signatures: verify and explain them."),
+    "mail": ("oncebox.cli.main:mail", "How mail is read."),
     "source": ("oncebox.cli.main:source", "Where deliveries come from."),
+    "inbox": ("oncebox.cli.main:inbox", "Addresses for attempts."),
+    "domain": ("oncebox.cli.main:domain", "Which domains mail is taken for."),
     "key": ("oncebox.cli.main:key", "Who may call the service."),
     "tenant": ("oncebox.cli.main:tenant", "Who shares this installation."),
     "quarantine": ("oncebox.cli.main:quarantine", "Requests that were not believed."),
+    "event": ("oncebox.cli.main:event", "What happened, in one sequence."),
+    "message": ("oncebox.cli.main:message", "What came to inboxes."),
     "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
@@ -99,6 +129,11 @@ def hook() -> None:
     """Webhook signatures: verify and explain them."""
 
 
+@click.group(cls=LazyGroup, commands_in=_MAIL)
+def mail() -> None:
+    """How mail is read."""
+
+
 @click.group(cls=LazyGroup, commands_in=_SOURCE)
 def source() -> None:
     """Where deliveries come from, and how each is checked and worked."""
@@ -119,23 +154,48 @@ def tenant() -> None:
     """Who shares this installation."""
 
 
+@click.group(cls=LazyGroup, commands_in=_DOMAIN)
+def domain() -> None:
+    """Which domains mail is taken for."""
+
+
+@click.group(cls=LazyGroup, commands_in=_INBOX)
+def inbox() -> None:
+    """Addresses for attempts, and what came of them."""
+
+
+@click.group(cls=LazyGroup, commands_in=_MESSAGE)
+def message() -> None:
+    """What came to inboxes."""
+
+
+@click.group(cls=LazyGroup, commands_in=_QUARANTINE)
+def quarantine() -> None:
+    """Requests that were not believed."""
+
+
+@click.group(cls=LazyGroup, commands_in=_EVENT)
+def event() -> None:
+    """What happened, in one sequence."""
+
+
 #: commands and groups of them, by what is typed before them
 GROUPS = {
     "": _ALL,
     "delivery": _DELIVERY,
     "dead": _DEAD,
     "hook": _HOOK,
+    "mail": _MAIL,
     "source": _SOURCE,
     "source secret": _SECRET,
     "key": _KEY,
     "tenant": _TENANT,
     "quarantine": _QUARANTINE,
+    "domain": _DOMAIN,
+    "inbox": _INBOX,
+    "event": _EVENT,
+    "message": _MESSAGE,
 }
-
-
-@click.group(cls=LazyGroup, commands_in=_QUARANTINE)
-def quarantine() -> None:
-    """Requests that were not believed."""
 
 
 def run(arguments: Sequence[str]) -> int:

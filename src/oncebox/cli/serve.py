@@ -1,4 +1,4 @@
-"""``oncebox serve``: HTTP, handlers and sweeper in one process, kept running by its parent."""
+"""``oncebox serve``: HTTP, SMTP, handlers, sweeper in one process, kept running by its parent."""
 
 import click
 
@@ -24,7 +24,7 @@ _ROLES = ("all", "edge", "worker")
     type=click.Choice(_ROLES),
     default="all",
     show_default=True,
-    help="HTTP and handlers, only HTTP, or only handlers.",
+    help="HTTP, SMTP and handlers; only HTTP and SMTP; or only handlers.",
 )
 @click.option("--host", metavar="HOST", help="Listen there (ONCEBOX_HTTP__HOST).  [127.0.0.1]")
 @click.option(
@@ -45,7 +45,7 @@ def serve(  # noqa: PLR0913 - each option is one
     child: int | None,
     program: str,
 ) -> int:
-    """Serve HTTP and run the handlers of a program, until ^C or SIGTERM.
+    """Serve HTTP, receive mail and run the handlers of a program, until ^C or SIGTERM.
 
     Without MODULE:BOX there are no handlers: what comes in waits for workers elsewhere. If the
     process dies it is started again. To stop, requests and handlers are let finish; asked a

@@ -56,7 +56,8 @@ async def _serve(serving: Serving, box: Oncebox) -> int:
     settings = box.settings
     try:
         service = Service(box, Role(serving.role))
-        within = settings.http.stop_within + settings.worker.stop_within + settings.worker.lease
+        serving_within = max(settings.http.stop_within, settings.smtp.stop_within)
+        within = serving_within + settings.worker.stop_within + settings.worker.lease
         Leash(service.stop, within=within + GRACE).attach()
         await service.run(lambda started: _tell(serving, box, started))
     except OnceboxError as error:
@@ -84,7 +85,11 @@ def _tell(serving: Serving, box: Oncebox, started: Started) -> None:
     if not serving.call.out.quiet:
         _greet(serving, box, started)
     box.telemetry.log.info(
-        "service_started", role=serving.role, url=started.url, sources=box.handlers.sources
+        "service_started",
+        role=serving.role,
+        url=started.url,
+        smtp=started.smtp,
+        sources=box.handlers.sources,
     )
 
 
@@ -103,6 +108,7 @@ def _greet(serving: Serving, box: Oncebox, started: Started) -> None:
     sources = box.handlers.sources
     lines = {
         "url": started.url,
+        "smtp": started.smtp,
         "data": where(box),
         "credentials": started.credentials and str(started.credentials),
         "key": started.key,

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from oncebox import clock, errors, refusals
+from oncebox import clock, errors, mail_errors, refusals
 from oncebox.client.call import Call, Reply
 from oncebox.client.failures import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 from oncebox.errors import OnceboxError
@@ -33,6 +33,8 @@ def read(call: Call[T], reply: Reply) -> T:
         raise _error(reply)
     if call.answer is type(None):
         return None
+    if call.answer is bytes:
+        return reply.body  # type: ignore[return-value]
     try:
         return msgspec.json.decode(reply.body, type=call.answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -110,5 +112,5 @@ def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
 _KINDS = {
     kind.code: kind
     for kind in _below(OnceboxError)
-    if kind.__module__ in {errors.__name__, refusals.__name__}
+    if kind.__module__ in {errors.__name__, mail_errors.__name__, refusals.__name__}
 }

@@ -3,19 +3,38 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any, Self, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx2
 
 from oncebox.client import access, line
-from oncebox.client.call import Allowance, Call, Pause, Plan, Reply, Run, Send, Step, next_page
+from oncebox.client.call import (
+    Allowance,
+    Call,
+    Open,
+    Opened,
+    Pause,
+    Plan,
+    Read,
+    Reply,
+    Request,
+    Run,
+    Send,
+    Shut,
+    Step,
+    next_page,
+)
 from oncebox.client.exchange import exchange
 from oncebox.client.failures import ClientClosed
+from oncebox.client.following import Following
 from oncebox.client.room import Later
 from oncebox.client.rooms import Rooms
 from oncebox.client.shift import Shift
+from oncebox.client.tail import Tail
 from oncebox.client.work import AsyncWork
 from oncebox.model.calling import is_async
+from oncebox.wire.events import Event
 
 T = TypeVar("T")
 
@@ -105,12 +124,26 @@ class AsyncCourier:
                 yield each
             call = next_page(call, page)
 
+    async def tail(self, tail: Tail[Any, Any]) -> AsyncIterator[Any]:
+        """Go through a list that grows, waiting at its end if that is wanted."""
+        while (page := await self.drive(tail.next())) is not None:
+            for each in page.data:
+                yield each
+
     async def work(self, shift: Shift) -> AsyncIterator[AsyncWork]:
         """Fetch one delivery after another."""
         while (fetched := await self.drive(shift.next())) is not None:
             work = AsyncWork(self, fetched, shift.time_limit)
             yield work
             work.check_used()
+
+    async def follow(self, following: Following) -> AsyncIterator[Event]:
+        """Yield events as they happen."""
+        try:
+            while (event := await self.drive(following.next())) is not None:
+                yield event
+        finally:
+            await self.drive(following.close())
 
     async def drive(self, plan: Plan[T]) -> T:
         """Take the steps of a plan; return what comes of it."""
@@ -140,26 +173,50 @@ class AsyncCourier:
                 return await asyncio.sleep(step.seconds)
             case Run():
                 return await self._run(step)
+            case Open() | Read() | Shut():
+                return await self._stream(step)
             case Allowance():
                 return self._timeout
 
     async def _send(self, step: Send) -> Reply:
+        async with self._bounded(step.within):
+            request = self._request(step.request, line.timeout(step.within))
+            return line.reply(await self._http.send(request))
+
+    async def _stream(self, step: Open | Read | Shut) -> Any:
+        """Take a step of an answer that goes on."""
+        match step:
+            case Open():
+                async with self._bounded(step.within):
+                    request = self._request(step.request, line.patience(step.within))
+                    return await _opened(await self._http.send(request, stream=True))
+            case Read():
+                async with self._bounded(step.within):
+                    return await anext(step.line.chunks, b"")
+            case Shut():
+                return await step.line.response.aclose()
+
+    def _request(self, request: Request, timeout: httpx2.Timeout) -> httpx2.Request:
         if self._http.is_closed:
             message = "this client is closed; make a new one"
             raise ClientClosed(message)
-        method, path, headers, content = step.request
+        method, path, headers, content = request
+        return self._http.build_request(
+            method,
+            self.url + path,
+            headers=headers,
+            content=content,
+            timeout=timeout,
+        )
+
+    @asynccontextmanager
+    async def _bounded(self, seconds: float) -> AsyncIterator[None]:
+        """Keep to a deadline, and say in our words what goes wrong."""
         try:
-            async with asyncio.timeout(step.within):
-                response = await self._http.request(
-                    method,
-                    self.url + path,
-                    headers=headers,
-                    content=content,
-                    timeout=line.timeout(step.within),
-                )
-        except (httpx2.RequestError, TimeoutError) as error:
-            raise line.broken(error, self.url, step.within) from error
-        return line.reply(response)
+            async with asyncio.timeout(seconds):
+                yield
+        except (httpx2.RequestError, httpx2.StreamError, TimeoutError) as error:
+            raise line.broken(error, self.url, seconds) from error
 
     async def _run(self, step: Run) -> Any:
         """Call a function of the user; a plain one that outlives its time is left to itself."""
@@ -187,3 +244,21 @@ class AsyncCourier:
         task = asyncio.create_task(what)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+class _Line(NamedTuple):
+    """An answer that goes on."""
+
+    response: httpx2.Response
+    chunks: AsyncIterator[bytes]
+
+
+async def _opened(response: httpx2.Response) -> Opened:
+    if line.goes_on(response):
+        head = Reply(response.status_code, response.headers, b"")
+        return Opened(head, _Line(response, response.aiter_raw()))
+    try:
+        await response.aread()
+    finally:
+        await response.aclose()
+    return Opened(line.reply(response), None)

@@ -88,11 +88,42 @@ class Run(NamedTuple):
     outlived: "Callable[[Any], Plan[None]] | None" = None
 
 
+class Open(NamedTuple):
+    """A step: send a request whose answer may go on; an ``Opened`` comes of it, or ``NoAnswer``."""
+
+    request: Request
+    #: seconds until the answer begins
+    within: float
+
+
+class Opened(NamedTuple):
+    """An answer that has begun."""
+
+    #: with its body, unless it goes on
+    reply: Reply
+    #: to read on by; None if that was all
+    line: Any
+
+
+class Read(NamedTuple):
+    """A step: read on; bytes come of it, none at the end, or ``NoAnswer``."""
+
+    line: Any
+    #: seconds
+    within: float
+
+
+class Shut(NamedTuple):
+    """A step: let an answer go."""
+
+    line: Any
+
+
 class Allowance(NamedTuple):
     """A step: learn how many seconds a call may take."""
 
 
-Step: TypeAlias = Call[Any] | Send | Pause | Run | Allowance
+Step: TypeAlias = Call[Any] | Send | Pause | Run | Open | Read | Shut | Allowance
 Plan: TypeAlias = Generator[Step, Any, T]
 
 
@@ -135,7 +166,7 @@ def paged(
 
 def next_page(call: Call[T], page: Page) -> Call[T] | None:
     """Return the call for what comes after a page; None if nothing does."""
-    if page.next_cursor is None or call.query is None:
+    if not page.has_more or page.next_cursor is None or call.query is None:
         return None
     query = msgspec.structs.replace(call.query, cursor=page.next_cursor)
     return Call(method="GET", path=call.path, answer=call.answer, query=query, repeatable=True)

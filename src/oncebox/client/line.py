@@ -1,6 +1,7 @@
 """The line to the service: what both clients have in common about HTTP itself."""
 
 import ssl
+from http import HTTPStatus
 from math import inf
 
 import httpx2
@@ -44,12 +45,23 @@ def timeout(within: float) -> httpx2.Timeout:
     return httpx2.Timeout(within, connect=min(within, _CONNECT))
 
 
+def patience(within: float) -> httpx2.Timeout:
+    """Return how long an answer that goes on may take: whoever reads it decides that anew."""
+    return httpx2.Timeout(None, connect=min(within, _CONNECT), pool=within)
+
+
 def reply(response: httpx2.Response) -> Reply:
     """Return a response as the rest of the client sees it."""
     return Reply(response.status_code, response.headers, response.content)
 
 
-def broken(error: httpx2.RequestError | TimeoutError, url: str, within: float) -> OnceboxError:
+def goes_on(response: httpx2.Response) -> bool:
+    """Say whether an answer is a stream."""
+    media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return response.status_code == HTTPStatus.OK and media == "text/event-stream"
+
+
+def broken(error: Exception, url: str, within: float) -> OnceboxError:
     """Return what it means that a request got no response."""
     if _is_untrusted(error):
         return ConfigInvalid(f"the certificate of {url} is not trusted; mend it, or the address")

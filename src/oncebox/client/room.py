@@ -10,7 +10,9 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from oncebox.client.call import Call, Plan
+from oncebox.client.following import Following
 from oncebox.client.shift import Shift
+from oncebox.client.tail import Tail
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,8 +37,14 @@ class Carrier(Protocol):
     def pages(self, first: Call[Any]) -> Any:
         """Return an iterator over a list, sync or async, fetching its pages as they are read."""
 
+    def tail(self, tail: Tail[Any, Any]) -> Any:
+        """Return an iterator over a list that grows, sync or async."""
+
     def work(self, shift: Shift) -> Any:
         """Return an iterator over work, sync or async, fetching it as it is wanted."""
+
+    def follow(self, following: Following) -> Any:
+        """Return an iterator over events, sync or async, as they happen."""
 
 
 class Room(Generic[When]):
@@ -105,5 +113,30 @@ class Listing(Generic[P, T]):
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room._carrier.pages(self._describe(*args, **kwargs))  # noqa: SLF001 - its own
+
+        return update_wrapper(method, self._describe)
+
+
+class Tailing(Generic[P, T]):
+    """A method that goes through a list that grows, made from a function that describes it."""
+
+    def __init__(self, describe: Callable[P, Tail[Any, T]]) -> None:
+        """Take the function; its parameters and its words become the method's."""
+        self._describe = describe
+        update_wrapper(self, describe)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, room: None, kind: type) -> "Tailing[P, T]": ...
+    @overload
+    def __get__(self, room: Room[Now], kind: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, room: Room[Later], kind: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, room: Room[Any] | None, kind: type) -> Any:
+        """Return the method of a room."""
+        if room is None:
+            return self
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room._carrier.tail(self._describe(*args, **kwargs))  # noqa: SLF001 - its own
 
         return update_wrapper(method, self._describe)

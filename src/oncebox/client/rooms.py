@@ -3,7 +3,11 @@
 from typing import Generic
 
 from oncebox.client.deliveries import Deliveries
+from oncebox.client.domains import Domains
+from oncebox.client.events import Events
+from oncebox.client.inboxes import Inboxes
 from oncebox.client.keys import Keys
+from oncebox.client.messages import Messages
 from oncebox.client.quarantine import Quarantine
 from oncebox.client.room import Carrier, When
 from oncebox.client.sources import Sources
@@ -17,6 +21,10 @@ class Rooms(Generic[When]):
         """Have every verb carried out by this carrier."""
         self.sources: Sources[When] = Sources(carrier)
         self.deliveries: Deliveries[When] = Deliveries(carrier)
+        self.events: Events[When] = Events(carrier)
+        self.inboxes: Inboxes[When] = Inboxes(carrier)
+        self.messages: Messages[When] = Messages(carrier)
         self.keys: Keys[When] = Keys(carrier)
         self.tenants: Tenants[When] = Tenants(carrier)
         self.quarantine: Quarantine[When] = Quarantine(carrier)
+        self.domains: Domains[When] = Domains(carrier)

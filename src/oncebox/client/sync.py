@@ -3,19 +3,38 @@
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx2
 
 from oncebox.client import access, line
-from oncebox.client.call import Allowance, Call, Pause, Plan, Reply, Run, Send, Step, next_page
+from oncebox.client.call import (
+    Allowance,
+    Call,
+    Open,
+    Opened,
+    Pause,
+    Plan,
+    Read,
+    Reply,
+    Request,
+    Run,
+    Send,
+    Shut,
+    Step,
+    next_page,
+)
 from oncebox.client.exchange import exchange
 from oncebox.client.failures import ClientClosed
+from oncebox.client.following import Following
 from oncebox.client.network import Deadline, Transport
 from oncebox.client.room import Now
 from oncebox.client.rooms import Rooms
 from oncebox.client.shift import Shift
+from oncebox.client.tail import Tail
 from oncebox.client.work import Work
+from oncebox.wire.events import Event
 
 T = TypeVar("T")
 Sleep = Callable[[float], Any]
@@ -107,12 +126,25 @@ class Courier:
             yield from page.data
             call = next_page(call, page)
 
+    def tail(self, tail: Tail[Any, Any]) -> Iterator[Any]:
+        """Go through a list that grows, waiting at its end if that is wanted."""
+        while (page := self.drive(tail.next())) is not None:
+            yield from page.data
+
     def work(self, shift: Shift) -> Iterator[Work]:
         """Fetch one delivery after another."""
         while (fetched := self.drive(shift.next())) is not None:
             work = Work(self, fetched, shift.time_limit)
             yield work
             work.check_used()
+
+    def follow(self, following: Following) -> Iterator[Event]:
+        """Yield events as they happen."""
+        try:
+            while (event := self.drive(following.next())) is not None:
+                yield event
+        finally:
+            self.drive(following.close())
 
     def drive(self, plan: Plan[T], sleep: Sleep = time.sleep) -> T:
         """Take the steps of a plan; return what comes of it."""
@@ -139,23 +171,65 @@ class Courier:
                 return sleep(step.seconds)
             case Run():
                 return step.function()
+            case Open() | Read() | Shut():
+                return self._stream(step)
             case Allowance():
                 return self._timeout
 
     def _send(self, step: Send) -> Reply:
+        with self._bounded(step.within):
+            request = self._request(step.request, line.timeout(step.within))
+            return line.reply(self._http.send(request))
+
+    def _stream(self, step: Open | Read | Shut) -> Any:
+        """Take a step of an answer that goes on."""
+        match step:
+            case Open():
+                with self._bounded(step.within):
+                    request = self._request(step.request, line.patience(step.within))
+                    return _opened(self._http.send(request, stream=True))
+            case Read():
+                with self._bounded(step.within):
+                    return next(step.line.chunks, b"")
+            case Shut():
+                return step.line.response.close()
+
+    def _request(self, request: Request, timeout: httpx2.Timeout) -> httpx2.Request:
         if self._http.is_closed:
             message = "this client is closed; make a new one"
             raise ClientClosed(message)
-        method, path, headers, content = step.request
+        method, path, headers, content = request
+        return self._http.build_request(
+            method,
+            self.url + path,
+            headers=headers,
+            content=content,
+            timeout=timeout,
+        )
+
+    @contextmanager
+    def _bounded(self, seconds: float) -> Iterator[None]:
+        """Keep to a deadline, and say in our words what goes wrong."""
         try:
-            with self._deadline.within(step.within):
-                response = self._http.request(
-                    method,
-                    self.url + path,
-                    headers=headers,
-                    content=content,
-                    timeout=line.timeout(step.within),
-                )
-        except httpx2.RequestError as error:
-            raise line.broken(error, self.url, step.within) from error
-        return line.reply(response)
+            with self._deadline.within(seconds):
+                yield
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            raise line.broken(error, self.url, seconds) from error
+
+
+class _Line(NamedTuple):
+    """An answer that goes on."""
+
+    response: httpx2.Response
+    chunks: Iterator[bytes]
+
+
+def _opened(response: httpx2.Response) -> Opened:
+    if line.goes_on(response):
+        head = Reply(response.status_code, response.headers, b"")
+        return Opened(head, _Line(response, response.iter_raw()))
+    try:
+        response.read()
+    finally:
+        response.close()
+    return Opened(line.reply(response), None)

@@ -21,6 +21,7 @@ STATUS: dict[type[OnceboxError], int] = {
     errors.BodyTooLarge: 413,
     errors.NotFound: 404,
     errors.StateConflict: 409,
+    errors.CursorTooOld: 410,
     errors.LeaseLost: 409,
     errors.EffectError: 409,
     errors.RequestKeyReused: 422,
@@ -51,6 +52,8 @@ RETRY_AFTER = {409: 1, 429: 1, 503: 2}
 #: errors whose own words are meant for the caller; the others are told by what they are
 _SPEAKS = (
     errors.ConfigInvalid,
+    errors.CursorForeign,
+    errors.CursorTooOld,
     errors.EffectError,
     errors.InputRefused,
     refusals.RequestRefused,

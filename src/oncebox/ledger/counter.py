@@ -36,6 +36,7 @@ class Counter:
         self._database = database
         self._master_key = master_key
         self.clock = database.clock
+        self.ring = database.ring
         self._checking = asyncio.Lock()
         self._ready_until = 0.0
 

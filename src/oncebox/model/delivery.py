@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from oncebox.model.deed import Deed
 from oncebox.model.ordering import Order
 
 Headers = tuple[tuple[str, str], ...]
@@ -179,6 +180,14 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int | None = None
     not_before: int | None = None
     hold_reason: str | None = None
+    #: only where the try ends well, with nothing more to say
+    deed: Deed | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a deed where nothing was done."""
+        if self.deed is not None and (self.state is not State.DONE or self.error is not None):
+            message = "a deed belongs to a try that ends well"
+            raise ValueError(message)
 
 
 def encode_headers(headers: Headers) -> bytes:

@@ -40,6 +40,8 @@ class Scope(StrEnum):
     OPERATOR = "operator"
     #: what an agent needs: typed answers, no stranger's text
     AGENT = "agent"
+    #: beside ``agent``: also what strangers wrote, cut and cleaned
+    READ_TEXT = "read:text"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +112,8 @@ def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     for scope in scopes:
         if scope not in set(Scope) and not _is_worker(scope):
             raise KeyInvalid(f"there is no such scope; write {_choices()}")
+    if Scope.READ_TEXT in scopes and Scope.AGENT not in scopes:
+        raise KeyInvalid("read:text adds to an agent's key; write agent beside it")
     return tuple(dict.fromkeys(str(scope) for scope in scopes))
 
 

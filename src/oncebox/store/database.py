@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from oncebox.store.bell import Ear
 from oncebox.store.queries import Query
 
 Row = tuple[Any, ...]
@@ -65,8 +66,14 @@ class Database(Protocol):
     def ring(self, channel: str) -> None:
         """Wake whoever waits on a channel, in this process and in the others."""
 
+    def ear(self, channel: str) -> Ear:
+        """Return an ear, which hears every ring from now on, whoever else listens."""
+
     async def wait(self, channel: str, within: float) -> None:
-        """Rest until the channel rings, at most ``within`` seconds."""
+        """Rest until the channel rings, at most ``within`` seconds.
+
+        For the only waiter of this process; where there may be others, each takes an ear.
+        """
 
     async def close(self) -> None:
         """Finish what was begun and let go of the database."""

@@ -3,20 +3,35 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from oncebox.errors import RowRefused, StoreUnavailable
 from oncebox.store.database import Database, Transaction
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Result_contra = TypeVar("Result_contra", contravariant=True)
 Verb = Callable[[Transaction, Sequence[Item]], list[Result]]
 Shortcut = Callable[[Transaction, Sequence[Item]], list[Result] | None]
 #: bytes one commit may carry
 _MOST_BYTES = 32 * 1024 * 1024
 _DETOURS = 10
 
-Waiting = tuple[Item, asyncio.Future[Result]]
+
+class Waiter(Protocol[Result_contra]):
+    """Where an answer goes; futures are such."""
+
+    def done(self) -> bool:
+        """Say whether nobody waits for it any more."""
+
+    def set_result(self, result: Result_contra, /) -> None:
+        """Take the verb's result."""
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Take why there is none."""
+
+
+Waiting = tuple[Item, Waiter[Result]]
 
 
 class Group(Generic[Item, Result]):
@@ -64,24 +79,26 @@ class Group(Generic[Item, Result]):
 
         Raises: StoreUnavailable, if too many wait; and what the verb raises.
         """
-        return await self.enlist(item)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.enlist(item, future)
+        return await future
 
-    def enlist(self, item: Item) -> asyncio.Future[Result]:
-        """Return where the verb's result for this item will be, after its commit.
+    def enlist(self, item: Item, waiter: Waiter[Result]) -> None:
+        """Let a waiter have the verb's result for this item, after the commit that holds it.
+
+        What a waiter does with its answer must not raise: others wait behind it.
 
         Raises: StoreUnavailable, if too many wait.
         """
         if len(self._waiting) >= self._limit:
             message = "too many calls wait for the database; try again in a moment"
             raise StoreUnavailable(message)
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        self._waiting.append((item, waiter))
         if self._flushers < self._most_flushers:
             self._flushers += 1
             task = asyncio.create_task(self._flush())
             self._tasks.add(task)  # a task nobody refers to may vanish
             task.add_done_callback(self._tasks.discard)
-        return future
 
     async def _flush(self) -> None:
         """Commit batch after batch until nobody waits."""
@@ -149,12 +166,12 @@ class Group(Generic[Item, Result]):
             # By way of the loop: whatever it raises, the callers have their answers.
             pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]
             asyncio.get_running_loop().call_soon(self._committed, pairs)
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+        for (_, waiter), result in zip(batch, results, strict=True):
+            if not waiter.done():
+                waiter.set_result(result)
 
 
 def _fail(batch: Sequence[Waiting[Item, Result]], error: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(error)
+    for _, waiter in batch:
+        if not waiter.done():
+            waiter.set_exception(error)

@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import psycopg
 
 from oncebox import clock, errors
-from oncebox.store.bell import Bell
+from oncebox.store.bell import Bell, Ear
 from oncebox.store.crew import Crew
 from oncebox.store.database import Transaction
 from oncebox.store.listener import Listener
@@ -35,7 +35,7 @@ class PostgresDatabase:
         self.url = url
         self._now = now
         self._offset = 0
-        self._bell = Bell()
+        self._bell = Bell(self._listen)
         self._ringing: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._connect().close()
@@ -97,11 +97,18 @@ class PostgresDatabase:
         except (errors.StoreError, psycopg.Error):
             return  # the poll behind every wait will see it
 
+    def ear(self, channel: str) -> Ear:
+        """Return an ear of its own for one who waits on a channel more than once."""
+        return self._bell.ear(channel)
+
     async def wait(self, channel: str, within: float) -> None:
         """Rest until the channel rings, here or in another process."""
+        await self._bell.wait(channel, within)
+
+    def _listen(self) -> None:
+        """Hear the other processes too; whatever was missed before, the listener rings for."""
         if self._listener is None:
             self._listener = Listener(self.url, self._bell)
-        await self._bell.wait(channel, within)
 
     async def close(self) -> None:
         """Finish what was begun and disconnect."""

@@ -1,5 +1,6 @@
 """SQLite through apsw: one writer thread, readers apart, WAL with every commit synced."""
 
+import asyncio
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import apsw
 
 from oncebox import clock, errors
-from oncebox.store.bell import Bell
+from oncebox.store.bell import Bell, Ear
 from oncebox.store.checkpoint import Checkpointer
 from oncebox.store.crew import Crew
 from oncebox.store.database import Row, Transaction, Value
@@ -151,9 +152,11 @@ class SqliteDatabase:
         refuse_network(path.parent)
         self.path = path
         self._now = now
-        self._bell = Bell()
+        self._bell = Bell(self._keep_watch)
         self._watch = SqliteSession(path, writable=True)
         self._seen = 0
+        self._has_changed()
+        self._watching: asyncio.Task[None] | None = None
         self._checkpointer = Checkpointer(path)
         self._writer = Crew("writer", 1, lambda: SqliteSession(path, writable=True))
         self._readers = Crew("reader", _READERS, lambda: SqliteSession(path, writable=False))
@@ -192,20 +195,36 @@ class SqliteDatabase:
         """Wake whoever waits in this process; other processes see the file change."""
         self._bell.ring(channel)
 
+    def ear(self, channel: str) -> Ear:
+        """Return an ear of its own for one who waits on a channel more than once."""
+        return self._bell.ear(channel)
+
     async def wait(self, channel: str, within: float) -> None:
         """Rest until the channel rings or another process has committed."""
-        left = within
-        while left > 0 and not await self._bell.wait(channel, min(left, _LOOK_EVERY)):
-            left -= _LOOK_EVERY
-            if self._has_changed():
-                return
+        await self._bell.wait(channel, within)
 
     async def close(self) -> None:
         """Finish what was begun and let go of the file."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._writer.close()
         await self._readers.close()
         self._checkpointer.close()
         self._watch.close()
+
+    def _keep_watch(self) -> None:
+        """Watch the file for all who wait; the first of them begins it."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._look_out())
+
+    async def _look_out(self) -> None:
+        """Ring whenever anybody has committed, for as long as anybody waits."""
+        while self._bell.is_awaited:
+            if self._has_changed():
+                self._bell.ring_all()
+            await asyncio.sleep(_LOOK_EVERY)
+        self._watching = None  # no await since the last look: who comes now begins anew
 
     def _has_changed(self) -> bool:
         """Say whether anybody committed since the last look.

@@ -9,8 +9,8 @@ from oncebox.wire.fields import Moment, Page
 Scope = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^(admin|operator|agent|worker:([A-Za-z0-9][A-Za-z0-9._:/-]{0,99}|\*))$",
-        description="admin, operator, agent, or worker:SOURCE",
+        pattern=r"^(admin|operator|agent|read:text|worker:([A-Za-z0-9][A-Za-z0-9._:/-]{0,99}|\*))$",
+        description="admin, operator, agent, read:text beside agent, or worker:SOURCE",
     ),
 ]
 

@@ -1,6 +1,6 @@
-"""Claims: asking the ledger for work, source after source, each in its turn."""
+"""Claims: asking the ledger for work, place after place, each in its turn."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 
 from oncebox import clock, faults
@@ -15,52 +15,69 @@ _FULL_LOOK_EVERY = 1.0
 #: milliseconds behind the hint in which work that committed late may still lie
 _SLACK = 2_000
 
+#: bytes of bodies that one round may bring into memory, where several places have work
+_MOST_BYTES = 32 * 1024 * 1024
+
 IsRunning = Callable[[Delivery], bool]
+#: returns from where to claim now
+Places = Callable[[], Awaitable[Sequence[Claimant]]]
+
+
+def of_handlers(handlers: Handlers, *, tenant: str, worker: str, lease: float) -> Places:
+    """Return the sources of one tenant that have handlers."""
+
+    async def places() -> list[Claimant]:
+        return [claimant(source) for source in handlers.claimable]
+
+    def claimant(source: str) -> Claimant:
+        rules = handlers.rules(source)
+        retry = rules.retry
+        return Claimant(
+            tenant, source, worker, int(lease * 1000), retry.tries, retry.budget,
+            rules.rate, rules.concurrency,
+        )  # fmt: skip
+
+    return places
 
 
 class Claims:
-    """Claims deliveries of the sources that have handlers."""
+    """Claims deliveries for one worker."""
 
-    def __init__(
-        self, desk: Desk, handlers: Handlers, *, tenant: str, worker: str, lease: float
-    ) -> None:
-        """Claim for one worker of one tenant."""
+    def __init__(self, desk: Desk, places: Places) -> None:
+        """Claim from these places."""
         self._desk = desk
-        self._handlers = handlers
-        self._tenant = tenant
-        self._worker = worker
-        self._lease = int(lease * 1000)
+        self._places = places
         self._turns = count()
-        self._floors: dict[str, int] = {}
+        self._floors: dict[tuple[str, str], int] = {}
         self._full_look_at = 0.0
-        self._doubtful: set[str] = set()
+        self._doubtful: dict[tuple[str, str], Claimant] = {}
 
     async def claim(self, most: int, is_running: IsRunning) -> list[Delivery]:
-        """Lease up to ``most`` due deliveries; the source that begins changes every time."""
+        """Lease up to ``most`` due deliveries; the place that begins changes every time."""
         if clock.steady() >= self._full_look_at:
             self._full_look_at = clock.steady() + _FULL_LOOK_EVERY
             self._floors.clear()
         claimed: list[Delivery] = []
-        for source in self._in_turn():
-            try:
-                claimed += await self._recover(source, is_running)
-                if len(claimed) < most:
-                    claimed += await self._claim_from(source, most - len(claimed))
-            except StoreError:
-                if not claimed:
-                    raise
-                break  # what is leased already must be begun
+        try:
+            await self._recover(claimed, is_running)
+            for who in await self._in_turn():
+                if len(claimed) >= most or sum(len(each.body) for each in claimed) > _MOST_BYTES:
+                    break
+                claimed += await self._claim_from(who, most - len(claimed))
+        except StoreError:
+            if not claimed:
+                raise
+            # What is leased already must be begun.
         if claimed:
             faults.point("worker.leased")
         return claimed
 
-    async def _recover(self, source: str, is_running: IsRunning) -> list[Delivery]:
-        """Find what a claim leased to us when the reply to its commit was lost."""
-        if source not in self._doubtful:
-            return []
-        mine = await self._desk.leased_to(self._claimant(source))
-        self._doubtful.discard(source)
-        return [each for each in mine if not is_running(each)]
+    async def _recover(self, claimed: list[Delivery], is_running: IsRunning) -> None:
+        """Add what claims leased to us when the reply to their commit was lost."""
+        for place, who in list(self._doubtful.items()):
+            mine = await self._desk.leased_to(who)
+            del self._doubtful[place]
+            claimed += [each for each in mine if not is_running(each)]
 
     async def claim_suspects(self, most: int) -> list[Delivery]:
         """Lease deliveries whose last worker was lost.
@@ -69,13 +86,13 @@ class Claims:
         Those that saw it twice come one by one.
         """
         found: list[Delivery] = []
-        for source in self._in_turn():
+        everybody = await self._in_turn()
+        for who in everybody:
             if len(found) < most:
-                room = most - len(found)
-                found += await self._desk.claim_lost_once(self._claimant(source), room)
-        for source in self._in_turn():
+                found += await self._desk.claim_lost_once(who, most - len(found))
+        for who in everybody:
             if not found:
-                one = await self._desk.claim_expired(self._claimant(source))
+                one = await self._desk.claim_expired(who)
                 found = [one] if one is not None else []
         if found:
             faults.point("worker.leased")
@@ -83,41 +100,33 @@ class Claims:
 
     async def has_suspects(self) -> bool:
         """Say whether a lease has run out."""
-        for source in self._handlers.claimable:
-            if await self._desk.has_expired(self._claimant(source)):
+        for who in await self._places():
+            if await self._desk.has_expired(who):
                 return True
         return False
 
     async def bury_hopeless(self) -> int:
         """Give up on deliveries that were lost on their last try."""
         buried = 0
-        for source in self._handlers.claimable:
-            buried += await self._desk.bury_hopeless(self._claimant(source))
+        for who in await self._places():
+            buried += await self._desk.bury_hopeless(who)
         return buried
 
-    async def _claim_from(self, source: str, most: int) -> list[Delivery]:
-        floor = self._floors.get(source, 0)
+    async def _claim_from(self, who: Claimant, most: int) -> list[Delivery]:
+        place = (who.tenant, who.source)
         try:
-            claimed = await self._desk.claim(self._claimant(source), most, floor)
+            claimed = await self._desk.claim(who, most, self._floors.get(place, 0))
         except CommitUnknown:
-            self._doubtful.add(source)
+            self._doubtful[place] = who
             raise
         if len(claimed) == most:
             # A hint for the next look: whatever is older was taken just now.
-            self._floors[source] = min(each.received_at for each in claimed) - _SLACK
+            self._floors[place] = min(each.received_at for each in claimed) - _SLACK
         else:
-            self._floors.pop(source, None)
+            self._floors.pop(place, None)
         return claimed
 
-    def _claimant(self, source: str) -> Claimant:
-        rules = self._handlers.rules(source)
-        retry = rules.retry
-        return Claimant(
-            self._tenant, source, self._worker, self._lease, retry.tries, retry.budget,
-            rules.rate, rules.concurrency,
-        )  # fmt: skip
-
-    def _in_turn(self) -> Iterator[str]:
-        sources = self._handlers.claimable
-        begin = next(self._turns) % len(sources) if sources else 0
-        yield from sources[begin:] + sources[:begin]
+    async def _in_turn(self) -> list[Claimant]:
+        places = list(await self._places())
+        begin = next(self._turns) % len(places) if places else 0
+        return places[begin:] + places[:begin]

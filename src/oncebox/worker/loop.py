@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from prometheus_client import Gauge
 
 from oncebox import clock, faults
 from oncebox.config import WorkerSettings
@@ -11,9 +13,8 @@ from oncebox.ledger.deliveries.desk import Desk
 from oncebox.model.delivery import Delivery, Settlement
 from oncebox.telemetry import Telemetry
 from oncebox.worker.claims import Claims
-from oncebox.worker.handlers import Handlers
 from oncebox.worker.patience import patiently
-from oncebox.worker.perform import Performer, given_back
+from oncebox.worker.perform import Performs, given_back
 from oncebox.worker.running import Running, Stopped
 from oncebox.worker.settler import Settler
 
@@ -22,35 +23,33 @@ _COMPLAIN_EVERY = 30.0
 
 
 class Worker:
-    """Works on the sources that have handlers, many deliveries at a time."""
+    """Claims, performs and settles, many deliveries at a time."""
 
     def __init__(  # noqa: PLR0913 - it stands between this many rooms
         self,
         desk: Desk,
-        handlers: Handlers,
+        claims: Claims,
+        performer: Performs,
         telemetry: Telemetry,
         *,
-        name: str,
-        tenant: str,
         settings: WorkerSettings,
-        random: Callable[[], float],
+        most_bytes: int | None = None,
+        gauge: Gauge | None = None,
     ) -> None:
-        """Prepare; nothing is claimed before ``run``."""
+        """Prepare; nothing is claimed before ``run``.
+
+        Nothing new is begun above ``most_bytes`` of bodies; ``gauge`` shows what is under way.
+        """
         self._desk = desk
-        self._handlers = handlers
+        self._claims = claims
+        self._performer = performer
         self._telemetry = telemetry
         self._settings = settings
-        lease = settings.lease
-        self._claims = Claims(desk, handlers, tenant=tenant, worker=name, lease=lease)
-        self._running = Running(desk, telemetry, lease=lease)
-        self._performer = Performer(
-            handlers,
-            desk,
-            telemetry,
-            lease=lease,
-            random=random,
+        self._running = Running(
+            desk, telemetry, lease=settings.lease, most_bytes=most_bytes, gauge=gauge
         )
         self._settler = Settler(desk, telemetry, self._settled)
+        self._ear = desk.ear()
         self._stopping = asyncio.Event()
         self._sweep_at = 0.0
         self._complain_at = 0.0
@@ -123,7 +122,7 @@ class Worker:
     # perform
 
     def _start(self, delivery: Delivery) -> None:
-        limit = self._handlers.limit(delivery.source, delivery.type)
+        limit = self._performer.limit(delivery)
         work = self._work_on(delivery)
         self._running.start(delivery, work, limit or self._settings.handler_limit)
 
@@ -183,7 +182,7 @@ class Worker:
 
     async def _rest(self) -> None:
         """Wait for a ring, or for the next look."""
-        await self._desk.rest(self._settings.poll)
+        await self._ear.wait(self._settings.poll)
 
     async def _wait_for_the_store(self, error: StoreUnavailable) -> None:
         self._telemetry.store_errors.labels(error.code).inc()

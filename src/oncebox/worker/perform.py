@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from oncebox.errors import (
     EffectInDoubt,
@@ -22,8 +23,21 @@ from oncebox.worker.threads import in_thread
 Permit = Callable[[Delivery], Awaitable[None]]
 
 
-class Performer:
+class Performs(Protocol):
     """Turns a claimed delivery into a settlement."""
+
+    def limit(self, delivery: Delivery) -> float | None:
+        """Return the seconds that a try may take; None is the worker's own limit."""
+
+    async def perform(self, delivery: Delivery, permit: Permit) -> Settlement:
+        """Run one try; ``permit`` journals that a policy let it run."""
+
+    def failed(self, delivery: Delivery, error: BaseException) -> Settlement:
+        """Return how a failed try goes on."""
+
+
+class Performer:
+    """Turns a claimed delivery into a settlement, by its handler."""
 
     def __init__(
         self,
@@ -40,6 +54,10 @@ class Performer:
         self._telemetry = telemetry
         self._lease = lease
         self._random = random
+
+    def limit(self, delivery: Delivery) -> float | None:
+        """Return the seconds that a handler asked for."""
+        return self._handlers.limit(delivery.source, delivery.type)
 
     async def perform(self, delivery: Delivery, permit: Permit) -> Settlement:
         """Run one try; ``permit`` journals that the policy let it run.

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from prometheus_client import Gauge
+
 from oncebox import clock
 from oncebox.errors import StoreError
 from oncebox.ledger.deliveries.desk import Desk
@@ -49,15 +51,25 @@ class _Try:
 class Running:
     """Starts tries, keeps their leases alive, and stops those that may not go on."""
 
-    def __init__(self, desk: Desk, telemetry: Telemetry, *, lease: float) -> None:
-        """Begin with nothing under way."""
+    def __init__(
+        self,
+        desk: Desk,
+        telemetry: Telemetry,
+        *,
+        lease: float,
+        most_bytes: int | None = None,
+        gauge: Gauge | None = None,
+    ) -> None:
+        """Begin with nothing under way; start nothing new above ``most_bytes`` of bodies."""
         self._desk = desk
         self._telemetry = telemetry
         self._lease = lease
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._tries: dict[tuple[str, int], _Try] = {}
         self._over = 0
         self._changed = asyncio.Event()
-        telemetry.in_flight.set_function(lambda: len(self._tries))
+        (gauge or telemetry.in_flight).set_function(lambda: len(self._tries))
 
     def __len__(self) -> int:
         """How many tries are not settled yet."""
@@ -75,6 +87,7 @@ class Running:
         now = clock.steady()
         task = asyncio.create_task(work)
         self._tries[_key(delivery)] = _Try(delivery, task, now + self._lease / 3, now + limit)
+        self._bytes += len(delivery.body)
 
     def _end_earlier(self, delivery: Delivery) -> None:
         """Stop a try of ours that somebody took over from, and from whom we have it back."""
@@ -93,8 +106,9 @@ class Running:
     def end(self, delivery: Delivery) -> None:
         """Forget a try that is settled, or that somebody else owns now."""
         found = self._tries.pop(_key(delivery), None)
-        if found is not None and found.is_over:
-            self._over -= 1
+        if found is not None:
+            self._bytes -= len(delivery.body)
+            self._over -= found.is_over
         self._changed.set()
 
     def has(self, delivery: Delivery) -> bool:
@@ -111,8 +125,17 @@ class Running:
 
         Tries that wait for their commit take no room, up to as many again.
         """
-        await self._until(lambda: self.executing <= most // 2 and len(self) < 2 * most, within)
+        await self._until(lambda: self._has_room(most), within)
+        if self._is_full:
+            return 0
         return max(0, min(most - self.executing, 2 * most - len(self)))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._most_bytes is not None and self._bytes >= self._most_bytes
+
+    def _has_room(self, most: int) -> bool:
+        return self.executing <= most // 2 and len(self) < 2 * most and not self._is_full
 
     async def none_left(self, within: float) -> bool:
         """Wait until every try is settled; say whether that came true in time."""

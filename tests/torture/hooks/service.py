@@ -47,6 +47,7 @@ class Service:
             "ONCEBOX_DATA_DIR": str(folder / "data"),
             "ONCEBOX_MASTER_KEY": MASTER_KEY,
             "ONCEBOX_HTTP__PORT": str(self.port),
+            "ONCEBOX_SMTP__PORT": "0",
             RUNS: str(self._runs),
             **(settings or {}),
         }

@@ -115,12 +115,12 @@ def read_books(url: str) -> Books:
 
 def count_open(url: str) -> int:
     """Return how many deliveries are still to be worked."""
-    return int(_ask_once(url, _OPEN)[0][0])
+    return int(ask_once(url, _OPEN)[0][0])
 
 
 def prepare_marks(url: str) -> None:
     """Make the table of our own beside the ledger's, where it is missing."""
-    _ask_once(url, MARKS)
+    ask_once(url, MARKS)
 
 
 def is_locked(url: str) -> bool:
@@ -138,7 +138,7 @@ def is_locked(url: str) -> bool:
         return bool(asking.execute(_UNDER_WAY).fetchall())
 
 
-def _ask_once(url: str, text: str) -> Rows:
+def ask_once(url: str, text: str) -> Rows:
     """Run one statement on a connection of its own."""
     if url.startswith("sqlite:///"):
         connection = apsw.Connection(url.removeprefix("sqlite://"))

@@ -17,13 +17,14 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from oncebox import faults
 from tests.torture.processes import ROOT, Child, until
 
-#: What can be started.
+#: What is started, unless somebody says otherwise.
 PROGRAMS = ("tests.torture.ledger.agent", "tests.torture.ledger.zombie")
 #: What a box imports only when it opens its database.
 _LATE = ("oncebox.store.postgres",)
@@ -68,8 +69,9 @@ class Nursling(Child):
 class Nursery:
     """Forks agents on demand; leaving the block ends all of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Sequence[str] = PROGRAMS) -> None:
         self._folder = folder
+        self._programs = programs
         self._lock = threading.Lock()
         self._ours, self._theirs = socket.socketpair()
         self._born: list[Nursling] = []
@@ -78,7 +80,10 @@ class Nursery:
         with self._theirs:
             os.set_inheritable(self._theirs.fileno(), True)
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", __spec__.name, str(self._theirs.fileno())],
+                [
+                    *(sys.executable, "-u", "-m", __spec__.name),
+                    *(str(self._theirs.fileno()), *self._programs),
+                ],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[self._theirs.fileno()],
@@ -112,9 +117,9 @@ def _ending(output: Path) -> Path:
     return output.with_suffix(".end")
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, programs: Sequence[str]) -> None:
     """Fork whatever is wished for and bury the dead, until the parent hangs up."""
-    for module in (*PROGRAMS, *_LATE):
+    for module in (*programs, *_LATE):
         importlib.import_module(module)
     line = socket.socket(fileno=descriptor)
     words = line.makefile("rb")
@@ -166,4 +171,4 @@ def _live(asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -23,6 +23,7 @@ _TEMPLATE = "template_ledger"
 _TABLES = (
     *("oncebox_deliveries", "oncebox_payloads", "oncebox_lanes", "oncebox_tries"),
     *("oncebox_effects", "oncebox_sightings", "torture_marks"),
+    *("oncebox_events", "oncebox_streams", "oncebox_duties"),
 )
 #: Small enough for many servers on one machine.
 SMALL: Mapping[str, str] = MappingProxyType({"shared_buffers": "32MB"})

@@ -8,7 +8,20 @@ from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 
 from oncebox.edge.guard import App, Receive, Scope, Send
-from oncebox.edge.http import about, deliveries, keys, openapi, pull, quarantine, sources, tenants
+from oncebox.edge.http import (
+    about,
+    deliveries,
+    domains,
+    events,
+    inboxes,
+    keys,
+    messages,
+    openapi,
+    pull,
+    quarantine,
+    sources,
+    tenants,
+)
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Rooms
 from oncebox.edge.http.endpoint import Endpoint, refuse
@@ -24,6 +37,10 @@ ROUTES: tuple[Route, ...] = (
     *deliveries.ROUTES,
     *pull.ROUTES,
     *quarantine.ROUTES,
+    *domains.ROUTES,
+    *inboxes.ROUTES,
+    *events.ROUTES,
+    *messages.ROUTES,
 )
 
 

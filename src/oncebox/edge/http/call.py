@@ -9,6 +9,10 @@ from oncebox import ids
 from oncebox.config import Settings
 from oncebox.ledger.counter import Counter
 from oncebox.ledger.deliveries.desk import Desk
+from oncebox.ledger.events.broadcast import Broadcast
+from oncebox.ledger.inboxes.desk import MailDesk
+from oncebox.ledger.inboxes.directory import Directory
+from oncebox.ledger.inboxes.postmaster import Postmaster
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
@@ -47,6 +51,14 @@ class Rooms(Protocol):
         """The bell that rings when work becomes due."""
 
     @property
+    def broadcast(self) -> Broadcast:
+        """What is new, for all who follow."""
+
+    @property
+    def mail(self) -> MailDesk:
+        """The bell that rings when messages were filed."""
+
+    @property
     def keys(self) -> KeyRing:
         """Whose key a text is."""
 
@@ -57,6 +69,14 @@ class Rooms(Protocol):
     @property
     def keeper(self) -> Keeper:
         """Changes of sources."""
+
+    @property
+    def postmaster(self) -> Postmaster:
+        """Changes of inboxes and domains."""
+
+    @property
+    def directory(self) -> Directory:
+        """Where mail for an address goes."""
 
     @property
     def judge(self) -> Judge:
@@ -77,6 +97,10 @@ class Call:
     left: Callable[[], Awaitable[None]]
     #: set when the service stops, so that nobody is kept waiting
     stopping: asyncio.Event
+    #: by name; of those that come several times, the last
+    headers: Mapping[bytes, bytes]
+    #: makes sure that the key is still good, for calls that take long
+    check: Callable[[], Awaitable[Any]]
 
     @property
     def tenant(self) -> str:

@@ -12,6 +12,8 @@ from oncebox.seal import MasterKey
 
 #: says how the rest is to be read; another number means another way
 _VERSION = "c1_"
+#: what is said about one page, not about the list
+_PASSING = frozenset({"cursor", "limit", "wait"})
 #: as the description of the API has it
 _CURSOR = re.compile(_VERSION + r"([A-Za-z0-9_-]{38,1000})")
 
@@ -44,7 +46,7 @@ class Cursors:
 
 
 def _bound(tenant: str, route: str, query: msgspec.Struct) -> bytes:
-    """Bind a cursor to its list: the tenant, the route and the filters, but not the page's size."""
+    """Bind a cursor to its list: tenant, route and filters, but not the page's size or its wait."""
     filters: dict[str, Any] = msgspec.to_builtins(query)
-    kept = {name: filters[name] for name in sorted(filters) if name not in {"cursor", "limit"}}
+    kept = {name: filters[name] for name in sorted(filters) if name not in _PASSING}
     return b"cursor\0" + msgspec.json.encode([tenant, route, kept])

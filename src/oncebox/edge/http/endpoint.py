@@ -9,11 +9,14 @@ import msgspec
 
 from oncebox.edge import problem
 from oncebox.edge.guard import Receive, Scope, Send, visit
-from oncebox.edge.http import requests
+from oncebox.edge.http import requests, streaming
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Call, Rooms
+from oncebox.edge.http.download import Download
 from oncebox.edge.http.route import Creator, Route
+from oncebox.edge.http.streaming import Streamed
 from oncebox.errors import OnceboxError, StoreError
+from oncebox.model.delivery import Headers
 from oncebox.model.idempotency import Answer, Asked
 from oncebox.model.key import ApiKey
 from oncebox.refusals import MethodNotAllowed
@@ -54,11 +57,14 @@ class Endpoint:
                 self._rooms.telemetry.store_errors.labels(error.code).inc()
             await refuse(scope, send, error, allow=", ".join(sorted(self._routes)))
             return
+        if isinstance(answer, Streamed):
+            await streaming.send_all(answer, send)
+            return
         headers = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer | Streamed:
         route = self._routes.get(scope["method"])
         if route is None:
             raise MethodNotAllowed
@@ -66,6 +72,9 @@ class Endpoint:
         call, body = await self._understood(route, scope, receive)
         if route.creator is not None:
             return await self._created(route, route.creator, call, scope, body)
+        if route.streamer is not None and _wants_stream(scope, call):
+            visit(scope).route = f"{route.path} (stream)"  # apart: it takes as long as it likes
+            return await route.streamer(call)
         assert route.handler is not None  # noqa: S101 - a route has one or the other
         return told(route, await route.handler(call))
 
@@ -88,7 +97,22 @@ class Endpoint:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        return Call(self._rooms, key, path, query, decoded, left, self._stopping), body
+        async def check() -> None:
+            if not route.is_open:
+                await self._auth.check(headers, visit(scope).address, route)
+
+        call = Call(
+            rooms=self._rooms,
+            key=key,
+            path=path,
+            query=query,
+            body=decoded,
+            left=left,
+            stopping=self._stopping,
+            headers=visit(scope).headers,
+            check=check,
+        )
+        return call, body
 
     async def _created(
         self, route: Route, creator: Creator, call: Call, scope: Scope, body: bytes
@@ -112,13 +136,20 @@ class Endpoint:
         return answer
 
 
+def _wants_stream(scope: Scope, call: Call) -> bool:
+    return scope["method"] == "GET" and streaming.is_wanted(call.headers.get(b"accept", b""))
+
+
 def told(route: Route, value: Any) -> Answer:
     """Return what a handler returned as it is sent."""
     if value is None:
         return Answer(route.status, _HEADERS, b"")
+    more: Headers = ()
+    if isinstance(value, Download):
+        value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
-    headers = (("content-type", route.media), ("content-length", str(len(body))), *_HEADERS)
-    return Answer(route.status, headers, body)
+    length = ("content-length", str(len(body)))
+    return Answer(route.status, (("content-type", route.media), length, *_HEADERS, *more), body)
 
 
 async def refuse(

@@ -12,6 +12,7 @@ import msgspec
 from oncebox.edge.http.about import release
 from oncebox.edge.http.call import Call
 from oncebox.edge.http.route import OPEN, Route
+from oncebox.edge.http.streaming import MEDIA
 from oncebox.wire.problem import Problem
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -105,6 +106,8 @@ def _operation(each: Route, known: Json) -> Json:
     }
     if each.creates:
         operation["parameters"].append(_IDEMPOTENCY_KEY)
+    if each.streamer is not None:
+        operation["responses"][str(each.status)]["content"][MEDIA] = {"schema": {"type": "string"}}
     if each.body is not None:
         operation["requestBody"] = {
             "required": _is_required(each.body),

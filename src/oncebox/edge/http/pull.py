@@ -37,10 +37,11 @@ async def claim(call: Call) -> wire.Claimed:
     asked: wire.Claim = call.body
     lease = _lease(call, asked.lease)
     until = clock.steady() + asked.wait
+    ear = call.rooms.desk.ear()
     async with _watched(call) as left:
         found = await _try_to_claim(call, asked, lease)
         while not found and (rest := until - clock.steady()) > 0:
-            await call.rooms.desk.rest(min(rest, _LOOK_EVERY))
+            await ear.wait(min(rest, _LOOK_EVERY))
             if call.stopping.is_set() or left.done():
                 break  # whatever it would claim now, nobody would work on
             if await _has_work(call, asked):

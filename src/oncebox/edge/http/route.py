@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from oncebox.edge.http.call import Call
+from oncebox.edge.http.streaming import Streamed
 
 #: stands for ``worker:SOURCE`` of any source; which ones, the handler looks at
 WORKER = "worker"
@@ -23,6 +24,8 @@ OPEN: frozenset[str] = frozenset()
 
 #: answers a call
 Handler = Callable[[Call], Awaitable[Any]]
+#: answers a call with a stream
+Streamer = Callable[[Call], Awaitable[Streamed]]
 #: a function of a transaction, which creates something and returns what to tell of it
 Creation = Callable[[Any], msgspec.Struct]
 #: returns what a call would create
@@ -47,6 +50,8 @@ class Route:
     #: what the answer is where it is not JSON of the type above
     media: str = "application/json"
     handler: Handler | None = None
+    #: beside the handler, for clients that ask for a stream
+    streamer: Streamer | None = None
     #: instead of a handler, for what must not happen twice: it needs an Idempotency-Key
     creator: Creator | None = None
     #: called after a creation, outside its transaction

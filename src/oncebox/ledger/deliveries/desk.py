@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oncebox.ledger.deliveries import effects, leases, settlements
+from oncebox.ledger.deliveries import effects, leases, notices, settlements
 from oncebox.ledger.deliveries.effects import Begun
 from oncebox.ledger.deliveries.intake import DUE
+from oncebox.ledger.deliveries.settlements import Settled
+from oncebox.ledger.events.outbox import EVENTS
 from oncebox.model.delivery import Delivery, Settlement
 from oncebox.model.effect import Begin, Effect, Finish
+from oncebox.store.bell import Ear
 from oncebox.store.database import Database, Transaction
 from oncebox.store.group import Group
 
@@ -50,7 +53,10 @@ class Desk:
 
     async def bury_hopeless(self, who: leases.Claimant) -> int:
         """Give up on deliveries that were lost on their last try."""
-        return await self._database.write(leases.bury_hopeless, who, self.clock())
+        buried = await self._database.write(leases.bury_hopeless, who, self.clock())
+        if buried:
+            self._database.ring(EVENTS)
+        return buried
 
     async def renew(self, held: Sequence[tuple[str, int]], lease: int) -> set[str]:
         """Prolong leases; return the ids of those that are still ours."""
@@ -64,13 +70,19 @@ class Desk:
             counts = await self._database.write_one(self._complete_all, batch)
             if counts is not None:
                 return counts
-        return await self._database.write(self._settle, batch)
+        settled = await self._database.write(self._settle, batch)
+        for deed, result in settled.done:
+            if deed.after is not None:
+                deed.after(result)
+        if any(notices.are_due(each.state) for each in batch):
+            self._database.ring(EVENTS)
+        return settled.counts
 
     def _complete_all(self, tx: Transaction, batch: Sequence[Settlement]) -> list[bool] | None:
         return settlements.complete_all(tx, batch, self.clock())
 
-    def _settle(self, tx: Transaction, batch: Sequence[Settlement]) -> list[bool]:
-        return settlements.settle(tx, batch, self.clock())
+    def _settle(self, tx: Transaction, batch: Sequence[Settlement]) -> Settled:
+        return settlements.settle_with_deeds(tx, batch, self.clock())
 
     async def allow(self, delivery: Delivery) -> bool:
         """Journal that a policy let a delivery run; say whether its lease still holds."""
@@ -99,6 +111,10 @@ class Desk:
     def ring(self) -> None:
         """Wake the workers: something became due."""
         self._database.ring(DUE)
+
+    def ear(self) -> Ear:
+        """Return an ear for one of several in this process who wait for work."""
+        return self._database.ear(DUE)
 
     async def rest(self, within: float) -> None:
         """Wait until something becomes due, at most ``within`` seconds."""

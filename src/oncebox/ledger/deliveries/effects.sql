@@ -16,9 +16,13 @@ ON CONFLICT DO NOTHING;
 -- name: begin_again
 -- bulk: delivery_id text, name text, safe text, fence bigint, now bigint, surely_over_at bigint, seen bigint
 -- Start an effect anew: proven not done, or safe to repeat with the same key; not if somebody
--- has begun it anew since it was looked at. No two starts have the same time.
+-- has begun it anew since it was looked at. No two starts have the same time. What was proven
+-- not done leaves no doubt behind, so the first start is this one then.
 UPDATE oncebox_effects
 SET state = 'started', safe = :safe, fence = :fence,
+    first_started_at = CASE
+        WHEN state = 'started' THEN first_started_at
+        WHEN started_at < :now THEN :now ELSE started_at + 1 END,
     started_at = CASE WHEN started_at < :now THEN :now ELSE started_at + 1 END,
     surely_over_at = :surely_over_at, ended_at = NULL, error = NULL
 /* from rows */
@@ -42,7 +46,8 @@ WHERE delivery_id = :delivery_id AND name = :name;
 -- bulk: delivery_id text, name text, fence bigint, state text, now bigint, result bytea, error text, since bigint, started_at bigint
 -- Record how a started effect ended. Success is proof and is taken even from a stale worker,
 -- whatever was thought before; any other word only while nobody has begun the effect anew, and
--- only of the start it is meant for. What is done stays done.
+-- only of the start it is meant for. What is done stays done. Where a repeat did not happen, the
+-- call it repeats may still have: that stays in doubt.
 UPDATE oncebox_effects
 SET state = :state, ended_at = :now, result = :result, error = :error
 /* from rows */
@@ -50,6 +55,7 @@ WHERE delivery_id = :delivery_id AND name = :name
     AND ((:state = 'done' AND state <> 'done') OR (
         state = 'started' AND fence BETWEEN :since AND :fence
         AND started_at = COALESCE(:started_at, started_at)
+        AND (:state <> 'not_done' OR safe <> 'idempotent' OR first_started_at = started_at)
     ));
 
 -- name: of_delivery

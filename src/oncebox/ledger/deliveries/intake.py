@@ -1,10 +1,8 @@
 """The intake: checks an arrival, then shares a commit with whoever arrives at the same time."""
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Required, TypedDict, Unpack
 
 import msgspec
@@ -87,6 +85,35 @@ class Element(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | None = None
 
 
+class _Enlisted:
+    """Waits for a commit without a task or a future."""
+
+    __slots__ = ("_telemetry", "_told")
+
+    def __init__(self, telemetry: Telemetry, told: Callable[[OnceboxError | None], None]) -> None:
+        self._telemetry = telemetry
+        self._told = told
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _accepted: Accepted, /) -> None:
+        faults.point("accept.committed")
+        self._tell(None)
+
+    def set_exception(self, error: Exception, /) -> None:
+        known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
+        self._telemetry.refused.labels(known.code).inc()
+        self._tell(known)
+
+    def _tell(self, error: OnceboxError | None) -> None:
+        try:
+            self._told(error)
+        except Exception:
+            # It is on disk or it is not; that nobody could be told changes nothing.
+            self._telemetry.log.exception("answer_not_given")
+
+
 class Intake:
     """The one way into the ledger; an answer means that the arrival is on disk."""
 
@@ -146,19 +173,7 @@ class Intake:
         Raises: StoreUnavailable.
         """
         faults.point("accept.verified")
-        self._group.enlist(new).add_done_callback(partial(self._enlisted, told))
-
-    def _enlisted(
-        self, told: Callable[[OnceboxError | None], None], future: asyncio.Future[Accepted]
-    ) -> None:
-        error = future.exception()
-        if error is None:
-            faults.point("accept.committed")
-            told(None)
-            return
-        known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
-        self._telemetry.refused.labels(known.code).inc()
-        told(known)
+        self._group.enlist(new, _Enlisted(self._telemetry, told))
 
     async def accept_many(
         self, source: str, elements: Sequence[Element], *, body: bytes, **sides: Unpack[Shared]

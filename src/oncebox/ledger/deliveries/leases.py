@@ -5,8 +5,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from oncebox import faults
-from oncebox.ledger.deliveries import gates, lanes
-from oncebox.model.delivery import Delivery, Outcome
+from oncebox.ledger.deliveries import gates, lanes, notices
+from oncebox.model.delivery import Delivery, Outcome, State
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -149,6 +149,7 @@ def bury_hopeless(tx: Transaction, who: Claimant, now: int) -> int:
     gone = {id_ for (id_,) in buried}
     left = [(row[2:5], None) for row in found if row[0] in gone and row[4] is not None]
     lanes.move_on(tx, left, now)
+    notices.record(tx, (_ended(row, who.tries) for row in found if row[0] in gone), now)
     faults.point("worker.dying")
     return len(buried)
 
@@ -173,8 +174,16 @@ def _within_memory(due: Sequence[Row]) -> list[Row]:
 
 def _last_words(row: Row, tries: int) -> Row:
     id_, fence, _tenant, _source, _lane, used = row
-    outcome = Outcome.TRIES_USED_UP if used >= tries else Outcome.TIME_USED_UP
-    return (id_, fence, str(outcome))
+    return (id_, fence, str(_why_hopeless(used, tries)))
+
+
+def _why_hopeless(used: int, tries: int) -> Outcome:
+    return Outcome.TRIES_USED_UP if used >= tries else Outcome.TIME_USED_UP
+
+
+def _ended(row: Row, tries: int) -> notices.Ended:
+    id_, _fence, tenant, source, _lane, used = row
+    return notices.Ended(id_, tenant, source, State.DEAD, _why_hopeless(used, tries), used)
 
 
 def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -> Delivery:

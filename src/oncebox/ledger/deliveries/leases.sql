@@ -1,10 +1,10 @@
 -- name: due
 -- What may be claimed, oldest first, with all a handler needs. The floor is only a hint: what
 -- lies before it is found by the next look without one. Large bodies are fetched apart, and so
--- are batches, once for all their elements.
+-- are batches, once for all their elements; a mail to several inboxes is whole for each.
 SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     COALESCE(give_up_at + (:now - due_at), :give_up_at), size,
-    headers, CASE WHEN size <= 65536 AND payload_id = due.id THEN body END,
+    headers, CASE WHEN size <= 65536 AND (payload_id = due.id OR size = LENGTH(body)) THEN body END,
     verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
@@ -38,11 +38,12 @@ ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: lost_once
 -- The same of many, but none whose worker was lost before: one of those may be what kills them.
+-- Each has a try left after this one, so that the others outlive a killer among them.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS lost
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
-    AND tries < :tries AND give_up_at > due_at
+    AND tries + 1 < :tries AND give_up_at > due_at
     AND NOT EXISTS (SELECT 1 FROM oncebox_tries WHERE delivery_id = lost.id AND outcome = 'lost')
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 

@@ -38,3 +38,47 @@ WHERE id IN (SELECT :payload_id /* from rows */)
         WHERE part.payload_id = oncebox_payloads.id AND part.payload_id <> part.id
             AND part.purged_at IS NULL
     );
+
+-- name: journalled
+-- Deliveries that have tries or effects on record, in the order of their ids.
+SELECT delivery_id FROM (
+    SELECT DISTINCT delivery_id FROM oncebox_effects
+    WHERE delivery_id > :after ORDER BY delivery_id LIMIT :most
+) AS done
+UNION
+SELECT delivery_id FROM (
+    SELECT DISTINCT delivery_id FROM oncebox_tries
+    WHERE delivery_id > :after ORDER BY delivery_id LIMIT :most
+) AS tried
+ORDER BY 1 LIMIT :most;
+
+-- name: forget_effects
+-- bulk: delivery_id text
+-- Let the effects go of deliveries that cannot run again, unless one is in doubt.
+DELETE FROM oncebox_effects
+WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
+    AND EXISTS (
+        SELECT 1 FROM oncebox_deliveries
+        WHERE oncebox_deliveries.id = oncebox_effects.delivery_id AND purged_at IS NOT NULL
+            AND ended_at <= :before AND oncebox_deliveries.state IN ('done', 'dead')
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects AS other
+        WHERE other.delivery_id = oncebox_effects.delivery_id
+            AND other.state IN ('started', 'unknown')
+    );
+
+-- name: forget_tries
+-- bulk: delivery_id text
+-- Let the tries go of deliveries that cannot run again and have no effects on record any more.
+DELETE FROM oncebox_tries
+WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
+    AND EXISTS (
+        SELECT 1 FROM oncebox_deliveries
+        WHERE oncebox_deliveries.id = oncebox_tries.delivery_id AND purged_at IS NOT NULL
+            AND ended_at <= :before AND state IN ('done', 'dead')
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects
+        WHERE oncebox_effects.delivery_id = oncebox_tries.delivery_id
+    );

@@ -1,11 +1,17 @@
-"""Settlements: how tries end. A stale worker changes nothing; it may only add proof."""
+"""Settlements: how tries end. A stale worker changes nothing; it may only add proof.
 
-from collections.abc import Sequence
+A settlement may carry a deed, which is done in the same transaction: both are on disk, or neither.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import not_
+from typing import Any, NamedTuple
 
 from oncebox import faults
-from oncebox.ledger.deliveries import lanes
+from oncebox.ledger.deliveries import lanes, notices
+from oncebox.model.deed import Deed
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -18,23 +24,41 @@ _KEEPS_TURN = State.FAILED
 _UNCOUNTED = {Outcome.GIVEN_BACK}
 
 
+class Settled(NamedTuple):
+    """What came of some settlements."""
+
+    #: for each whether it counts, or its lease was lost before
+    counts: list[bool]
+    #: the deeds that were done, with what came of each
+    done: list[tuple[Deed, Any]]
+
+
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
     """End tries; say for each whether it counts, or its lease was lost before."""
-    good = [each for each in settlements if _is_plain(each)]
-    other = [each for each in settlements if not _is_plain(each)]
-    if _complete(tx, good, now) + _end_otherwise(tx, other, now) == len(settlements):
+    return settle_with_deeds(tx, settlements, now).counts
+
+
+def settle_with_deeds(tx: Transaction, settlements: Sequence[Settlement], now: int) -> Settled:
+    """End tries and do what they ask for; say also what came of that."""
+    bare = [each for each in settlements if each.deed is None]
+    good = [each for each in bare if _is_plain(each)]
+    other = [each for each in bare if not _is_plain(each)]
+    doing = _fulfil(tx, [each for each in settlements if each.deed is not None], now)
+    count = len(doing)
+    if count + _complete(tx, good, now) + _end_otherwise(tx, other, now) == len(settlements):
         counts = [True] * len(settlements)
     else:
         counts = _which_count(tx, settlements)
         _keep_proof(tx, list(compress(settlements, map(not_, counts))), now)
     _move_lanes_on(tx, list(compress(settlements, counts)), now)
+    done = _do(tx, doing, now)
     faults.point("worker.settled-not-committed")
-    return counts
+    return Settled(counts, done)
 
 
 def complete_all(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool] | None:
     """End tries well in one statement; None if some need more, with the others ended."""
-    if not all(_is_plain(each) and each.delivery.lane is None for each in settlements):
+    if not all(_is_alone(each) for each in settlements):
         return None
     count = _complete(tx, settlements, now)
     faults.point("worker.settled-not-committed")
@@ -53,6 +77,36 @@ def allow(tx: Transaction, deliveries: Sequence[Delivery]) -> list[bool]:
 def _is_plain(settlement: Settlement) -> bool:
     """Say whether there is nothing to tell but that it is done."""
     return settlement.state is State.DONE and settlement.error is None
+
+
+def _is_alone(settlement: Settlement) -> bool:
+    """Say whether one row is all that changes; a deed or a lane wants a whole transaction."""
+    plain = _is_plain(settlement) and settlement.deed is None
+    return plain and settlement.delivery.lane is None
+
+
+def _fulfil(tx: Transaction, asked: Sequence[Settlement], now: int) -> list[Deed]:
+    """End tries well that have deeds; return the deeds of those that ended just now.
+
+    One that was committed before, when the reply was lost, still counts, but its deed is done.
+    """
+    if not asked:
+        return []
+    rows = sorted((each.delivery.id, each.delivery.fence, str(each.outcome)) for each in asked)
+    ended = {(str(id_), int(fence)) for id_, fence in tx.many(_sql.fulfil, rows, now=now)}
+    doing = {(each.delivery.id, each.delivery.fence): each.deed for each in asked}
+    return [deed for key, deed in doing.items() if key in ended and deed is not None]
+
+
+def _do(tx: Transaction, doing: Sequence[Deed], now: int) -> list[tuple[Deed, Any]]:
+    """Do deeds, all of one kind in one call."""
+    kinds: defaultdict[Callable[..., Any], list[Deed]] = defaultdict(list)
+    for deed in doing:
+        kinds[deed.verb].append(deed)
+    done: list[tuple[Deed, Any]] = []
+    for verb, deeds in kinds.items():
+        done += zip(deeds, verb(tx, [each.what for each in deeds], now), strict=True)
+    return done
 
 
 def _complete(tx: Transaction, good: Sequence[Settlement], now: int) -> int:
@@ -74,7 +128,17 @@ def _end_otherwise(tx: Transaction, other: Sequence[Settlement], now: int) -> in
         for each in other
     ]  # fmt: skip
     tx.run_many(_sql.record_try, sorted(tries, key=_by_id), now=now)
-    return tx.run_many(_sql.settle, sorted(rows, key=_by_id), now=now)
+    settled = {id_ for (id_,) in tx.many(_sql.settle, sorted(rows, key=_by_id), now=now)}
+    notices.record(tx, (_ended(each) for each in other if each.delivery.id in settled), now)
+    return len(settled)
+
+
+def _ended(settlement: Settlement) -> notices.Ended:
+    delivery = settlement.delivery
+    return notices.Ended(
+        delivery.id, delivery.tenant, delivery.source, settlement.state, settlement.outcome,
+        delivery.tries,
+    )  # fmt: skip
 
 
 def _by_id(row: Row) -> tuple[str, int]:

@@ -6,6 +6,15 @@ SET state = 'done', due_at = NULL, outcome = :outcome, ended_at = :now
 /* from rows */
 WHERE id = :id AND state = 'processing' AND fence = :fence;
 
+-- name: fulfil
+-- bulk: id text, fence bigint, outcome text
+-- The same for those with deeds; say which ended just now, because only their deeds are due.
+UPDATE oncebox_deliveries
+SET state = 'done', outcome = :outcome, ended_at = :now, due_at = NULL
+/* from rows */
+WHERE id = :id AND state = 'processing' AND fence = :fence
+RETURNING id, fence;
+
 -- name: settle
 -- bulk: id text, fence bigint, state text, outcome text, error text, due_at bigint, not_before bigint, hold_reason text, uncounted bigint
 -- End tries otherwise: to be repeated, given up, held or given back, or done with a word why.
@@ -16,7 +25,8 @@ SET state = :state, outcome = :outcome, last_error = COALESCE(:error, last_error
     ended_at = CASE WHEN :state IN ('dead', 'done') THEN CAST(:now AS BIGINT) END,
     tries = tries - :uncounted
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence;
+WHERE id = :id AND state = 'processing' AND fence = :fence
+RETURNING id;
 
 -- name: record_try
 -- bulk: id text, fence bigint, outcome text, error text

@@ -48,6 +48,10 @@ CREATE UNIQUE INDEX oncebox_inboxes_address ON oncebox_inboxes (address);
 CREATE UNIQUE INDEX oncebox_inboxes_attempt ON oncebox_inboxes (tenant, attempt_id, label)
     WHERE attempt_id IS NOT NULL AND rotated_to IS NULL;
 CREATE INDEX oncebox_inboxes_tenant ON oncebox_inboxes (tenant, id);
+-- An agent's key sees what it made, and an attempt all that was made for it.
+CREATE INDEX oncebox_inboxes_owner ON oncebox_inboxes (tenant, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX oncebox_inboxes_of_attempt ON oncebox_inboxes (tenant, attempt_id, id)
+    WHERE attempt_id IS NOT NULL;
 CREATE INDEX oncebox_inboxes_due ON oncebox_inboxes (due_at) WHERE due_at IS NOT NULL;
 
 -- Messages: mail, each once per inbox, however often it came.

@@ -48,6 +48,10 @@ CREATE UNIQUE INDEX oncebox_inboxes_address ON oncebox_inboxes (address);
 CREATE UNIQUE INDEX oncebox_inboxes_attempt ON oncebox_inboxes (tenant, attempt_id, label)
     WHERE attempt_id IS NOT NULL AND rotated_to IS NULL;
 CREATE INDEX oncebox_inboxes_tenant ON oncebox_inboxes (tenant, id);
+-- An agent's key sees what it made, and an attempt all that was made for it.
+CREATE INDEX oncebox_inboxes_owner ON oncebox_inboxes (tenant, owner, id) WHERE owner IS NOT NULL;
+CREATE INDEX oncebox_inboxes_of_attempt ON oncebox_inboxes (tenant, attempt_id, id)
+    WHERE attempt_id IS NOT NULL;
 CREATE INDEX oncebox_inboxes_due ON oncebox_inboxes (due_at) WHERE due_at IS NOT NULL;
 
 -- Messages: mail, each once per inbox, however often it came.
@@ -84,7 +88,7 @@ CREATE TABLE oncebox_messages (
     -- JSON: everything that was read; empty once its time is over
     document BLOB NOT NULL,
     purged_at INTEGER
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX oncebox_messages_sequence ON oncebox_messages (inbox_id, sequence);
 CREATE UNIQUE INDEX oncebox_messages_identity ON oncebox_messages (inbox_id, identity);
 CREATE UNIQUE INDEX oncebox_messages_provider ON oncebox_messages (inbox_id, provider_id)

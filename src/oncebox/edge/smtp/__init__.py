@@ -1,0 +1,1 @@
+"""SMTP: how mail comes in, from any mail server."""

@@ -1,0 +1,149 @@
+"""The spool: large mails on disk while they come in, and how much of them is in memory at once.
+
+A spool file has no name from its first moment on, so that whatever happens it leaves nothing
+behind. All work on it is done in threads.
+"""
+
+import asyncio
+import tempfile
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Lock
+from typing import IO
+
+_THREADS = 2
+
+
+class Spool:
+    """Where the large mails of one server are, each in a file of its own."""
+
+    def __init__(self, folder: Path, *, in_memory: int) -> None:
+        """Keep files in a folder, and at most so many bytes of them in memory."""
+        self._folder = folder
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oncebox-spool")
+        self.allowance = Allowance(in_memory)
+
+    def file(self) -> "SpoolFile":
+        """Return a new file; it is made when something is written."""
+        return SpoolFile(self._folder, self._threads)
+
+    def close(self) -> None:
+        """End the threads when their work is done."""
+        self._threads.shutdown(wait=False)
+
+
+class SpoolFile:
+    """One mail on disk, or a part of it."""
+
+    def __init__(self, folder: Path, threads: ThreadPoolExecutor) -> None:
+        """Prepare; nothing is opened yet."""
+        self._folder = folder
+        self._threads = threads
+        self._file: IO[bytes] | None = None
+        self._is_closed = False
+        #: held by the thread that works on the file
+        self._lock = Lock()
+
+    async def add(self, pieces: Sequence[bytes]) -> None:
+        """Append.
+
+        Raises: OSError.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._add, pieces)
+
+    async def read(self) -> bytes:
+        """Return the whole.
+
+        Raises: OSError.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read)
+
+    def close(self) -> None:
+        """Let go of the file, when the work on it is done."""
+        self._threads.submit(self._close)
+
+    def _add(self, pieces: Sequence[bytes]) -> None:
+        with self._lock:
+            if self._is_closed:
+                return  # nobody waits for it any more
+            if self._file is None:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # Closed by ``_close``, or with the process.
+                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+            for piece in pieces:
+                _write_all(self._file, piece)
+
+    def _read(self) -> bytes:
+        with self._lock:
+            if self._file is None:
+                return b""
+            self._file.seek(0)
+            return self._file.read()
+
+    def _close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
+def _write_all(file: IO[bytes], piece: bytes) -> None:
+    """Write a piece whole, also where the system takes a part of it."""
+    left = memoryview(piece)
+    while left:
+        left = left[file.write(left) :]
+
+
+class Allowance:
+    """Bytes that may be in memory at once; whoever wants more than is left waits in line."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with all of them free."""
+        self._most = most
+        self._used = 0
+        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def used(self) -> int:
+        """Bytes that are lent."""
+        return self._used
+
+    @asynccontextmanager
+    async def lend(self, size: int) -> AsyncIterator[None]:
+        """Lend so many bytes; what is larger than everything goes alone."""
+        size = min(size, self._most)
+        if self._line or not self._fits(size):
+            turn = asyncio.get_running_loop().create_future()
+            self._line.append((size, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._give_back(size)  # it was lent in the very moment of the cancellation
+                raise
+        else:
+            self._used += size
+        try:
+            yield
+        finally:
+            self._give_back(size)
+
+    def _fits(self, size: int) -> bool:
+        return self._used + size <= self._most
+
+    def _give_back(self, size: int) -> None:
+        self._used -= size
+        while self._line:
+            size, turn = self._line[0]
+            if turn.done():  # whoever it was has gone
+                self._line.popleft()
+                continue
+            if not self._fits(size):
+                break
+            self._line.popleft()
+            self._used += size
+            turn.set_result(None)

@@ -1,0 +1,1 @@
+"""Events: what the outside is told, in one sequence for each tenant."""

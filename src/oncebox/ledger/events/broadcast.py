@@ -1,0 +1,184 @@
+"""The broadcast: one reader per process for all who follow streams, however many they are.
+
+It reads what is new once and keeps the last of it for a while. Who keeps up is served from that;
+who does not reads the ledger again from wherever it is, so that a slow follower costs no memory.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from oncebox.errors import StoreError
+from oncebox.ledger.events import stream
+from oncebox.ledger.events.outbox import STREAM
+from oncebox.model.event import Event, Part, Selection
+from oncebox.store.database import Database
+from oncebox.telemetry import Telemetry
+
+#: the longest rest between two looks, in seconds
+_POLL = 1.0
+#: events of one tenant that are read at once, and that are kept
+_READ, _KEPT = 500, 1_000
+
+
+@dataclass(slots=True)
+class _Channel:
+    """What is new of one tenant, and who follows it."""
+
+    #: the last number that was read
+    last: int
+    #: the events up to there, as many as are kept
+    fresh: deque[Event] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    followers: "set[Follower]" = field(default_factory=set)
+
+    def after(self, number: int) -> list[Event] | None:
+        """Return the events after a number; None if some of them are not kept."""
+        if number >= self.last:
+            return []
+        missing = self.last - number
+        if missing > len(self.fresh):
+            return None
+        return [self.fresh[-place] for place in range(missing, 0, -1)]
+
+    def add(self, part: Part) -> None:
+        """Keep what was read, and wake everybody."""
+        self.fresh.extend(part.events)
+        self.last = part.upto
+        for each in self.followers:
+            each.wake()
+
+
+class Broadcast:
+    """Reads the streams that are followed, and wakes their followers."""
+
+    def __init__(self, database: Database, telemetry: Telemetry) -> None:
+        """Begin with nobody; nothing is read before somebody follows."""
+        self._database = database
+        self._telemetry = telemetry
+        self._channels: dict[str, _Channel] = {}
+        self._task: asyncio.Task[None] | None = None
+        telemetry.event_streams.set_function(lambda: self.followers)
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return sum(len(channel.followers) for channel in self._channels.values())
+
+    async def follow(self, wanted: Selection, after: int) -> "Follower":
+        """Return a follower that begins after a number; to be left in the end.
+
+        Raises: StoreError.
+        """
+        found = await self._database.read(stream.ends, wanted.tenant)
+        channel = self._channels.setdefault(wanted.tenant, _Channel(found.last))
+        follower = Follower(self, self._database, channel, wanted, after)
+        channel.followers.add(follower)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return follower
+
+    def leave(self, follower: "Follower") -> None:
+        """Let a follower go, and with the last of a tenant what was kept for it."""
+        tenant = follower.wanted.tenant
+        channel = self._channels.get(tenant)
+        if channel is not None:
+            channel.followers.discard(follower)
+            if not channel.followers:
+                del self._channels[tenant]
+
+    async def close(self) -> None:
+        """Read no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Read what is new, for as long as somebody follows."""
+        ear = self._database.ear(STREAM)
+        while self._channels:
+            try:
+                await self._look()
+            except StoreError as error:
+                self._telemetry.store_errors.labels(error.code).inc()
+            except Exception:
+                # Everybody who follows waits for this; the next look may go better.
+                self._telemetry.log.exception("broadcast_stumbled")
+            await ear.wait(_POLL)
+        self._task = None  # no await since the last look: who comes now begins anew
+
+    async def _look(self) -> None:
+        seen = [(tenant, channel.last) for tenant, channel in self._channels.items()]
+        moved = await self._database.read(stream.moved, seen)
+        for tenant, last in moved.items():
+            await self._read_on(tenant, last)
+
+    async def _read_on(self, tenant: str, last: int) -> None:
+        """Read a stream up to a number; where that is far, its followers read for themselves."""
+        channel = self._channels.get(tenant)
+        if channel is None:
+            return
+        begin = max(channel.last, last - _KEPT)
+        if begin > channel.last:
+            channel.fresh.clear()
+            channel.last = begin
+        while channel.last < last:
+            wanted = Selection(tenant=tenant)
+            channel.add(await self._database.read(stream.read, wanted, channel.last, _READ))
+
+
+class Follower:
+    """One who follows a stream, at its own pace."""
+
+    def __init__(
+        self,
+        broadcast: Broadcast,
+        database: Database,
+        channel: _Channel,
+        wanted: Selection,
+        after: int,
+    ) -> None:
+        """Begin after a number."""
+        self.wanted = wanted
+        #: everything wanted up to here was returned
+        self.position = after
+        self._broadcast = broadcast
+        self._database = database
+        self._channel = channel
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """End its wait."""
+        self._woken.set()
+
+    async def wait(self, within: float) -> None:
+        """Rest until there is something new or somebody wakes it, at most so many seconds."""
+        if self._channel.last > self.position:
+            return
+        try:
+            async with asyncio.timeout(within):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    async def next(self, most: int) -> tuple[Event, ...]:
+        """Return the next events that are wanted, as many as there are, up to ``most``.
+
+        None of them does not mean that there are no more: ``position`` says how far it came.
+
+        Raises: CursorTooOld, StoreError.
+        """
+        self._woken.clear()
+        fresh = self._channel.after(self.position)
+        if fresh is None:
+            part = await self._database.read(stream.read, self.wanted, self.position, most)
+            self.position = part.upto
+            return part.events
+        looked_at = fresh[:most]
+        if looked_at:
+            self.position = looked_at[-1].number
+        return tuple(event for event in looked_at if self.wanted.has(event))
+
+    def leave(self) -> None:
+        """Follow no more."""
+        self._broadcast.leave(self)

@@ -1,0 +1,79 @@
+"""The sequencer's verbs: one process at a time gives the events of all tenants their numbers.
+
+The duty's row is written first in every transaction that numbers, so it is locked until the
+commit: nobody else numbers meanwhile, and who lost the duty finds another fence there.
+"""
+
+from collections import Counter
+from itertools import count
+from typing import NamedTuple
+
+from oncebox import faults
+from oncebox.errors import LeaseLost
+from oncebox.store.database import Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "sequencer.sql")
+
+_DUTY = "sequencer"
+
+
+class Standing(NamedTuple):
+    """How things stand: whether there is anything to number, and whose duty that is."""
+
+    work: bool
+    holder: str
+    fence: int
+    until: int
+
+
+class Numbered(NamedTuple):
+    """How many events got their numbers, and the fence under which they did."""
+
+    events: int
+    fence: int
+
+
+def look(tx: Transaction) -> Standing:
+    """Say how things stand."""
+    row = tx.one(_sql.look, name=_DUTY)
+    assert row is not None  # noqa: S101 - it has no condition
+    return Standing(bool(row[0]), *row[1:])
+
+
+def number(
+    tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
+) -> Numbered:
+    """Give the next events their numbers, under a duty that is kept until then.
+
+    Fence 0 is for one who does not have the duty yet; it is taken where its time is over.
+
+    Raises: LeaseLost, when the duty is somebody else's; nothing was numbered.
+    """
+    fence = _have_duty(tx, holder, fence, now=now, until=until)
+    fresh = tx.all(_sql.fresh, most=most)
+    lengths = Counter(str(tenant) for _, tenant in fresh)
+    ends = tx.many(_sql.advance, sorted(lengths.items()))
+    numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
+    rows = [(id_, next(numbers[tenant])) for id_, tenant in fresh]
+    if tx.run_many(_sql.number, rows) != len(rows):
+        message = "somebody else numbered the same events"
+        raise LeaseLost(message)  # which undoes it all: a number without its event is a gap
+    faults.point("sequencer.numbered")
+    return Numbered(len(rows), fence)
+
+
+def give_up(tx: Transaction, holder: str, fence: int) -> None:
+    """Leave the duty to whoever wants it, without a wait."""
+    tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=0)
+
+
+def _have_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
+    """Keep the duty, or take it; return its fence, with its row locked."""
+    if fence:
+        if tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=until):
+            return fence
+    elif taken := tx.one(_sql.take, name=_DUTY, holder=holder, now=now, until=until):
+        return int(taken[0])
+    message = "another process numbers the events now"
+    raise LeaseLost(message)

@@ -1,0 +1,1 @@
+"""What is known of domains, inboxes and the mail in them."""

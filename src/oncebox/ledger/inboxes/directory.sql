@@ -1,0 +1,17 @@
+-- name: inboxes
+-- bulk: address text, domain text
+-- The inboxes that addresses lead to, if the domain is still of the same tenant.
+SELECT address, inbox.id, inbox.tenant, inbox.state, inbox.active_until, inbox.due_at
+FROM oncebox_inboxes AS inbox JOIN oncebox_domains AS domain ON domain.tenant = inbox.tenant
+/* and rows */
+WHERE inbox.address = :address AND domain.name = :domain;
+
+-- name: domains
+-- bulk: name text
+-- Domains, and the inboxes for what no inbox of them has.
+SELECT domain.name, inbox.id, domain.tenant, inbox.state, inbox.active_until, inbox.due_at
+FROM oncebox_domains AS domain
+LEFT JOIN oncebox_inboxes AS inbox
+    ON inbox.id = domain.catch_all AND inbox.tenant = domain.tenant
+/* and rows */
+WHERE domain.name = :name;

@@ -1,0 +1,91 @@
+-- name: add
+-- bulk: id text, email text, address text, domain text, attempt_id text, label text, active_until bigint, metadata bytea, policy bytea, rotated_from text
+-- Keep new inboxes of domains that are the tenant's, except where the address was ever given
+-- out or the attempt has one of that label.
+INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, label, owner, state,
+    created_at, active_until, due_at, metadata, policy, rotated_from)
+SELECT :id, CAST(:tenant AS TEXT), :email, :address, :attempt_id, :label, CAST(:owner AS TEXT),
+    'active', CAST(:now AS BIGINT), :active_until, :active_until, :metadata, :policy,
+    :rotated_from
+/* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_domains WHERE name = :domain AND tenant = :tenant)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: of_attempts
+-- bulk: attempt_id text, label text
+-- The inboxes that attempts have now, by label.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes /* and rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND label = :label AND rotated_to IS NULL;
+
+-- name: one
+-- One inbox of a tenant, and where an owner is named, of that owner.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
+
+-- name: newest
+-- Inboxes of a tenant, newest first, from a place in the list on.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes
+WHERE tenant = :tenant AND id < :before AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY id DESC LIMIT :most;
+
+-- name: newest_of_owner
+-- Inboxes that one key made, newest first.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes
+WHERE tenant = :tenant AND owner = :owner AND id < :before
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY id DESC LIMIT :most;
+
+-- name: newest_of_attempt
+-- Inboxes of one attempt, the rotated ones too, newest first.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND id < :before
+    AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY id DESC LIMIT :most;
+
+-- name: drain
+-- Take mail of an open inbox for a while longer, then close it; an earlier end is not put off.
+UPDATE oncebox_inboxes
+SET state = 'draining', next_state = 'closed',
+    due_at = CASE WHEN state = 'draining' AND due_at < :until THEN due_at ELSE :until END
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND state IN ('active', 'draining');
+
+-- name: close
+-- Close an open inbox at once.
+UPDATE oncebox_inboxes
+SET state = 'closed', next_state = NULL, due_at = NULL, ended_at = :now
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND state IN ('active', 'draining');
+
+-- name: succeed
+-- Let another inbox take the place of one that has no successor yet; whoever is second finds it
+-- has one.
+UPDATE oncebox_inboxes SET rotated_to = :successor
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND rotated_to IS NULL;
+
+-- name: totals
+-- What came of an attempt, by the states of its inboxes.
+SELECT state, COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),
+    MIN(first_message_at), MAX(last_message_at), COUNT(missed_at)
+FROM oncebox_inboxes
+WHERE tenant = :tenant AND attempt_id = :attempt_id
+    AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+GROUP BY state ORDER BY state;

@@ -1,0 +1,102 @@
+-- name: lock
+-- bulk: id text
+-- Inboxes in the order in which everybody locks them. On PostgreSQL the lock keeps others from
+-- looking in between; what decides is the counter's update and the unique indexes.
+SELECT id FROM oncebox_inboxes /* and rows */ WHERE id = :id
+ORDER BY id /* postgres: FOR NO KEY UPDATE OF oncebox_inboxes */;
+
+-- name: brought
+-- bulk: delivery_id text
+-- Messages that deliveries have brought before: a person replays one, or its worker was lost.
+SELECT delivery_id, message_id FROM oncebox_copies /* and rows */
+WHERE delivery_id = :delivery_id;
+
+-- name: known
+-- bulk: inbox_id text, identity bytea
+-- Messages that inboxes have already.
+SELECT inbox_id, identity, id, warnings, document FROM oncebox_messages /* and rows */
+WHERE inbox_id = :inbox_id AND identity = :identity;
+
+-- name: marked
+-- bulk: inbox_id text, mark bytea
+-- Message-IDs that came to inboxes before.
+SELECT DISTINCT inbox_id, message_mark FROM oncebox_messages /* and rows */
+WHERE inbox_id = :inbox_id AND message_mark = :mark;
+
+-- name: advance
+-- bulk: id text, tenant text, new bigint, copies bigint, matching bigint, first_at bigint, last_at bigint
+-- Count what came to an inbox and give numbers out. The row's lock is held until the commit, so
+-- the order of numbers is the order of commits.
+UPDATE oncebox_inboxes
+SET cursor = cursor + :new, duplicates = duplicates + :copies, matched = matched + :matching,
+    first_message_at = COALESCE(first_message_at, :first_at),
+    last_message_at = CASE
+        WHEN last_message_at IS NULL OR last_message_at < :last_at THEN :last_at
+        ELSE last_message_at
+    END
+/* from rows */
+WHERE id = :id AND tenant = :tenant
+RETURNING id, cursor, attempt_id;
+
+-- name: insert
+-- bulk: id text, tenant text, inbox_id text, sequence bigint, identity bytea, mark bytea, delivery_id text, status text, received_at bigint, size bigint, recipient text, sender text, sender_domain text, sender_verdict text, matching bigint, duplicates bigint, warnings bytea, document bytea
+-- Write a message, once per inbox and identity.
+INSERT INTO oncebox_messages (
+    id, tenant, inbox_id, sequence, identity, message_mark, delivery_id, payload_id, status,
+    received_at, size, recipient, sender, sender_domain, sender_verdict, matched, duplicates,
+    warnings, document
+)
+SELECT :id, :tenant, :inbox_id, :sequence, :identity, :mark, :delivery_id,
+    (SELECT payload_id FROM oncebox_deliveries WHERE oncebox_deliveries.id = :delivery_id),
+    :status, :received_at, :size, :recipient, :sender, :sender_domain, :sender_verdict, :matching,
+    :duplicates, :warnings, :document
+/* from rows */
+WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: copy
+-- bulk: delivery_id text, tenant text, message_id text, differs bytea
+-- Remember which delivery brought which message, the first included.
+INSERT INTO oncebox_copies (delivery_id, tenant, message_id, at, road, differs)
+SELECT :delivery_id, :tenant, :message_id, :now,
+    (SELECT road FROM oncebox_deliveries WHERE oncebox_deliveries.id = :delivery_id), :differs
+/* from rows */
+WHERE true
+ON CONFLICT DO NOTHING;
+
+-- name: count_copies
+-- bulk: id text, copies bigint, warnings bytea
+-- Count further deliveries of a message.
+UPDATE oncebox_messages SET duplicates = duplicates + :copies, warnings = :warnings
+/* from rows */
+WHERE id = :id;
+
+-- name: policies
+-- bulk: id text, tenant text
+-- What inboxes expect.
+SELECT oncebox_inboxes.id, policy FROM oncebox_inboxes /* and rows */
+WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
+
+-- name: waiting
+-- Tenants that have mail to be read, found without a look at each mail: from one tenant the
+-- index leads to the next. Leases that ran out lie among them.
+WITH RECURSIVE found (tenant) AS (
+    SELECT MIN(tenant) FROM oncebox_deliveries
+    WHERE source = '@mail' AND due_at IS NOT NULL
+        AND state IN ('received', 'failed', 'processing')
+    UNION ALL
+    SELECT (
+        SELECT MIN(oncebox_deliveries.tenant) FROM oncebox_deliveries
+        WHERE source = '@mail' AND due_at IS NOT NULL
+            AND state IN ('received', 'failed', 'processing')
+            AND oncebox_deliveries.tenant > found.tenant
+    )
+    FROM found WHERE found.tenant IS NOT NULL
+)
+SELECT found.tenant FROM found
+WHERE found.tenant IS NOT NULL AND EXISTS (
+    SELECT 1 FROM oncebox_deliveries
+    WHERE source = '@mail' AND due_at IS NOT NULL
+        AND state IN ('received', 'failed', 'processing')
+        AND oncebox_deliveries.tenant = found.tenant AND due_at <= :now
+);

@@ -1,0 +1,31 @@
+"""Retention of messages: what was read of them goes after its time; that they came stays."""
+
+from itertools import takewhile
+from typing import NamedTuple
+
+from oncebox.store.database import Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "retention.sql")
+
+
+class Emptied(NamedTuple):
+    """How many documents went, where the next look goes on, and whether that is at once."""
+
+    documents: int
+    after: str
+    has_more: bool
+
+
+def empty(tx: Transaction, before: int, now: int, after: str = "", most: int = 500) -> Emptied:
+    """Let documents of messages go that came before a moment, looking at the next ``most``.
+
+    Messages of about the same time lie beside each other, so a look ends at the first that is
+    too young, and the next one goes on from there.
+    """
+    rows = tx.all(_sql.next, after=after, most=most)
+    old = [str(id_) for id_, _ in takewhile(lambda row: row[1] <= before, rows)]
+    if not old:
+        return Emptied(0, after, has_more=False)
+    count = tx.run_many(_sql.empty, [(id_,) for id_ in old], before=before, now=now, nothing=b"")
+    return Emptied(count, old[-1], has_more=len(old) == most)

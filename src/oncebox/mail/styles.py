@@ -1,0 +1,202 @@
+"""Styles: what CSS says about whether an element can be seen."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+
+from oncebox.mail import colours
+from oncebox.mail.colours import Colour
+
+#: the properties that can hide a text
+_PROPERTIES = frozenset({
+    "display", "visibility", "opacity", "font-size", "font", "color", "background",
+    "background-color", "background-image", "height", "max-height", "width", "max-width",
+    "overflow", "overflow-x", "overflow-y", "position", "left", "top", "right", "bottom",
+    "text-indent", "margin-left", "margin-top", "clip", "clip-path", "transform", "mso-hide",
+    "content-visibility", "-webkit-text-fill-color", "filter", "white-space",
+})  # fmt: skip
+_DECLARATION = re.compile(
+    r"([a-z-]+)\s*+:\s*+((?:[^;()\"']++|\([^()]*+\)?|\)|\"[^\"]*+\"?|'[^']*+'?)*+)"
+)
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)
+_NUMBER = re.compile(r"(-?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}))\s*([a-z%]*)")
+_IMPORTANT = "!important"
+_LAST_CHARACTER = 0x10FFFF
+
+#: smaller than this nobody can read it: pixels or points, and shares of the text around it
+_TINY_PIXELS = 1.5
+_TINY_SHARE = 0.1
+_INVISIBLE = 0.05
+#: further out than any window is large
+_FAR = -300.0
+
+#: values by property; the second for those marked as important
+Declarations = tuple[dict[str, str], dict[str, str]]
+_NONE: Declarations = ({}, {})
+
+
+class Style(msgspec.Struct, frozen=True):
+    """What the styles of one element say; None where they say nothing."""
+
+    #: it and all that is in it cannot be seen
+    hides: bool = False
+    #: as before, but in Outlook alone
+    outlook: bool = False
+    #: what is in it may say otherwise
+    visible: bool | None = None
+    tiny: bool | None = None
+    #: of its text and of its ground: a colour, transparent, or False if not mentioned
+    ink: Colour | str | bool | None = False
+    ground: Colour | str | bool | None = False
+    #: white space counts
+    kept: bool | None = None
+
+
+PLAIN = Style()
+
+
+@lru_cache(2048)
+def declarations(text: str) -> Declarations:
+    """Return the declarations of a ``style`` attribute or a rule that matter here."""
+    lowered = text.lower()
+    if "/*" in lowered:
+        lowered = _COMMENT.sub("", lowered)
+    if "\\" in lowered:
+        lowered = _ESCAPE.sub(_character, lowered)
+    usual: dict[str, str] = {}
+    important: dict[str, str] = {}
+    for name, raw in _DECLARATION.findall(lowered):
+        if name in _PROPERTIES:
+            value = raw.strip()
+            if _IMPORTANT in value or "! " in value:
+                important[name] = value.partition("!")[0].strip()
+            else:
+                usual[name] = value
+    return (usual, important) if usual or important else _NONE
+
+
+def combined(rules: Iterable[Declarations], inline: Declarations) -> Style:
+    """Return what rules and the element's own declarations come to."""
+    values: dict[str, str] = {}
+    several = list(rules)
+    for usual, _ in several:
+        values |= usual
+    values |= inline[0]
+    for _, important in several:
+        values |= important
+    return judge(values | inline[1])
+
+
+@lru_cache(2048)
+def inline(text: str) -> Style:
+    """Return what a ``style`` attribute alone comes to."""
+    usual, important = declarations(text)
+    return judge(usual | important)
+
+
+def judge(values: dict[str, str]) -> Style:
+    """Return what declarations come to."""
+    if not values:
+        return PLAIN
+    ink = values.get("-webkit-text-fill-color", values.get("color"))
+    return Style(
+        hides=_hides(values),
+        outlook=values.get("mso-hide") == "all",
+        visible=_visible(values.get("visibility")),
+        tiny=_tiny(values),
+        ink=False if ink in {None, "inherit"} else colours.read(ink or ""),
+        ground=_ground(values),
+        kept=values["white-space"].startswith("pre") if "white-space" in values else None,
+    )
+
+
+def _hides(values: dict[str, str]) -> bool:
+    return (
+        values.get("display") == "none"
+        or values.get("content-visibility") == "hidden"
+        or _number(values.get("opacity", ""), 1.0) <= _INVISIBLE
+        or "opacity(0" in values.get("filter", "")
+        or _clipped(values)
+        or _no_room(values)
+        or _off_screen(values)
+    )
+
+
+def _visible(value: str | None) -> bool | None:
+    if value in {"hidden", "collapse"}:
+        return False
+    return True if value == "visible" else None
+
+
+def _tiny(values: dict[str, str]) -> bool | None:
+    size = values.get("font-size")
+    if size is None and "font" in values:
+        size = next(
+            (word.partition("/")[0] for word in values["font"].split() if word[:1].isdigit()), None
+        )
+    found = _NUMBER.match(size) if size else None
+    if found is None:
+        return None
+    number, unit = float(found[1]), found[2]
+    if unit in {"em", "%", "ex", "ch"}:
+        share = number / 100 if unit == "%" else number
+        return True if share < _TINY_SHARE else None
+    return number < (_TINY_SHARE if unit in {"rem", "vw", "vh"} else _TINY_PIXELS)
+
+
+def _ground(values: dict[str, str]) -> Colour | str | bool | None:
+    picture = values.get("background-image")
+    if picture and picture not in {"none", "initial"}:
+        return colours.UNKNOWN
+    value = values.get("background-color", values.get("background"))
+    return False if value is None or value in {"", "inherit"} else colours.ground(value)
+
+
+def _clipped(values: dict[str, str]) -> bool:
+    clip = values.get("clip", "").replace(" ", "").replace(",", "").replace("px", "")
+    path = values.get("clip-path", "").replace(" ", "")
+    shape = values.get("transform", "").replace(" ", "")
+    return (
+        clip in {"rect(0000)", "rect(1111)", "rect(0101)"}
+        or path.startswith(("inset(50%", "inset(100%", "circle(0"))
+        or shape.startswith(("scale(0)", "scale(0,", "scalex(0)", "scaley(0)"))
+    )
+
+
+def _no_room(values: dict[str, str]) -> bool:
+    """Say whether an element has no size, and what flows over is cut off."""
+    if not any(
+        "hidden" in values.get(name, "") for name in ("overflow", "overflow-x", "overflow-y")
+    ):
+        return False
+    sizes = (values.get(name) for name in ("height", "max-height", "width", "max-width"))
+    return any(size is not None and _number(size, 99.0) <= 1 for size in sizes)
+
+
+def _off_screen(values: dict[str, str]) -> bool:
+    shifts = [values.get("text-indent"), values.get("margin-left"), values.get("margin-top")]
+    if values.get("position") in {"absolute", "fixed", "relative"}:
+        shifts += [values.get(side) for side in ("left", "top", "right", "bottom")]
+    shape = values.get("transform", "")
+    if shape.startswith("translate"):
+        shifts += shape.partition("(")[2].rstrip(")").split(",")
+    return any(shift is not None and _number(shift, 0.0) <= _FAR for shift in shifts)
+
+
+def _number(text: str, otherwise: float) -> float:
+    """Return the number a value begins with; ems count as pixels of a usual text."""
+    found = _NUMBER.match(text.strip())
+    if found is None:
+        return otherwise
+    scale = {"em": 16.0, "rem": 16.0, "vw": 10.0, "vh": 10.0, "%": 10.0}.get(found[2], 1.0)
+    return float(found[1]) * scale
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return str(found[2])
+    number = int(found[1], 16)
+    return chr(number) if 0 < number <= _LAST_CHARACTER else "\ufffd"

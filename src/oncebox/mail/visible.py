@@ -1,0 +1,223 @@
+"""Visible text: HTML reduced to what a person would see, and apart from it what is hidden.
+
+Hidden text carries instructions to machines that no person reads. A text is hidden by its
+element (``title``, ``noscript``), by an attribute or by style: not displayed, transparent,
+tiny, without room, off the screen, or in the colour of its ground.
+"""
+
+import re
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from oncebox.mail import colours, markup, styles
+from oncebox.mail.colours import Colour
+from oncebox.mail.limits import ParseLimits
+from oncebox.mail.sheets import Sheet
+from oncebox.mail.styles import Style
+
+#: text for programs, which is no text at all
+_CODE = frozenset({"script", "style"})
+#: text that is shown only where something else fails, or elsewhere
+_APART = frozenset({
+    "title", "noscript", "template", "noframes", "noembed", "iframe", "object", "audio", "video",
+    "canvas", "datalist", "desc", "metadata",
+})  # fmt: skip
+#: elements that begin and end a line
+_LINES = frozenset({
+    "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog",
+    "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3",
+    "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre", "section",
+    "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
+})  # fmt: skip
+#: what stands before and behind an element
+_ENDS = {**dict.fromkeys(_LINES, "\n"), "td": " ", "th": " "}
+_KEPT = frozenset({"pre", "textarea", "xmp", "listing", "plaintext"})
+_SPECIAL = _APART | _KEPT | _CODE | {"a"}
+#: what only Outlook reads: the markup stays, the condition goes
+_CONDITION = re.compile(r"\[(?:if|endif)[^\]]{0,200}\]>?")
+_MARKUP = re.compile(r"<[^<>]*+>?")
+_STYLE = re.compile("<style", re.IGNORECASE)
+#: more nodes than this are not searched by selectors
+_FEW_TAGS = 5_000
+_WHITE: Colour = (255, 255, 255)
+
+
+class Sight(msgspec.Struct):
+    """What HTML shows and what it does not."""
+
+    shown: str
+    #: by elements and styles; comments and the title come behind it
+    hidden: str
+    apart: str
+
+
+class _Look(msgspec.Struct, kw_only=True):
+    """How text looks at one place; handed down from element to element."""
+
+    hidden: bool = False
+    apart: bool = False
+    #: it holds no text, but a program
+    code: bool = False
+    unseen: bool = False
+    tiny: bool = False
+    ink: Colour | str | None = None
+    ground: Colour | None = _WHITE
+    #: white space counts
+    kept: bool = False
+    #: whether a text can be read here
+    shows: bool = True
+    #: how it looks inside of elements met before, by tag and style
+    inner: dict[tuple[str, str], "_Look"] = {}
+
+    def __post_init__(self) -> None:
+        unreadable = self.hidden or self.apart or self.code or self.unseen or self.tiny
+        self.shows = not (unreadable or _is_lost(self.ink, self.ground))
+
+
+def _is_lost(ink: Colour | str | None, ground: Colour | None) -> bool:
+    """Say whether a text cannot be told from its ground."""
+    if isinstance(ink, tuple):
+        return ground is not None and colours.alike(ink, ground)
+    return ink == colours.TRANSPARENT
+
+
+def read(html: str, limits: ParseLimits, warnings: set[str]) -> Sight:
+    """Return what HTML shows, in time that grows with its size."""
+    tree = LexborHTMLParser(markup.cut(html, limits, warnings))
+    walk = _Walk(_sheet(tree, html))
+    root = tree.root
+    if root is not None:
+        walk.over(root)
+    return Sight(
+        _lines("".join(walk.shown)),
+        _lines("\n".join(walk.hidden)),
+        _lines("\n".join(walk.apart)),
+    )
+
+
+def _sheet(tree: LexborHTMLParser, html: str) -> Sheet | None:
+    if html.count("<") > _FEW_TAGS or not _STYLE.search(html):
+        return None
+    css = "\n".join(node.text() for node in tree.css("style"))
+    sheet = Sheet(css, tree)
+    return None if sheet.empty else sheet
+
+
+class _Walk:
+    """One walk over a tree; no recursion, so that no depth can break it."""
+
+    def __init__(self, sheet: Sheet | None) -> None:
+        self.shown: list[str] = []
+        self.hidden: list[str] = []
+        self.apart: list[str] = []
+        self._sheet = sheet
+
+    def over(self, root: LexborNode) -> None:  # noqa: PLR0915 - calls cost most of its time
+        """Walk over everything below a node, parents before their children."""
+        shown = self.shown
+        look = _Look()
+        inside, closing = root.mem_id, ""
+        around: list[tuple[int, str, _Look]] = []
+        everywhere = self._sheet is not None and self._sheet.everywhere
+        watched = _SPECIAL if self._sheet is None else _SPECIAL | self._sheet.tags
+        nodes = root.traverse(include_text=True)
+        next(nodes, None)  # the root itself
+        for node in nodes:
+            parent = node.parent.mem_id  # type: ignore[union-attr]  # only the root has none
+            while inside != parent and around:
+                shown.append(closing)
+                inside, closing, look = around.pop()
+            tag = node.tag or ""
+            if tag == "-text":
+                if look.shows:
+                    text = node.text_content or ""
+                    shown.append(text if look.kept else text.replace("\n", " "))
+                else:
+                    self._put_aside(node, look)
+            elif tag == "br" or tag[:1] == "-":
+                self._mark(node, tag)
+            else:
+                around.append((inside, closing, look))
+                inside, closing = node.mem_id, _ENDS.get(tag, "")
+                shown.append(closing)
+                attributes = node.attributes
+                if attributes or tag in watched or everywhere:
+                    look = self._look(node, tag, attributes, look)
+
+    def _put_aside(self, node: LexborNode, look: _Look) -> None:
+        text = node.text_content or ""
+        if not look.code and not text.isspace():
+            (self.apart if look.apart else self.hidden).append(text)
+
+    def _mark(self, node: LexborNode, tag: str) -> None:
+        """Note the end of a line, or a comment."""
+        if tag == "br":
+            self.shown.append("\n")
+        elif text := node.comment_content:
+            self.apart.append(_MARKUP.sub(" ", _CONDITION.sub("", text)))
+
+    def _look(
+        self, node: LexborNode, tag: str, attributes: dict[str, str | None], look: _Look
+    ) -> _Look:
+        """Return how things look inside an element."""
+        own = attributes.get("style") or ""
+        rules = self._sheet.rules(tag, node, attributes) if self._sheet else ()
+        if rules or not _OTHERS.isdisjoint(attributes):
+            style = styles.combined(rules, styles.declarations(own))
+            return _changed(look, tag, _with_attributes(style, tag, attributes))
+        special = tag if tag in _SPECIAL else ""
+        if not own and not special:
+            return look
+        inner = look.inner.get((special, own))
+        if inner is None:
+            inner = look.inner[special, own] = _changed(look, tag, styles.inline(own))
+        return inner
+
+
+#: attributes that speak of looks
+_OTHERS = frozenset({"hidden", "bgcolor", "background", "color", "text"})
+
+
+def _with_attributes(style: Style, tag: str, attributes: dict[str, str | None]) -> Style:
+    """Add what old attributes say; a style wins over them."""
+    ink, ground = style.ink, style.ground
+    if ground is False and "background" in attributes:
+        ground = colours.UNKNOWN
+    if ground is False and "bgcolor" in attributes:
+        ground = colours.read((attributes["bgcolor"] or "").lower())
+    painted = {"font": "color", "body": "text"}.get(tag, "")
+    if ink is False and painted in attributes:
+        ink = colours.read((attributes[painted] or "").lower())
+    hides = style.hides or ("hidden" in attributes and tag != "input")
+    return msgspec.structs.replace(style, ink=ink, ground=ground, hides=hides)
+
+
+def _changed(look: _Look, tag: str, style: Style) -> _Look:
+    """Return how things look inside an element."""
+    ink: Colour | str | None = look.ink
+    if not isinstance(style.ink, bool):
+        ink = style.ink
+    elif tag == "a":
+        ink = colours.UNKNOWN  # links have a colour of their own
+    ground = look.ground
+    if not isinstance(style.ground, bool) and style.ground != colours.TRANSPARENT:
+        ground = style.ground if isinstance(style.ground, tuple) else None
+    # A button that Outlook draws by other means is a link that is hidden from Outlook alone.
+    outlook = style.outlook and tag != "a"
+    return _Look(
+        hidden=look.hidden or style.hides or outlook,
+        apart=look.apart or tag in _APART,
+        code=look.code or tag in _CODE,
+        unseen=look.unseen if style.visible is None else not style.visible,
+        tiny=look.tiny if style.tiny is None else style.tiny,
+        ink=ink,
+        ground=ground,
+        kept=tag in _KEPT or (look.kept if style.kept is None else style.kept),
+    )
+
+
+def _lines(text: str) -> str:
+    """Put white space in order: one space between words, no empty lines."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,88 @@
+"""An event: something Oncebox tells the outside, and which events somebody wants to hear."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+Data = dict[str, Any]
+
+
+class EventType(StrEnum):
+    """What there is to tell."""
+
+    #: a message is in its inbox
+    MESSAGE_RECEIVED = "message.received"
+    #: an inbox reached its end and nothing that it waited for had come
+    INBOX_MISSED = "inbox.missed"
+    #: a delivery was given up
+    DELIVERY_DEAD = "delivery.dead"
+    #: a delivery waits for a person
+    DELIVERY_HELD = "delivery.held"
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it is recorded, in the very commit that makes it true."""
+
+    id: str
+    tenant: str
+    type: str
+    inbox_id: str | None = None
+    attempt_id: str | None = None
+    #: what it is about: a message, an inbox, a delivery
+    subject_id: str
+    at: int
+    #: typed fields only, never a sender's text
+    data: Data = {}
+
+
+class Event(NewEvent, frozen=True, kw_only=True):
+    """An event as it is read, with its place in the tenant's stream."""
+
+    #: without gaps; whoever has seen one never sees a smaller one appear
+    number: int
+    #: of its inbox, as it was when the event was read
+    metadata: dict[str, str] = {}
+    #: the key that made its inbox
+    owner: str | None = None
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events of a tenant somebody wants to hear, and may."""
+
+    tenant: str
+    #: all of them if there are none
+    types: frozenset[str] = frozenset()
+    inbox_id: str | None = None
+    attempt_id: str | None = None
+    #: only of inboxes that this key made; of everything if there is none
+    owner: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it leaves nothing out."""
+        return not self.types and {self.inbox_id, self.attempt_id, self.owner} == {None}
+
+    def has(self, event: Event) -> bool:
+        """Say whether an event of this tenant is one of those."""
+        return (
+            (not self.types or event.type in self.types)
+            and self.inbox_id in {None, event.inbox_id}
+            and self.attempt_id in {None, event.attempt_id}
+            and self.owner in {None, event.owner}
+        )
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a stream that was read."""
+
+    events: tuple[Event, ...]
+    #: the number up to which everything wanted is in it
+    upto: int
+    #: the last number there is
+    last: int
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be more to read at once."""
+        return self.upto < self.last

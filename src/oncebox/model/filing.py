@@ -1,0 +1,201 @@
+"""Filings: mail that was read and belongs into an inbox, and the messages that come of it."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from oncebox.model.delivery import Delivery
+from oncebox.model.envelope import Envelope, Recipient
+from oncebox.model.message import Parsed
+from oncebox.model.verdict import Result, Verdict, trusted
+
+#: another text came under this Message-ID before
+REUSED = "message_id_reused"
+#: a copy of the message has other parts than the first
+DIFFERS = "copies_differ"
+
+_LONGEST = 1_000
+#: a domain in the only spelling that can carry no message to its reader
+_DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}")
+_LONGEST_DOMAIN = 253
+#: parts of a mail that its identity leaves open
+_PARTS = ("date", "reply_to", "to", "cc", "headers", "hidden", "attachments")
+
+
+class Carrier(msgspec.Struct, frozen=True, kw_only=True):
+    """Who brought a mail, in its own words."""
+
+    #: the address that connected
+    client: str = ""
+    helo: str = ""
+    #: MAIL FROM
+    sender: str = ""
+    tls: str = ""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was read of a message, as it is stored."""
+
+    parsed: Parsed
+    verdict: Verdict = Verdict()
+    carrier: Carrier = Carrier()
+    #: why it is not what its inbox expects; empty if it is
+    mismatch: str = ""
+
+
+class Filing(msgspec.Struct, frozen=True, kw_only=True):
+    """One mail that belongs into one inbox."""
+
+    #: ids for what may come of it
+    message_id: str
+    event_id: str
+    delivery: Delivery
+    inbox_id: str
+    #: as in RCPT TO
+    recipient: str
+    document: Document
+    #: the document as it is stored
+    encoded: bytes
+
+    @property
+    def parsed(self) -> Parsed:
+        """What the mail says."""
+        return self.document.parsed
+
+    @property
+    def identity(self) -> bytes:
+        """What makes it the same message: what it says, else the delivery that brought it."""
+        return self.parsed.identity or b"delivery:" + self.delivery.id.encode()
+
+    @property
+    def matched(self) -> bool:
+        """Whether it is what its inbox expects."""
+        return not self.document.mismatch
+
+
+class Filed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a filing."""
+
+    message_id: str
+    status: str = ""
+    #: its place in the inbox; none where it is no new message
+    sequence: int | None = None
+    #: the inbox has the message already
+    duplicate: bool = False
+    #: which parts of such a copy differ from the first
+    differs: tuple[str, ...] = ()
+    #: another text came under its Message-ID before
+    reused: bool = False
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is stored, without what was read of it."""
+
+    id: str
+    tenant: str
+    inbox_id: str
+    sequence: int
+    status: str
+    received_at: int
+    size: int
+    recipient: str
+    sender: str
+    sender_domain: str
+    sender_verdict: str
+    matched: bool
+    duplicates: int
+    warnings: tuple[str, ...]
+    delivery_id: str
+    payload_id: str
+    #: bytes of its document; none are left once its time is over
+    document_size: int
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """One delivery that brought a message."""
+
+    delivery_id: str
+    at: int
+    road: str
+    differs: tuple[str, ...]
+
+
+def filing(  # noqa: PLR0913 - this much is known of a mail
+    delivery: Delivery,
+    recipient: Recipient,
+    envelope: Envelope,
+    *,
+    parsed: Parsed,
+    verdict: Verdict,
+    mismatch: str,
+    ids: tuple[str, str],
+) -> Filing:
+    """Put together what is filed; ``ids`` are for the message and its event.
+
+    Raises: ValueError, when what was read cannot be written down.
+    """
+    carrier = Carrier(
+        client=envelope.client, helo=envelope.helo, sender=envelope.sender, tls=envelope.tls
+    )
+    document = Document(parsed=parsed, verdict=verdict, carrier=carrier, mismatch=mismatch)
+    return Filing(
+        message_id=ids[0],
+        event_id=ids[1],
+        delivery=delivery,
+        inbox_id=recipient.inbox_id,
+        recipient=recipient.address,
+        document=document,
+        encoded=msgspec.json.encode(document),
+    )
+
+
+def sender_verdict(parsed: Parsed, verdict: Verdict) -> str:
+    """Say in one word whether From is proven: what a rule about senders goes by."""
+    if parsed.sender.standing != "single":
+        return str(parsed.sender.standing)
+    if trusted(verdict, parsed.sender.domain):
+        return "pass"
+    if verdict.dmarc in {Result.FAIL, Result.TEMPERROR, Result.PERMERROR}:
+        return str(verdict.dmarc)
+    return "none"
+
+
+def differences(first: Parsed, copy: Parsed) -> tuple[str, ...]:
+    """Name the parts in which a copy differs from the first; nothing if they are the same."""
+    if first.outline == copy.outline:
+        return ()
+    named = tuple(name for name in _PARTS if getattr(first, name) != getattr(copy, name))
+    return named or ("other",)
+
+
+def safe_domain(domain: str) -> str:
+    """Return a domain that may be shown to an agent: letters, digits and hyphens, or nothing."""
+    lowered = domain.lower()
+    if len(lowered) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(lowered):
+        return lowered
+    try:
+        encoded = lowered.encode("idna").decode()
+    except UnicodeError:
+        return ""
+    return encoded if _DOMAIN.fullmatch(encoded) else ""
+
+
+def storable(text: str) -> str:
+    """Return somebody's words as every database takes them."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()[:_LONGEST]
+
+
+def told(filing_: Filing, sequence: int, warnings: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the event of a new message says; nothing in it is a sender's text."""
+    parsed = filing_.parsed
+    return {
+        "sequence": sequence,
+        "status": str(parsed.status),
+        "size": len(filing_.delivery.body),
+        "sender_domain": safe_domain(parsed.sender.domain),
+        "sender_verdict": sender_verdict(parsed, filing_.document.verdict),
+        "matched": filing_.matched,
+        "attachments": len(parsed.attachments),
+        "warnings": list(warnings),
+    }

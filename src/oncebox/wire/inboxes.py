@@ -1,0 +1,182 @@
+"""Inboxes, as the outside sees them; durations in seconds."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from oncebox.model.inbox import InboxState
+from oncebox.wire.domains import DOMAIN, DomainName
+from oncebox.wire.fields import ListQuery, Moment, Page
+
+#: no control characters
+_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_000_000_000, description="seconds")]
+AttemptId = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=200, pattern=_LINE, description="what the agent attempts"
+    ),
+]
+Label = Annotated[
+    str,
+    msgspec.Meta(max_length=100, pattern=_LINE, description="tells inboxes of one attempt apart"),
+]
+#: atoms between single dots, without a plus sign, and with one
+_ATOM, _TAGGED = r"[A-Za-z0-9#$&'*/=?^_`{|}~-]+", r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+"
+Local = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=64,
+        description="before the @",
+        extra_json_schema={"pattern": rf"^{_ATOM}(\.{_ATOM})*$"},
+    ),
+]
+Sender = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=3,
+        max_length=253,
+        description="an address, a domain, or *. and a domain",
+        extra_json_schema={"pattern": rf"^({_TAGGED}(\.{_TAGGED})*@|\*\.)?{DOMAIN}$"},
+    ),
+]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=_LINE)]
+Value = Annotated[str, msgspec.Meta(max_length=500, pattern=_LINE)]
+Metadata = Annotated[
+    dict[Name, Value],
+    msgspec.Meta(max_length=16, description="yours; it comes back on every event"),
+]
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which messages match; an empty one lets every message through."""
+
+    #: addresses, domains, or ``*.`` and a domain for all below it; anybody if there are none
+    senders: Annotated[list[Sender], msgspec.Meta(max_length=50)] = []
+    #: whether the sender's domain must have vouched for the message by SPF or DKIM
+    authenticated: bool = False
+    #: hosts that links may lead to
+    link_hosts: Annotated[list[DomainName], msgspec.Meta(max_length=50)] = []
+    #: must stand in the recipient, the subject or the visible text
+    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)] | None = None
+    #: what the message is about, by its words
+    purpose: Literal["any", "signup", "login", "reset", "invite"] = "any"
+    #: how often the message may be asked for again
+    resends: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+
+
+class NewInbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An inbox to be made; the same attempt and label are the same inbox."""
+
+    attempt_id: AttemptId | None = None
+    label: Label = ""
+    #: one of your domains; the default one unless set
+    domain: DomainName | None = None
+    #: the part before the ``@``; one that nobody guesses unless set; not for agents
+    local: Local | None = None
+    #: seconds for which it is active; 0 is for ever, null as in the settings
+    lifetime: Seconds | None = None
+    metadata: Metadata = {}
+    policy: Policy = Policy()
+
+
+class NewInboxes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several inboxes to be made, all or none."""
+
+    inboxes: Annotated[list[NewInbox], msgspec.Meta(min_length=1, max_length=500)]
+
+
+class CloseInbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an inbox is closed or rotated."""
+
+    #: seconds for which mail that is on its way is still taken; null as in the settings
+    drain: Seconds | None = None
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """One address, and what it is for."""
+
+    id: str
+    #: the address
+    email: str
+    attempt_id: str | None
+    label: str
+    state: InboxState
+    created_at: Moment
+    #: none: for ever
+    active_until: Moment | None
+    #: until when mail is still taken, once it drains
+    drains_until: Moment | None
+    ended_at: Moment | None
+    #: the number of its last message
+    cursor: int
+    metadata: dict[str, str]
+    policy: Policy
+    #: the inbox that it took the place of
+    rotated_from: str | None
+    #: the inbox that took its place
+    rotated_to: str | None
+
+
+class MadeInbox(Inbox, frozen=True, kw_only=True):
+    """An inbox, and whether it is new."""
+
+    #: false where the attempt had it already
+    created: bool
+
+
+class MadeInboxes(msgspec.Struct, frozen=True, kw_only=True):
+    """Inboxes, in the order in which they were asked for."""
+
+    data: list[MadeInbox]
+
+
+class InboxPage(Page, frozen=True, kw_only=True):
+    """Some of the inboxes, newest first."""
+
+    data: list[Inbox]
+
+
+class InboxQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which inboxes are wanted."""
+
+    attempt_id: AttemptId | UnsetType = UNSET
+    state: InboxState | UnsetType = UNSET
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    messages: int
+    #: copies of messages that were there already
+    duplicates: int
+    #: messages that the policy let through
+    matched: int
+    created_at: Moment
+    first_message_at: Moment | None
+    last_message_at: Moment | None
+    #: seconds from the beginning to the first message
+    time_to_first_message: float | None
+
+
+class InboxStats(Stats, frozen=True, kw_only=True):
+    """What came of an inbox."""
+
+    id: str
+    state: InboxState
+    #: when its time was over with nothing matched
+    missed_at: Moment | None
+
+
+class AttemptStats(Stats, frozen=True, kw_only=True):
+    """What came of all inboxes of an attempt."""
+
+    attempt_id: str
+    inboxes: int
+    #: how many inboxes are in which state
+    states: dict[Literal["active", "draining", "closed", "expired"], int]
+    #: inboxes whose time was over with nothing matched
+    missed: int

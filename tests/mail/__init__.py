@@ -1,0 +1,1 @@
+"""How mail is read: attacks, charsets, addresses, visible text, and what others read."""

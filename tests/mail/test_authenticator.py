@@ -1,0 +1,456 @@
+"""Verdicts: what is proven about a sender, and what is said when it cannot be."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from oncebox.config import MailSettings
+from oncebox.mail import dkim
+from oncebox.mail_errors import NoSuchRecord, ResolverTrouble
+from oncebox.model.envelope import Envelope
+from oncebox.model.message import Parsed, Sender, SignatureHint, Status
+from oncebox.model.verdict import DETAILS, DkimResult, Result, Verdict, trusted
+from oncebox.worker.authenticator import Authenticator, authenticator
+from tests.mail.signing import MAIL, NAME, crafted, rsa_key, signed
+from tests.support.nameserver import NameServer
+
+_CLIENT = "198.49.23.7"
+_OTHER = "8.8.8.8"
+_SPF = [b"v=spf1 ip4:198.49.23.0/24 -all"]
+_REJECT = [b"v=DMARC1; p=reject"]
+_HINT = SignatureHint(domain="example.com", selector="s1")
+
+
+class _Table:
+    """A resolver that knows a table; None is trouble, and what is absent does not exist."""
+
+    def __init__(self, zone: Mapping[str, list[Any] | None]) -> None:
+        self.zone = zone
+        self.asked: list[str] = []
+
+    async def _ask(self, name: str) -> list[Any]:
+        self.asked.append(name)
+        await asyncio.sleep(0)
+        found = self.zone.get(name, [])
+        if found is None:
+            raise ResolverTrouble("down")
+        if not found:
+            raise NoSuchRecord("none")
+        return found
+
+    async def txt(self, name: str) -> list[bytes]:
+        return await self._ask(name)
+
+    async def a(self, name: str) -> list[str]:
+        return await self._ask(f"a:{name}")
+
+    async def aaaa(self, name: str) -> list[str]:
+        return await self._ask(f"aaaa:{name}")
+
+    async def mx(self, name: str) -> list[tuple[int, str]]:
+        return await self._ask(f"mx:{name}")
+
+    async def ptr(self, name: str) -> list[str]:
+        return await self._ask(f"ptr:{name}")
+
+
+async def _check(raw: bytes, answers: Mapping[str, list[bytes]]) -> tuple[DkimResult, ...]:
+    return dkim.check(raw, answers)
+
+
+def _envelope(client: str = _CLIENT, sender: str = "bounce@example.com") -> Envelope:
+    return Envelope(client=client, helo="mx.example.com", sender=sender, recipients=())
+
+
+def _parsed(*hints: SignatureHint, domain: str = "example.com", standing: Any = "single") -> Parsed:
+    sender = Sender(address=f"ann@{domain}", domain=domain, standing=standing)
+    return Parsed(status=Status.PARSED, sender=sender, signatures=hints)
+
+
+def _zone(**more: Any) -> dict[str, list[Any] | None]:
+    return {"example.com": _SPF, "_dmarc.example.com": _REJECT, NAME: [rsa_key()[1]]} | more
+
+
+async def _judge(
+    zone: Mapping[str, list[Any] | None] | None = None,
+    envelope: Envelope | None = None,
+    parsed: Parsed | None = None,
+    raw: bytes = MAIL,
+    check: Callable[..., Awaitable[object]] = _check,
+    within: float = 2.0,
+) -> Verdict:
+    table = _Table(_zone() if zone is None else zone)
+    judge = Authenticator(table, MailSettings(authenticate_within=within))
+    verdict = await judge.judge(envelope or _envelope(), parsed or _parsed(), raw, check)
+    assert set(verdict.details) <= DETAILS.keys()
+    return verdict
+
+
+def _words(verdict: Verdict) -> tuple[str, str, str]:
+    return verdict.spf, verdict.dkim, verdict.dmarc
+
+
+# ---------------------------------------------------------------- what is proven
+
+
+async def test_spf_of_the_domain_in_from_proves_the_sender() -> None:
+    verdict = await _judge()
+
+    assert _words(verdict) == ("pass", "none", "pass")
+    assert (verdict.domain, verdict.origin) == ("example.com", "smtp")
+    assert verdict.details == ("spf_aligned", "dmarc_policy_reject")
+    assert trusted(verdict, "example.com")
+
+
+async def test_a_signature_of_the_domain_in_from_proves_the_sender() -> None:
+    """Forwarded mail: SPF fails, the signature holds."""
+    verdict = await _judge(envelope=_envelope(_OTHER), parsed=_parsed(_HINT), raw=signed())
+
+    assert _words(verdict) == ("fail", "pass", "pass")
+    assert verdict.details == (
+        "dkim_aligned", "signed_date", "signed_from", "signed_subject", "signed_to",
+        "dmarc_policy_reject",
+    )  # fmt: skip
+    assert trusted(verdict, "example.com")
+
+
+async def test_a_sender_is_proven_without_a_dmarc_record_too() -> None:
+    zone = _zone(**{"_dmarc.example.com": []})
+
+    by_spf = await _judge(zone)
+    by_dkim = await _judge(zone, _envelope(_OTHER), _parsed(_HINT), signed())
+
+    assert (by_spf.dmarc, by_dkim.dmarc) == (Result.NONE, Result.NONE)
+    assert trusted(by_spf, "example.com")
+    assert trusted(by_dkim, "example.com")
+
+
+async def test_relatives_prove_each_other_unless_the_owner_is_strict() -> None:
+    parsed = _parsed(domain="news.example.com")
+
+    relaxed = await _judge(parsed=parsed)
+    strict = await _judge(
+        _zone(**{"_dmarc.example.com": [b"v=DMARC1; p=none; aspf=s"]}), parsed=parsed
+    )
+
+    assert (relaxed.dmarc, relaxed.domain) == (Result.PASS, "news.example.com")
+    assert (strict.spf, strict.dmarc, strict.domain) == (Result.PASS, Result.FAIL, "")
+    assert not trusted(strict, "news.example.com")
+
+
+async def test_a_domain_in_other_letters_is_proven_as_it_is_written() -> None:
+    zone = {
+        "xn--bcher-kva.example": _SPF,
+        "_dmarc.xn--bcher-kva.example": _REJECT,
+    }
+    envelope = _envelope(sender="a@bücher.example")
+
+    verdict = await _judge(zone, envelope, _parsed(domain="bücher.example"))
+
+    assert (verdict.dmarc, verdict.domain) == (Result.PASS, "bücher.example")
+
+
+async def test_one_good_signature_among_bad_ones_is_enough() -> None:
+    """A mailing list with a footer, whose author's server signed twice."""
+    other = SignatureHint(domain="list.example", selector="l")
+    listed = signed(signed() + b"-- \r\nThe list\r\n", domain="list.example", selector="l")
+    zone = _zone(**{"l._domainkey.list.example": [rsa_key()[1]]})
+
+    verdict = await _judge(zone, _envelope(_OTHER), _parsed(other, _HINT), listed)
+
+    assert _words(verdict) == ("fail", "pass", "fail")
+    assert verdict.details == ("dkim_body_changed", "dmarc_policy_reject")
+    assert not trusted(verdict, "example.com")
+
+
+# ---------------------------------------------------------------- what is not
+
+
+async def test_a_stranger_with_a_good_name_of_its_own_is_not_the_author() -> None:
+    zone = _zone(**{"evil.example": _SPF, "s1._domainkey.evil.example": [rsa_key()[1]]})
+    hint = SignatureHint(domain="evil.example", selector="s1")
+
+    verdict = await _judge(
+        zone, _envelope(sender="x@evil.example"), _parsed(hint), signed(domain="evil.example")
+    )
+
+    assert _words(verdict) == ("pass", "pass", "fail")
+    assert verdict.domain == ""
+    assert not any(code.startswith("signed_") for code in verdict.details)
+    assert not trusted(verdict, "example.com")
+    assert not trusted(verdict, "evil.example")
+
+
+@pytest.mark.parametrize("standing", ["ambiguous", "missing"])
+async def test_a_from_that_names_nobody_is_never_aligned(standing: str) -> None:
+    verdict = await _judge(parsed=_parsed(_HINT, standing=standing), raw=signed())
+
+    assert _words(verdict) == ("pass", "pass", "none")
+    assert (verdict.domain, verdict.details) == ("", (f"from_{standing}",))
+    assert not trusted(verdict, "example.com")
+    assert not trusted(verdict, "")
+
+
+async def test_two_froms_are_never_aligned() -> None:
+    raw = b"From: eve@evil.example\r\n" + signed()
+
+    verdict = await _judge(parsed=_parsed(_HINT, domain="", standing="ambiguous"), raw=raw)
+
+    assert (verdict.dkim, verdict.dmarc, verdict.domain) == (Result.FAIL, Result.NONE, "")
+
+
+async def test_a_pass_that_everybody_gets_proves_nothing() -> None:
+    verdict = await _judge(_zone(**{"example.com": [b"v=spf1 +all"]}))
+
+    assert _words(verdict) == ("pass", "none", "fail")
+    assert "spf_anybody" in verdict.details
+    assert not trusted(verdict, "example.com")
+
+
+async def test_a_signed_beginning_proves_nothing() -> None:
+    raw = signed(length=True) + b"Click http://evil.example\r\n"
+
+    verdict = await _judge(envelope=_envelope(_OTHER), parsed=_parsed(_HINT), raw=raw)
+
+    assert _words(verdict) == ("fail", "neutral", "fail")
+    assert "dkim_body_partly" in verdict.details
+
+
+async def test_a_signature_past_its_time_does_not_count() -> None:
+    now = int(time.time())
+    for changes, code in (
+        ({"t": "1000", "x": str(now - 7_200)}, "dkim_expired"),
+        ({"t": str(now + 7_200)}, "dkim_future"),
+    ):
+        verdict = await _judge(
+            envelope=_envelope(_OTHER), parsed=_parsed(_HINT), raw=crafted(changes)
+        )
+        assert _words(verdict) == ("fail", "fail", "fail")
+        assert code in verdict.details
+    verdict = await _judge(parsed=_parsed(_HINT), raw=crafted({"x": str(now + 60)}))
+    assert verdict.dkim is Result.PASS
+
+
+# ---------------------------------------------------------------- who is asked
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "10.1.2.3", "::1", "fe80::1%eth0", "", "unknown"])
+async def test_nobody_is_asked_about_an_unsigned_mail_from_within(client: str) -> None:
+    table = _Table(_zone())
+
+    verdict = await Authenticator(table, MailSettings()).judge(
+        _envelope(client), _parsed(), MAIL, _check
+    )
+
+    assert verdict == Verdict(details=("nothing_to_judge",))
+    assert table.asked == []
+
+
+async def test_spf_says_nothing_about_a_client_from_within() -> None:
+    verdict = await _judge(envelope=_envelope("192.168.1.1"), parsed=_parsed(_HINT), raw=signed())
+
+    assert _words(verdict) == ("none", "pass", "pass")
+    assert "spf_private_client" in verdict.details
+
+
+async def test_a_client_by_either_protocol_is_the_same() -> None:
+    assert (await _judge(envelope=_envelope(f"::ffff:{_CLIENT}"))).spf is Result.PASS
+
+
+async def test_no_child_is_asked_about_a_mail_without_signatures() -> None:
+    async def never(*_: object) -> tuple[DkimResult, ...]:
+        raise AssertionError
+
+    assert (await _judge(check=never)).dkim is Result.NONE
+
+
+async def test_only_a_few_keys_are_asked_for() -> None:
+    table = _Table(_zone())
+    hints = [SignatureHint(domain=f"d{n}.example", selector="s") for n in range(40)]
+
+    await Authenticator(table, MailSettings()).judge(_envelope(), _parsed(*hints), MAIL, _check)
+
+    assert sum("_domainkey" in name for name in table.asked) == 5
+
+
+async def test_switched_off_nothing_is_checked() -> None:
+    table = _Table(_zone())
+
+    verdict = await Authenticator(table, MailSettings(authenticate=False)).judge(
+        _envelope(), _parsed(_HINT), signed(), _check
+    )
+
+    assert verdict == Verdict(details=("not_checked",))
+    assert table.asked == []
+
+
+# ---------------------------------------------------------------- trouble
+
+
+async def test_trouble_is_temporary_and_proves_nothing() -> None:
+    zone = {"example.com": None, NAME: None, "_dmarc.example.com": _REJECT}
+
+    verdict = await _judge(zone, parsed=_parsed(_HINT), raw=signed())
+
+    assert _words(verdict) == ("temperror", "temperror", "temperror")
+    assert not trusted(verdict, "example.com")
+
+
+async def test_where_the_policy_is_unknown_only_the_very_domain_counts() -> None:
+    for records, word in ((None, "temperror"), ([b"v=DMARC1; p=odd"], "permerror")):
+        zone = _zone(**{"_dmarc.example.com": records})
+
+        same = await _judge(zone)
+        relative = await _judge(zone, parsed=_parsed(domain="news.example.com"))
+
+        assert (same.dmarc, relative.dmarc) == (word, word)
+        assert trusted(same, "example.com")
+        assert not trusted(relative, "news.example.com")
+
+
+async def test_what_is_not_answered_in_time_is_a_temperror_and_the_rest_counts() -> None:
+    async def slow(*_: object) -> tuple[DkimResult, ...]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    started = time.monotonic()
+    verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=slow, within=1.0)
+
+    assert time.monotonic() - started < 5
+    assert _words(verdict) == ("pass", "temperror", "pass")
+    assert "timed_out" in verdict.details
+
+
+async def test_a_check_that_will_not_stop_holds_nobody_up() -> None:
+    async def stubborn(*_: object) -> tuple[DkimResult, ...]:
+        for _round in range(3):
+            try:
+                await asyncio.sleep(0.8)
+            except asyncio.CancelledError:
+                continue
+        return ()
+
+    started = time.monotonic()
+    await _judge(parsed=_parsed(_HINT), raw=signed(), check=stubborn, within=0.1)
+
+    assert time.monotonic() - started < 1
+    await asyncio.sleep(2)  # let it end
+
+
+async def test_a_check_that_breaks_is_a_temperror() -> None:
+    async def broken(*_: object) -> object:
+        raise RuntimeError
+
+    async def killed(*_: object) -> object:
+        return None
+
+    async def odd(*_: object) -> object:
+        return [{"result": "passed by"}]
+
+    for check in (broken, killed, odd):
+        verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=check)
+        assert verdict.dkim is Result.TEMPERROR
+        assert "check_failed" in verdict.details
+
+
+async def test_results_may_come_as_plain_values() -> None:
+    async def elsewhere(raw: bytes, answers: Mapping[str, list[bytes]]) -> object:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(dkim.check(raw, answers)))
+
+    verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=elsewhere)
+
+    assert verdict.dkim is Result.PASS
+    assert "signed_date" in verdict.details
+
+
+async def test_a_judgement_that_is_given_up_leaves_nothing_running() -> None:
+    async def slow(*_: object) -> tuple[DkimResult, ...]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    task = asyncio.create_task(_judge(parsed=_parsed(_HINT), raw=signed(), check=slow))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0.05)
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_no_text_of_a_sender_or_a_name_server_gets_into_a_verdict() -> None:
+    zone = _zone(**{
+        "example.com": [b"v=spf1 CANARY -all"],
+        "_dmarc.example.com": [b"v=DMARC1; CANARY"],
+        NAME: [b"p=CANARY"],
+    })  # fmt: skip
+
+    verdict = await _judge(zone, parsed=_parsed(_HINT), raw=signed())
+
+    assert "canary" not in repr(verdict).lower()
+
+
+# ---------------------------------------------------------------- trust
+
+
+@pytest.mark.parametrize(
+    ("verdict", "believed"),
+    [
+        (Verdict(dmarc=Result.PASS, domain="a.example"), True),
+        (Verdict(dkim=Result.PASS, domain="a.example"), True),
+        (Verdict(spf=Result.PASS, domain="a.example"), True),
+        (Verdict(dmarc=Result.PASS, domain="a.example", origin="mailbox"), True),
+        (Verdict(dmarc=Result.PASS, domain="b.example"), False),
+        (Verdict(dmarc=Result.PASS), False),
+        (Verdict(domain="a.example"), False),
+        (Verdict(spf=Result.PASS, dkim=Result.PASS), False),
+        (Verdict(spf=Result.PASS, dmarc=Result.FAIL, domain="a.example"), False),
+        (Verdict(spf=Result.SOFTFAIL, domain="a.example"), False),
+    ],
+)
+def test_a_domain_is_trusted_only_when_it_is_proven(verdict: Verdict, believed: bool) -> None:
+    assert trusted(verdict, "a.example") is believed
+
+
+# ---------------------------------------------------------------- the whole way
+
+
+async def test_a_mail_is_judged_by_what_real_name_servers_say() -> None:
+    key = rsa_key()[1].decode()
+    server = NameServer({
+        ("txt", "example.com"): ['"v=spf1 mx -all"', '"site-verification=1"'],
+        ("mx", "example.com"): ["10 mx.example.com."],
+        ("a", "mx.example.com"): [_CLIENT],
+        ("txt", "_dmarc.example.com"): ['"v=DMARC1; p=quarantine"'],
+        ("txt", NAME): [f'"{key[:200]}" "{key[200:]}"'],
+    })  # fmt: skip
+    async with server.running():
+        judge = authenticator(MailSettings(dns_servers=server.address))
+
+        verdict = await judge.judge(_envelope(), _parsed(_HINT), signed(), _check)
+
+        assert _words(verdict) == ("pass", "pass", "pass")
+        asked = len(server.asked)
+        assert await judge.judge(_envelope(), _parsed(_HINT), signed(), _check) == verdict
+        assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize("mood", ["silent", "garbage", "servfail"])
+async def test_name_servers_that_misbehave_hold_nobody_up(mood: str) -> None:
+    moods = dict.fromkeys(("example.com", "_dmarc.example.com", NAME), mood)
+    async with NameServer(moods=moods).running() as server:
+        settings = MailSettings(dns_servers=server.address, authenticate_within=0.4)
+        judge = authenticator(settings)
+        for _ in range(2):
+            asked = len(server.asked)
+            started = time.monotonic()
+
+            verdict = await judge.judge(_envelope(), _parsed(_HINT), signed(), _check)
+
+            assert time.monotonic() - started < 2
+            assert _words(verdict) == ("temperror", "temperror", "temperror")
+        assert len(server.asked) == asked  # trouble is remembered for a moment

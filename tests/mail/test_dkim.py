@@ -1,0 +1,437 @@
+"""Signatures: what is proven, what is not, and that no mail gets the better of the check."""
+
+import base64
+import time
+
+import dkim
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+from dkim.canonicalization import Relaxed, Simple
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncebox.mail.dkim import MOST_SIGNATURES, check, key_name
+from oncebox.mail.dkim_message import canonical_body
+from oncebox.model.verdict import DETAILS, DkimResult, Result
+from tests.mail.signing import MAIL, NAME, crafted, ed25519_key, keys, rsa_key, signed
+
+_RFC_8463 = b"""\
+DKIM-Signature: v=1; a=ed25519-sha256; c=relaxed/relaxed;
+ d=football.example.com; i=@football.example.com;
+ q=dns/txt; s=brisbane; t=1528637909; h=from : to :
+ subject : date : message-id : from : subject : date;
+ bh=2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=;
+ b=/gCrinpcQOoIfuHNQIbq4pgh9kyIK3AQUdt9OdqQehSwhEIug4D11Bus
+ Fa3bT3FY5OsU7ZbnKELq+eXdp1Q1Dw==
+DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed;
+ d=football.example.com; i=@football.example.com;
+ q=dns/txt; s=test; t=1528637909; h=from : to : subject :
+ date : message-id : from : subject : date;
+ bh=2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=;
+ b=F45dVWDfMbQDGHJFlXUNB2HKfbCeLRyhDXgFpEL8GwpsRe0IeIixNTe3
+ DhCVlUrSjV4BwcVcOF6+FF3Zo9Rpo1tFOeS9mPYQTnGdaSGsgeefOsk2Jz
+ dA+L10TeYt9BgDfQNZtKdN1WO//KgIqXP7OdEFE4LjFYNcUxZQ4FADY+8=
+From: Joe SixPack <joe@football.example.com>
+To: Suzie Q <suzie@shopping.example.net>
+Subject: Is dinner ready?
+Date: Fri, 11 Jul 2003 21:00:37 -0700 (PDT)
+Message-ID: <20030712040037.46341.5F8J@football.example.com>
+
+Hi.
+
+We lost the game.  Are you hungry yet?
+
+Joe.
+
+"""
+_RFC_8463_KEYS = {
+    "brisbane._domainkey.football.example.com": [
+        b"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+    ],
+    "test._domainkey.football.example.com": [
+        (
+            b"v=DKIM1; k=rsa; p=MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWR"
+            b"iGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Qvx/byYzCNb3W91y3FutAC"
+            b"DfzwQ/BC/e/8uBsCR+yz1Lxj+PL6lHvqMKrM3rG4hstT5QjvHO9PzoxZyVYLzBfO2EeC3"
+            b"Ip3G+2kryOTIKT+l/K4w3QIDAQAB"
+        )
+    ],
+}
+
+
+def _only(raw: bytes, answers: dict[str, list[bytes]] | None = None) -> DkimResult:
+    [result] = check(raw, keys() if answers is None else answers)
+    return result
+
+
+def _bad(raw: bytes, answers: dict[str, list[bytes]] | None = None) -> tuple[Result, str]:
+    result = _only(raw, answers)
+    assert result.result is not Result.PASS
+    assert result.flags[0] in DETAILS
+    return result.result, result.flags[0]
+
+
+# ---------------------------------------------------------------- what is proven
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_the_example_of_rfc_8463_passes_by_both_its_keys(line_end: bytes) -> None:
+    raw = _RFC_8463.replace(b"\n", line_end)
+
+    results = check(raw, _RFC_8463_KEYS)
+
+    assert [result.result for result in results] == [Result.PASS, Result.PASS]
+    assert [result.selector for result in results] == ["brisbane", "test"]
+    assert {result.domain for result in results} == {"football.example.com"}
+
+
+@pytest.mark.parametrize("ed25519", [False, True])
+@pytest.mark.parametrize(
+    "forms", ["simple/simple", "simple/relaxed", "relaxed/simple", "relaxed/relaxed"]
+)
+def test_a_good_signature_passes_and_says_what_it_covers(forms: str, ed25519: bool) -> None:
+    record = (ed25519_key() if ed25519 else rsa_key())[1]
+
+    result = _only(signed(forms=forms, ed25519=ed25519), keys(record))
+
+    assert (result.result, result.flags) == (Result.PASS, ())
+    assert (result.domain, result.selector) == ("example.com", "s1")
+    assert result.covers == ("date", "from", "subject", "to")
+
+
+def test_only_what_is_signed_is_covered() -> None:
+    assert _only(signed(headers=(b"from", b"to"))).covers == ("from", "to")
+
+
+def test_a_field_that_is_there_twice_is_not_covered() -> None:
+    """The signature holds, but a reader may be shown the other one."""
+    raw = b"Date: Mon, 16 Nov 2037 08:00:00 +0000\r\n" + signed()
+
+    result = _only(raw)
+
+    assert result.result is Result.PASS
+    assert result.covers == ("from", "subject", "to")
+
+
+def test_oversigning_keeps_a_second_field_out() -> None:
+    raw = signed(headers=(b"from", b"from", b"date", b"date", b"subject", b"subject"))
+
+    assert _only(raw).result is Result.PASS
+    assert _bad(b"Date: Mon, 16 Nov 2037 08:00:00 +0000\r\n" + raw)[1] == "dkim_mismatch"
+
+
+def test_a_key_in_the_older_form_is_read() -> None:
+    private = load_pem_private_key(rsa_key()[0], None)
+    bare = private.public_key().public_bytes(Encoding.DER, PublicFormat.PKCS1)
+
+    assert _only(signed(), keys(b"p=" + base64.b64encode(bare))).result is Result.PASS
+
+
+def test_a_key_among_other_texts_is_found() -> None:
+    answers = {NAME: [b"site-verification=x", rsa_key()[1]]}
+
+    assert _only(signed(), answers).result is Result.PASS
+
+
+def test_every_signature_is_judged_by_itself() -> None:
+    """A mailing list breaks the author's signature and adds its own."""
+    posted = signed(forms="relaxed/relaxed")
+    listed = signed(posted + b"-- \r\nThe list\r\n", domain="list.example", selector="l")
+
+    answers = keys() | keys(name="l._domainkey.list.example")
+    top, below = check(listed, answers)
+
+    assert (top.result, top.domain) == (Result.PASS, "list.example")
+    assert (below.result, below.flags) == (Result.FAIL, ("dkim_body_changed",))
+
+
+def test_a_forwarder_that_changes_nothing_breaks_nothing() -> None:
+    raw = (
+        b"Received: from a.example by b.example; Mon, 16 Nov 2026 08:00:01 +0000\r\n"
+        b"X-Forwarded-To: c@oncebox.test\r\n" + signed()
+    )
+
+    assert _only(raw).result is Result.PASS
+
+
+def test_the_same_signature_twice_is_two_results() -> None:
+    raw = signed()
+    field = raw[: -len(MAIL)]
+
+    assert [one.result for one in check(field + raw, keys())] == [Result.PASS, Result.PASS]
+
+
+def test_a_testing_signer_is_flagged() -> None:
+    result = _only(signed(), keys(rsa_key()[1] + b"; t=y"))
+
+    assert (result.result, result.flags) == (Result.PASS, ("dkim_testing",))
+
+
+def test_times_are_told_and_not_judged() -> None:
+    result = _only(crafted({"t": "1000", "x": "2000"}))
+
+    assert result.result is Result.PASS
+    assert (result.signed_at, result.expires_at) == (1_000_000, 2_000_000)
+
+
+def test_spelling_of_d_and_s_does_not_matter() -> None:
+    assert _only(crafted({"d": "EXAMPLE.com", "s": "S1"})).domain == "example.com"
+    assert key_name("EXAMPLE.com.", "S1") == NAME
+    assert key_name("bücher.example", "s") == "s._domainkey.xn--bcher-kva.example"
+    assert key_name("", "s") == key_name("a b.example", "s") == ""
+
+
+# ---------------------------------------------------------------- what is not
+
+
+def test_a_mail_without_signature_proves_nothing() -> None:
+    assert check(MAIL, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        (b"482913", b"999999", "dkim_body_changed"),
+        (b"Your  code", b"Your  c0de", "dkim_mismatch"),
+        (b"ann@example.com", b"eve@example.com", "dkim_mismatch"),
+        (b"08:00:00", b"09:00:00", "dkim_mismatch"),
+    ],
+)
+def test_a_changed_mail_fails(old: bytes, new: bytes, code: str) -> None:
+    assert _bad(signed().replace(old, new)) == (Result.FAIL, code)
+
+
+def test_another_key_fails() -> None:
+    assert _bad(signed(), keys(rsa_key(1024)[1])) == (Result.FAIL, "dkim_mismatch")
+
+
+def test_a_second_from_breaks_every_signature() -> None:
+    for raw in (signed(), signed(headers=(b"from",))):
+        assert _bad(b"From: eve@evil.example\r\n" + raw) == (Result.FAIL, "dkim_mismatch")
+
+
+def test_a_signature_of_the_beginning_proves_nothing_about_the_rest() -> None:
+    raw = signed(length=True)
+    assert _only(raw).result is Result.PASS  # it is all signed
+
+    result = _only(raw + b"Click http://evil.example\r\n")
+
+    assert (result.result, result.flags) == (Result.NEUTRAL, ("dkim_body_partly",))
+    assert _bad(crafted({"l": "0", "bh": "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="})) == (
+        Result.NEUTRAL,
+        "dkim_body_partly",
+    )
+
+
+def test_a_body_shorter_than_was_signed_fails() -> None:
+    assert _bad(crafted({"l": "9999"}))[1] == "dkim_body_changed"
+
+
+def test_short_keys_do_not_count() -> None:
+    short = _der((1 << 511) + 187, 65537)
+
+    assert _bad(signed(), keys(b"p=" + base64.b64encode(short))) == (
+        Result.PERMERROR,
+        "dkim_weak_key",
+    )
+
+
+def test_keys_that_take_long_to_check_are_not_used() -> None:
+    huge = _der((1 << 16_000) + 1, (1 << 15_999) + 1)
+
+    started = time.process_time()
+    assert _bad(signed(), keys(b"p=" + base64.b64encode(huge)))[1] == "dkim_key_invalid"
+    assert time.process_time() - started < 1.0
+
+
+def _der(modulus: int, exponent: int) -> bytes:
+    def number(value: int) -> bytes:
+        text = value.to_bytes(value.bit_length() // 8 + 1, "big")
+        return b"\x02" + _size(len(text)) + text
+
+    inner = number(modulus) + number(exponent)
+    return b"\x30" + _size(len(inner)) + inner
+
+
+def _size(size: int) -> bytes:
+    text = size.to_bytes((size.bit_length() + 7) // 8 or 1, "big")
+    return text if size < 128 else bytes([0x80 | len(text)]) + text
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"a": "rsa-sha1"}, "dkim_weak_algorithm"),
+        ({"a": "none"}, "dkim_invalid"),
+        ({"v": "2"}, "dkim_invalid"),
+        ({"v": None}, "dkim_invalid"),
+        ({"d": None}, "dkim_invalid"),
+        ({"s": None}, "dkim_invalid"),
+        ({"bh": None}, "dkim_invalid"),
+        ({"bh": "?"}, "dkim_invalid"),
+        ({"c": "odd/odd"}, "dkim_invalid"),
+        ({"q": "http"}, "dkim_invalid"),
+        ({"i": "@evil.example"}, "dkim_invalid"),
+        ({"i": "@notexample.com"}, "dkim_invalid"),
+        ({"l": "-1"}, "dkim_invalid"),
+        pytest.param({"l": "1" * 5_000}, "dkim_invalid", id="a long length"),
+        pytest.param({"x": "1" * 5_000}, "dkim_invalid", id="a long time"),
+        ({"t": "soon"}, "dkim_invalid"),
+        ({"h": "to:subject"}, "dkim_from_unsigned"),
+        pytest.param({"h": "from" + ":to" * 600}, "dkim_invalid", id="many names"),
+        ({"h": "from::to"}, "dkim_invalid"),
+        pytest.param({"z": "x" * 20_000}, "dkim_invalid", id="a huge field"),
+    ],
+)
+def test_a_signature_that_is_not_spelled_right_never_counts(
+    changes: dict[str, str | None], code: str
+) -> None:
+    assert _bad(crafted(changes)) == (Result.PERMERROR, code)
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (b"v=DKIM1; p=", "dkim_no_key"),
+        (b"unrelated", "dkim_no_key"),
+        (b"v=DKIM2; p=AAAA", "dkim_key_invalid"),
+        (b"v=DKIM1; p=!", "dkim_key_invalid"),
+        (b"v=DKIM1; p=AAAA", "dkim_key_invalid"),
+        (b"v=DKIM1; k=ed25519; p=" + base64.b64encode(b"x" * 32), "dkim_key_invalid"),
+        (b"v=DKIM1; p=AAAA; p=BBBB", "dkim_key_invalid"),
+        pytest.param(b"p=" + b"A" * 30_000, "dkim_key_invalid", id="a huge record"),
+        (b"\xff\x00p=", "dkim_key_invalid"),
+    ],
+)
+def test_a_key_that_cannot_be_used_never_counts(record: bytes, code: str) -> None:
+    assert _bad(signed(), keys(record)) == (Result.PERMERROR, code)
+
+
+@pytest.mark.parametrize("tag", [b"; h=sha1", b"; s=tlsrpt", b"; s=other"])
+def test_a_key_for_something_else_never_counts(tag: bytes) -> None:
+    assert _bad(signed(), keys(rsa_key()[1] + tag)) == (Result.PERMERROR, "dkim_key_invalid")
+
+
+def test_a_key_that_forbids_sub_domains_is_obeyed() -> None:
+    record = rsa_key()[1] + b"; t=s"
+
+    assert _bad(crafted({"i": "@mail.example.com"}), keys(record))[1] == "dkim_key_invalid"
+    assert _only(crafted({"i": "@example.com"}), keys(record)).result is Result.PASS
+
+
+def test_two_keys_at_one_name_are_none() -> None:
+    answers = {NAME: [rsa_key()[1], rsa_key(1024)[1]]}
+
+    assert _bad(signed(), answers) == (Result.PERMERROR, "dkim_key_invalid")
+
+
+def test_no_key_and_no_answer_are_not_the_same() -> None:
+    assert _bad(signed(), {NAME: []}) == (Result.PERMERROR, "dkim_no_key")
+    assert _bad(signed(), {}) == (Result.TEMPERROR, "dkim_key_unreachable")
+
+
+def test_only_the_first_signatures_are_checked() -> None:
+    field = signed()[: -len(MAIL)]
+
+    results = check(field * 400 + MAIL, keys())
+
+    assert len(results) == MOST_SIGNATURES + 1
+    assert results[-1] == DkimResult(result=Result.NEUTRAL, flags=("dkim_many",))
+
+
+_AT = b"\r\nTo:"
+
+
+@pytest.mark.parametrize(
+    ("before", "instead"),
+    [
+        (b"", b"\nTo:"),
+        (b"", b"\rTo:"),
+        (b"", b"\r\n\n\r\nTo:"),
+        (b"", b"\r\nno field\r\nTo:"),
+        (b"", b"\r\nFrom : eve@evil.example\r\nTo:"),
+        (b"", b"\r\n\x00From: eve@evil.example\r\nTo:"),
+        (b" folded before anything\r\n", _AT),
+        pytest.param(b"X: y\r\n" * 2_000, _AT, id="many fields"),
+        pytest.param(b"X: " + b"y" * 300_000 + b"\r\n", _AT, id="a long field"),
+    ],
+)
+def test_a_header_that_programs_read_differently_is_not_believed(
+    before: bytes, instead: bytes
+) -> None:
+    [result] = check(before + signed().replace(_AT, instead), keys())
+
+    assert (result.result, result.flags) == (Result.PERMERROR, ("dkim_odd_lines",))
+
+
+# ---------------------------------------------------------------- hostile bytes
+
+_SIGNED = signed()
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_raise(raw: bytes) -> None:
+    check(raw, {})
+    check(b"DKIM-Signature: " + raw, {"": [raw], NAME: [raw]})
+
+
+@given(st.binary(max_size=200), st.integers(0, 2_000), st.integers(0, 40))
+def test_no_damage_to_a_signed_mail_raises(noise: bytes, at: int, cut: int) -> None:
+    damaged = _SIGNED[:at] + noise + _SIGNED[at + cut :]
+
+    for result in check(damaged, keys()):
+        assert set(result.flags) <= DETAILS.keys()
+
+
+@given(st.binary(max_size=300))
+def test_no_record_raises(record: bytes) -> None:
+    for text in (record, b"v=DKIM1; p=" + record, b"p=" + base64.b64encode(record)):
+        assert _only(_SIGNED, keys(text)).result is not Result.PASS
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from([b" ", b"\t", b"a", b"\r\n", b"\r", b"\n", b"  \r\n"])))
+def test_bodies_are_put_in_form_as_dkimpy_does(pieces: list[bytes]) -> None:
+    body = b"".join(pieces) + b"\r\n"
+    lines = dkim.rfc822_parse(b"A: b\r\n\r\n" + body)[1]
+
+    assert canonical_body(body, relaxed=False) == Simple.canonicalize_body(lines)
+    assert canonical_body(body, relaxed=True) == Relaxed.canonicalize_body(lines)
+
+
+@settings(max_examples=50)
+@given(st.text(alphabet=" \tab\r\n.", max_size=60), st.sampled_from(["simple", "relaxed"]))
+def test_what_dkimpy_signs_passes_here_and_there(text: str, form: str) -> None:
+    head, _, _ = MAIL.partition(b"\r\n\r\n")
+    body = b"\r\n".join(text.encode().splitlines()) + b"\r\n"
+    raw = signed(head + b"\r\n\r\n" + body, forms=f"{form}/{form}")
+
+    assert dkim.verify(raw, dnsfunc=lambda *_, **__: rsa_key()[1])
+    assert _only(raw).result is Result.PASS
+
+
+@pytest.mark.parametrize("piece", [b" ", b"\r\n", b"\r\r\n", b" \t", b"a "])
+def test_the_largest_bodies_are_checked_in_linear_time(piece: bytes) -> None:
+    """dkimpy needs hours for the first of these."""
+    raw = signed() + piece * 1_000_000 + b"x"
+
+    started = time.process_time()
+    assert _bad(raw)[1] == "dkim_body_changed"
+    assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize("gap", [b"\r\n ", b"\r\n \t", b" "])
+def test_the_strangest_signatures_are_checked_in_linear_time(gap: bytes) -> None:
+    fields = [
+        b"DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=s1; h=from; bh=AAAA; b=AAAA"
+        + (b";b%d" % number + gap * (250 // len(gap))) * 50
+        for number in range(5)
+    ]
+
+    started = time.process_time()
+    check(b"\r\n".join(fields) + b"\r\n" + MAIL, keys())
+    assert time.process_time() - started < 1.0

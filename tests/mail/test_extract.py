@@ -1,0 +1,63 @@
+"""Extraction: exactly what was described of an attachment, or nothing; whatever the mail is."""
+
+import base64
+import time
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncebox.mail.extract import extract
+from oncebox.mail.parse import parse
+from oncebox.model.message import Attachment
+
+CONTENT = bytes(range(256)) * 3
+
+
+def _mail(*contents: bytes) -> bytes:
+    parts = [
+        b"--b\r\nContent-Type: application/octet-stream\r\n"
+        b"Content-Disposition: attachment; filename=x\r\n"
+        b"Content-Transfer-Encoding: base64\r\n\r\n" + base64.encodebytes(content)
+        for content in contents
+    ]
+    head = b"From: a@b.example\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+    text = b"--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n"
+    return head + text + b"\r\n".join(parts) + b"\r\n--b--\r\n"
+
+
+def test_every_attachment_comes_out_as_it_was_described() -> None:
+    contents = (CONTENT, b"", b"second", CONTENT)
+    raw = _mail(*contents)
+    described = parse(raw).attachments
+
+    assert [extract(raw, each) for each in described] == list(contents)
+
+
+def test_what_the_mail_does_not_hold_is_nothing() -> None:
+    raw = _mail(CONTENT)
+    (described,) = parse(raw).attachments
+    for number in (0, -1, 2, 10**9):
+        assert extract(raw, msgspec.structs.replace(described, number=number)) is None
+    assert extract(raw, msgspec.structs.replace(described, sha256="0" * 64)) is None
+    assert extract(b"", described) is None
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_break_it(raw: bytes) -> None:
+    wanted = Attachment(
+        number=1, name="", media_type="a/b", size=0, sha256="", inline=False, content_id=""
+    )
+
+    assert extract(raw, wanted) is None
+    assert all(extract(raw, each) is not None for each in parse(raw).attachments)
+
+
+def test_a_mail_of_very_many_parts_takes_no_time() -> None:
+    """The limits of the parser hold here too."""
+    raw = _mail(CONTENT) + b"--b\r\n\r\n" * 400_000
+    (first, *_) = parse(raw).attachments
+    began = time.process_time()
+
+    assert extract(raw, first) == CONTENT
+    assert time.process_time() - began < 2

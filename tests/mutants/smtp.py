@@ -1,0 +1,116 @@
+"""Faults in the receiver of mail."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_SMTP = "src/oncebox/edge/smtp"
+_POST = "tests/contract/test_post.py"
+_SHARED = "test_every_inbox_has_its_delivery_and_those_of_a_tenant_share_the_bytes"
+
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"tests/smtp/{file}::{name}" for name in names))
+
+
+SMTP = (
+    Mutant(
+        "a bare line end that is no fault",
+        (
+            Patch(
+                f"{_SMTP}/content.py",
+                "            self._bare = True\n",
+                "            self._bare = False\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_session.py",
+                "test_a_bare_line_end_in_a_mail_ends_the_conversation",
+                "test_a_mail_is_read_as_a_plain_reader_would_line_by_line",
+            ),
+            _tests("test_smuggling.py", "test_a_false_end_is_none"),
+        ),
+    ),
+    Mutant(
+        "an end that must come in one piece",
+        (
+            Patch(
+                f"{_SMTP}/content.py",
+                'half = next((half for half in _HALF_ENDS if data.endswith(half)), b"")',
+                'half = b""',
+            ),
+        ),
+        (_tests("test_session.py", "test_any_cut_of_the_same_bytes_is_the_same_conversation"),),
+    ),
+    Mutant(
+        "plaintext that survives the handshake",
+        (
+            Patch(
+                f"{_SMTP}/session.py",
+                '        self._buffer, self._at, self._helo = b"", 0, None\n',
+                "        self._helo = None\n",
+            ),
+        ),
+        (
+            _tests("test_session.py", "test_what_is_slipped_in_behind_starttls_is_never_heard"),
+            _tests("test_tls.py", "test_what_is_slipped_in_before_the_handshake_is_never_heard"),
+        ),
+    ),
+    Mutant(
+        "a 250 before the commit",
+        (
+            Patch(
+                f"{_SMTP}/connection.py",
+                "        begun.add_done_callback(self._stored)\n",
+                "        done = asyncio.get_running_loop().create_future()\n"
+                "        done.set_result([])\n"
+                "        done.add_done_callback(self._stored)\n",
+            ),
+        ),
+        (_tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),),
+    ),
+    Mutant(
+        "a refused mail in the next one's file",
+        (
+            Patch(
+                f"{_SMTP}/connection.py",
+                "            self._drop_letter()  # that mail was refused",
+                "            pass  # that mail was refused",
+            ),
+        ),
+        (_tests("test_connections.py", "test_a_full_disk_is_told_and_forgotten"),),
+    ),
+    Mutant(
+        "trouble of ours as the sender's fault",
+        (
+            Patch(
+                f"{_SMTP}/letter.py",
+                "    return replies.FULL if full else replies.TROUBLE\n",
+                "    return replies.FULL if full else replies.TOO_LARGE\n",
+            ),
+        ),
+        (_tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),),
+    ),
+    Mutant(
+        "patience that every byte of a mail renews",
+        (
+            Patch(
+                f"{_SMTP}/pace.py",
+                "        return self._credit >= 0\n",
+                "        return True\n",
+            ),
+        ),
+        (_tests("test_connections.py", "test_a_dripping_mail_is_cut_off"),),
+    ),
+    Mutant(
+        "a key without the inbox",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/post.py",
+                'key=f"{recipient.inbox_id}:{mark.hex()}",',
+                'key=f"inbox:{mark.hex()}",',
+            ),
+        ),
+        (Selection((f"{_POST}::{_SHARED}",)),),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Mail that is filed into the inboxes of an opened box, past the worker."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from oncebox import Oncebox, ids
+from oncebox.ledger.deliveries import arrivals, leases
+from oncebox.ledger.inboxes import messages
+from oncebox.mail.limits import ParseLimits
+from oncebox.mail.parse import parse
+from oncebox.model.envelope import MAIL
+from oncebox.model.filing import filing
+from oncebox.model.verdict import Verdict
+from tests.support.letters import add_inbox, envelope, posted
+
+
+@dataclass
+class Sorter:
+    """Puts mail into inboxes of a box."""
+
+    box: Oncebox
+
+    @property
+    def database(self) -> Any:
+        """The box's own."""
+        return self.box.rooms.database
+
+    async def add_inbox(self, inbox_id: str, owner: str | None = None, tenant: str = "") -> None:
+        """Add an inbox, of a key if one is named."""
+        postgres = self.database.kind == "postgres"
+        tenant = tenant or self.box.settings.tenant
+        await self.database.write(
+            add_inbox, inbox_id, tenant=tenant, owner=owner, postgres=postgres
+        )
+
+    async def file(self, inbox_id: str, *raws: bytes, tenant: str = "") -> list[str]:
+        """File mails; return the ids of their messages."""
+        tenant, now = tenant or self.box.settings.tenant, self.database.clock()
+        new = [each for raw in raws for each in posted(raw, inbox_id, now=now, tenant=tenant)]
+        await self.database.write(arrivals.accept, new, now)
+        who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
+        claimed = await self.database.write(leases.claim, who, 1000, now)
+        said = envelope(inbox_id, tenant=tenant)
+        filings = [
+            filing(
+                each,
+                said.recipients[0],
+                said,
+                parsed=parse(each.body, ParseLimits()),
+                verdict=Verdict(),
+                mismatch="",
+                ids=(ids.new("msg"), ids.new("evt")),
+            )
+            for each in claimed
+        ]
+        filed = await self.database.write(messages.file, filings, now)
+        self.box.rooms.mail.ring()
+        return [each.message_id for each in filed]
