@@ -34,9 +34,15 @@ class Service:
     """Serves one database on one port, through any number of lives."""
 
     def __init__(
-        self, folder: Path, url: str, children: Children, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        url: str,
+        children: Children,
+        settings: Mapping[str, str] | None = None,
+        *,
+        known: bool = False,
     ) -> None:
-        """Make the source; ``start`` begins to serve."""
+        """Make the source, unless it is known; ``start`` begins to serve."""
         self.port = free_port()
         self.url = url
         self._runs = folder / "runs"
@@ -51,6 +57,8 @@ class Service:
             RUNS: str(self._runs),
             **(settings or {}),
         }
+        if known:
+            return
         self._type("source", "add", SOURCE, "--scheme", "github", "--secret", "-", given=SECRET)
         prepare_marks(url)
 
@@ -78,7 +86,7 @@ class Service:
     def settle(self) -> list[Violation]:
         """Wait until everything is worked; if that gets no further, say what the service said.
 
-        After many kills much is left to do: what a dead process had begun is worked alone.
+        After many kills much is left to do: what was lost is worked before anything new.
         """
         fewest = sys.maxsize
         give_up = time.monotonic() + _PATIENCE

@@ -1,0 +1,63 @@
+"""A server that is killed between a webhook and its answer, on both ways that webhooks take."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.databases import Place, fresh_sqlite
+from tests.torture.hooks.events import request
+from tests.torture.hooks.service import Service
+from tests.torture.processes import Children
+
+#: in one packet it takes the express; in two, the long way
+WAYS = {"express": 0, "long": 100}
+
+
+async def _ask(port: int, wire: bytes, cut: int) -> bytes:
+    """Send a request in one packet or two; return the first line of its answer, if any comes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for packet in filter(None, (wire[:cut], wire[cut:])):
+            writer.write(packet)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        return (await asyncio.wait_for(reader.readline(), 10)).strip()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def _stored(url: str) -> int:
+    session = Place("sqlite", url).session()
+    ((count,),) = session.run(
+        lambda tx: tx.execute("SELECT count(*) FROM oncebox_deliveries WHERE source = 'github'")
+    )
+    session.close()
+    return int(count)
+
+
+@pytest.mark.parametrize("cut", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("point", "stored"), [("accept.verified", 0), ("accept.written", 0), ("accept.committed", 1)]
+)
+def test_a_webhook_without_an_answer_is_sent_again_and_counts_once(
+    tmp_path: Path, point: str, stored: int, cut: int
+) -> None:
+    url = fresh_sqlite(tmp_path).url
+    wire = request("evt-1")
+    with Children(tmp_path) as children:
+        service = Service(tmp_path, url, children, {"ONCEBOX_FAULTS": f"{point}:1:kill"})
+        service.start()
+        assert asyncio.run(_ask(service.port, wire, cut)) == b""
+        service.kill_all()
+        assert _stored(url) == stored
+
+        again = Service(tmp_path, url, children, known=True)
+        again.start()
+        assert asyncio.run(_ask(again.port, wire, cut)) == b"HTTP/1.1 200 OK"
+        assert again.settle() == []
+        assert len(again.runs()) == 1
+        again.stop()
+    assert _stored(url) == 1
