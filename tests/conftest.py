@@ -1,15 +1,22 @@
 """What every test may ask for: databases of both kinds, and a clerk who works them by hand."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from oncebox.store.database import Database
 from tests.support import databases
 from tests.support.clerk import Clerk
 from tests.support.databases import Place
 from tests.support.postgres import PostgresServer, start_or_skip
+
+# A busy machine is no reason to fail; under CI Hypothesis is as patient by itself.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if not os.environ.get("CI"):
+    settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from oncebox.worker.loop import Worker
 from oncebox.worker.mail import MailReader, Tenants
 from oncebox.worker.parsers import Parsers
 from oncebox.worker.perform import Performer
+from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.watchdog import Watchdog
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +51,7 @@ class Oncebox:
         self._rooms: Rooms | None = None
         self._working: list[asyncio.Task[None]] = []
         self._workers: list[Worker] = []
+        self._numbering: list[asyncio.Task[None]] = []
 
     def on(
         self,
@@ -182,6 +184,9 @@ class Oncebox:
             workers.append(self._handler_worker(name))
         self._workers += workers
         self._working += [asyncio.create_task(each.run()) for each in workers]
+        # Whoever works makes events, and there may be no service beside it that numbers them.
+        sequencer = Sequencer(self.rooms.numbering, self.telemetry, self.settings.events)
+        self._numbering.append(asyncio.create_task(sequencer.run()))
 
     def _handler_worker(self, name: str) -> Worker:
         settings, desk = self.settings.worker, self.rooms.desk
@@ -216,6 +221,7 @@ class Oncebox:
             settings=settings,
             most_bytes=reading.in_flight,
             gauge=self.telemetry.mail_in_flight,
+            linger=True,
         )
 
     def stop_working(self) -> None:
@@ -245,10 +251,13 @@ class Oncebox:
         """Stop working and let go of the database."""
         self.stop_working()
         await asyncio.gather(*self._working, return_exceptions=True)
+        for each in self._numbering:
+            each.cancel()
+        await asyncio.gather(*self._numbering, return_exceptions=True)
         if self._rooms is not None:
             await self._rooms.close()
         self._rooms = None
-        self._workers, self._working = [], []
+        self._workers, self._working, self._numbering = [], [], []
 
     async def __aenter__(self) -> Self:
         """Open, and start working if there are handlers."""

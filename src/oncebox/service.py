@@ -16,7 +16,6 @@ from oncebox.edge.server import Server, listen
 from oncebox.errors import AddressUnavailable
 from oncebox.ledger.office import first_key
 from oncebox.worker.expiry import Expiry
-from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.sweep import Sweeper
 from oncebox.worker.watchdog import Watchdog
 
@@ -162,7 +161,6 @@ class Service:
             events = self._box.settings.events
             keep = self._box.settings.retention
             yield Sweeper(rooms.counter, rooms.book, telemetry, events=events, keep=keep).run()
-            yield Sequencer(rooms.numbering, telemetry, events).run()
 
 
 async def _watch(watchdog: Watchdog) -> None:

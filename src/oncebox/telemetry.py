@@ -47,6 +47,10 @@ def _logger() -> structlog.typing.FilteringBoundLogger:
     return logger
 
 
+#: readers of lists that are remembered
+_MOST_READERS = 4_096
+
+
 class Telemetry:
     """The counters of one process, in a registry of their own."""
 
@@ -203,6 +207,13 @@ class Telemetry:
             "How often this process took over the numbering of events",
             registry=registry,
         )
+        self.cursor_replays = Counter(
+            "oncebox_cursor_replays",
+            "Cursors that led back to what the same key was shown before",
+            ["list"],
+            registry=registry,
+        )
+        self.places = Places(self.cursor_replays)
         self.event_streams = Gauge(
             "oncebox_event_streams", "Open streams of events", registry=registry
         )
@@ -217,6 +228,30 @@ class Telemetry:
     def scrape(self) -> str:
         """Return all metrics as Prometheus text."""
         return generate_latest(self.registry).decode()
+
+
+class Places:
+    """How far keys have read in lists, as far as this process remembers: who comes back is counted.
+
+    Coming back is no mistake: what was shown may not have arrived, or was not dealt with.
+    """
+
+    def __init__(self, replays: Counter) -> None:
+        """Begin with nobody."""
+        self._replays = replays
+        self._furthest: dict[tuple[str, ...], int] = {}
+
+    def come(self, list_: str, reader: tuple[str, ...], after: int) -> None:
+        """Note where a reader goes on by its cursor."""
+        if after < self._furthest.get((list_, *reader), 0):
+            self._replays.labels(list_).inc()
+
+    def shown(self, list_: str, reader: tuple[str, ...], upto: int) -> None:
+        """Note how far a reader was shown things; the one not heard of for longest is forgotten."""
+        key = (list_, *reader)
+        self._furthest[key] = max(upto, self._furthest.pop(key, 0))
+        if len(self._furthest) > _MOST_READERS:
+            del self._furthest[next(iter(self._furthest))]
 
 
 class HttpTally(Collector):

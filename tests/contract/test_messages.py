@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from oncebox.errors import RowRefused
 from oncebox.ledger.deliveries import leases, settlements
@@ -10,7 +11,9 @@ from oncebox.model.deed import Deed
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.model.envelope import MAIL
 from oncebox.model.filing import Filed, Message
+from oncebox.model.verdict import Result, Verdict
 from tests.support.clerk import TENANT, Clerk
+from tests.support.events import number_all, read
 from tests.support.letters import Mailroom, mail
 
 
@@ -52,6 +55,69 @@ def test_a_mail_becomes_a_message(room: Mailroom) -> None:
     assert (whole.document.parsed.subject, whole.document.carrier.client) == ("Hello", "192.0.2.1")
     assert room.clerk.run(reading.raw, TENANT, filed.message_id) == raw
     assert [(each.road, each.differs) for each in whole.copies] == [("smtp", ())]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_events_tell_of_messages_in_the_order_of_their_numbers(
+    room: Mailroom, together: bool
+) -> None:
+    """Also where the ids of events say otherwise: a mail was read later, or a clock is wrong."""
+    room.add_inbox("inb_2")
+    raws = [mail(text=f"{number}", message_id=f"<{number}@x>") for number in range(4)]
+    filings = [room.filing(each) for raw in raws for each in room.claimed(raw, "inb_1", "inb_2")]
+    drawn = sorted((each.event_id for each in filings), reverse=True)
+    wrong = [replace(each, event_id=id_) for each, id_ in zip(filings, drawn, strict=True)]
+    for batch in [wrong] if together else [[each] for each in wrong]:
+        room.clerk.run(messages.file, batch, room.clerk.now)
+    room.clerk.run(number_all)
+    told = room.clerk.run(read, types=frozenset({"message.received"}))
+
+    for inbox in ("inb_1", "inb_2"):
+        assert [each.data["sequence"] for each in told if each.inbox_id == inbox] == [1, 2, 3, 4]
+
+
+_PROVEN = Verdict(
+    dkim=Result.PASS, dmarc=Result.PASS, domain="example.com", details=("dkim_aligned",)
+)
+
+
+def _link(token: str) -> bytes:
+    """Return a mail whose visible words everybody knows; the link is all that is its own."""
+    page = f"<p>Click <a href='https://example.com/{token}'>here</a></p>"
+    return mail(text=page, more=["Content-Type: text/html"])
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_forgery_that_came_first_does_not_keep_the_genuine_mail_away(
+    room: Mailroom, together: bool
+) -> None:
+    """Message-ID and Date can be guessed, and the words of many mails are always the same."""
+    (forged,), (genuine,) = (room.claimed(_link(token)) for token in ("forged", "genuine"))
+    both = [room.filing(forged), room.filing(genuine, verdict=_PROVEN)]
+    filed = [
+        each
+        for batch in ([both] if together else [[one] for one in both])
+        for each in room.clerk.run(messages.file, batch, room.clerk.now)
+    ]
+
+    assert [each.duplicate for each in filed] == [False, False]
+    assert [each.sender_verdict for each in all_of(room)] == ["none", "pass"]
+    assert "message_id_reused" in all_of(room)[1].warnings
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_copy_that_proves_less_is_a_copy(room: Mailroom, together: bool) -> None:
+    """A relay may break what proved the sender."""
+    (first,), (again,), (third,) = (room.claimed(_link(token)) for token in "abc")
+    several = [
+        room.filing(first, verdict=_PROVEN),
+        room.filing(again),
+        room.filing(third, verdict=_PROVEN),
+    ]
+    for batch in [several] if together else [[one] for one in several]:
+        room.clerk.run(messages.file, batch, room.clerk.now)
+
+    assert [(each.sender_verdict, each.duplicates) for each in all_of(room)] == [("pass", 2)]
 
 
 def test_numbers_go_up_by_one(room: Mailroom) -> None:

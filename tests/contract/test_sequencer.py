@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from oncebox import Delivery, Oncebox, Permanent
 from oncebox.config import EventSettings
 from oncebox.ledger.events import sequencer as verbs
 from oncebox.ledger.events.numbering import Numbering
@@ -13,6 +14,7 @@ from oncebox.telemetry import Telemetry
 from oncebox.worker.sequencer import Sequencer
 from tests.support.databases import Place
 from tests.support.events import new, number_all, read, record
+from tests.support.program import settings
 
 
 @asynccontextmanager
@@ -128,3 +130,19 @@ async def test_a_sequencer_survives_whatever_happens_to_one_round(database: Data
             await database.write(lambda tx: tx.execute("UPDATE oncebox_duties SET until = 0"))
 
     assert [each.number for each in await database.read(read)] == [1, 2, 3]
+
+
+async def test_a_box_in_a_program_of_its_own_numbers_what_it_tells(place: Place) -> None:
+    """Without a service beside it nobody else would."""
+    box = Oncebox(settings=settings(place))
+
+    @box.on("shop")
+    async def handle(delivery: Delivery) -> None:
+        raise Permanent("it cannot be done")
+
+    async with box:
+        await box.accept("shop", key="1")
+        await _wait_for(box.rooms.database, 1)
+        (told,) = await box.rooms.database.read(read, tenant=box.settings.tenant)
+
+    assert (told.type, told.number) == ("delivery.dead", 1)

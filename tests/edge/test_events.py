@@ -95,6 +95,19 @@ async def test_one_may_begin_now_and_hear_only_what_comes_after(api: Api) -> Non
     assert about(await page(api, cursor=now["next_cursor"])) == ["new"]
 
 
+async def test_who_comes_back_to_what_it_was_shown_is_counted(api: Api) -> None:
+    """By pages; another key and other filters are other readers."""
+    await happen(api, *"abcd")
+    first = await page(api, limit=2)
+    await page(api, limit=2, cursor=first["next_cursor"])
+    forward = api.box.metrics()
+    await page(api, limit=2, cursor=first["next_cursor"])
+    await page(api, types="message.received")
+
+    assert "oncebox_cursor_replays_total{" not in forward
+    assert 'oncebox_cursor_replays_total{list="events"} 1.0' in api.box.metrics()
+
+
 async def test_the_order_of_the_types_does_not_matter_to_a_cursor(api: Api) -> None:
     await happen(api, "1", "2", type_="a.one")
     first = await page(api, types="a.one,a.two", limit=1)

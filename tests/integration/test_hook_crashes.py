@@ -38,9 +38,16 @@ def _stored(url: str) -> int:
     return int(count)
 
 
-@pytest.mark.parametrize("cut", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(
-    ("point", "stored"), [("accept.verified", 0), ("accept.written", 0), ("accept.committed", 1)]
+    ("point", "stored", "cut"),
+    [
+        pytest.param("accept.verified", 0, WAYS["long"], id="verified-long"),
+        pytest.param("accept.written", 0, WAYS["express"], id="written-express"),
+        *(
+            pytest.param("accept.committed", 1, cut, id=f"committed-{way}")
+            for way, cut in WAYS.items()
+        ),
+    ],
 )
 def test_a_webhook_without_an_answer_is_sent_again_and_counts_once(
     tmp_path: Path, point: str, stored: int, cut: int

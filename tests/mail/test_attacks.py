@@ -27,6 +27,39 @@ def cheaply(raw: bytes, seconds: float = CHEAP) -> Parsed:
     return parsed
 
 
+# styles
+
+
+_DEEP = "<div>" * 490 + "".join(f"<q id=x{number}></q>" for number in range(2000))
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<style>" + "b{color:red}" * 2000 + "</style>" + "<b>x</b>" * 2400,
+        "<style>" + "*{color:red}" * 2000 + "</style>" + _DEEP,
+        "<style>" + "i div div div div div div q{color:red}" * 40 + "</style>" + _DEEP,
+        "<style>" + "* * * * * * * * * * * *{color:red}" * 200 + "</style>" + _DEEP,
+        "<style>" + "a " * 120_000 + "{color:red}</style>" + _DEEP,
+        "<style>" + "[a*=b]" * 40_000 + "{color:red}</style>" + _DEEP,
+    ],
+    ids=["tag", "everything", "ancestors", "wild", "long", "attributes"],
+)
+def test_no_style_sheet_costs_more_than_its_size(markup: str) -> None:
+    """Rules times elements, and depth to the power of a selector's length, are the writer's."""
+    cheaply(html(markup))
+
+
+def test_many_parts_in_html_cost_no_more_than_a_few() -> None:
+    page = "<style>" + "b{color:red}" * 300 + "</style>"
+    page += "".join(f"<b id={number}>x" for number in range(330))
+    part = f"--b\nContent-Type: text/html\n\n{page}\n"
+    parsed = cheaply(b"Content-Type: multipart/mixed; boundary=b\n\n" + part.encode() * 190, 2.0)
+
+    assert parsed.status is Status.LIMITED
+    assert parsed.warnings == ("html_limit",)
+
+
 # parts
 
 

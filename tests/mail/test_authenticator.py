@@ -300,6 +300,36 @@ async def test_trouble_is_temporary_and_proves_nothing() -> None:
     assert not trusted(verdict, "example.com")
 
 
+@pytest.mark.parametrize("way", ["signature", "spf", "both"])
+async def test_a_stranger_with_dead_name_servers_does_not_make_a_forgery_doubtful(way: str) -> None:
+    """What cannot be asked about the stranger could prove nothing about the domain in From."""
+    zone = _zone(**{"s1._domainkey.dead.example": None, "dead.example": None})
+    hints = () if way == "spf" else (SignatureHint(domain="dead.example", selector="s1"),)
+    bounces = "x@live.example" if way == "signature" else "x@dead.example"
+    raw = MAIL if way == "spf" else signed(domain="dead.example")
+
+    verdict = await _judge(zone, _envelope(_OTHER, bounces), _parsed(*hints), raw)
+
+    assert Result.TEMPERROR in {verdict.spf, verdict.dkim}
+    assert verdict.dmarc is Result.FAIL
+
+
+async def test_a_stranger_who_keeps_us_waiting_does_not_make_a_forgery_doubtful() -> None:
+    class Slow(_Table):
+        async def _ask(self, name: str) -> list[Any]:
+            if "dead.example" in name:
+                await asyncio.sleep(60)
+            return await super()._ask(name)
+
+    judge = Authenticator(Slow(_zone()), MailSettings(authenticate_within=0.3))
+    hint = SignatureHint(domain="dead.example", selector="s1")
+    envelope = _envelope(_OTHER, "x@dead.example")
+
+    verdict = await judge.judge(envelope, _parsed(hint), signed(domain="dead.example"), _check)
+
+    assert _words(verdict) == ("temperror", "temperror", "fail")
+
+
 async def test_where_the_policy_is_unknown_only_the_very_domain_counts() -> None:
     for records, word in ((None, "temperror"), ([b"v=DMARC1; p=odd"], "permerror")):
         zone = _zone(**{"_dmarc.example.com": records})

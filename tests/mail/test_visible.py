@@ -68,6 +68,33 @@ def sight(markup: str) -> visible.Sight:
         "<style>@media screen{{.h{{display:none}}}}</style><p class=h>{}</p>",
         "<style>/* x */ .h /* y */ {{ display : none }}</style><p class=h>{}</p>",
         "<STYLE>.h{{display:none!important}}</STYLE><p class=h style='display:block'>{}</p>",
+        "<style>.h{{display:none}} p{{display:block}}</style><p class=h>{}</p>",
+        "<style>#h{{display:none}} p.h{{display:block}}</style><p class=h id=h>{}</p>",
+        "<style>div .h{{display:none}} .h{{display:block}}</style><div><p class=h>{}</p></div>",
+        "<style>@charset 'utf-8'; .h{{display:none}}</style><p class=h>{}</p>",
+        "<style>@import url(https://x.example/y.css); .h{{display:none}}</style><p class=h>{}</p>",
+        "<style>@media (min-width:1px){{.h{{display:none}}}}</style><p class=h>{}</p>",
+        "<style>@supports (display:block){{.h{{display:none}}}}</style><p class=h>{}</p>",
+        "<style>@layer a{{.h{{display:none}}}}</style><p class=h>{}</p>",
+        "<style>[data-a]{{display:none}}</style><p data-a>{}</p>",
+        "<style>p[class='h']{{display:none}}</style><p class=h>{}</p>",
+        "<style>[class^=h]{{display:none}}</style><p class=hide>{}</p>",
+        "<style>.\\68 {{display:none}}</style><p class=h>{}</p>",
+        "<style>div > i b p{{display:none}}</style><div><i><b><u><p>{}</p></u></b></i></div>",
+        "<p style='display:none;display:bogus'>{}</p>",
+        "<p style='visibility:hidden;visibility:bogus'>{}</p>",
+        "<p style='opacity:1%'>{}</p>",
+        "<p style='opacity:calc(0)'>{}</p>",
+        "<p style='font-size:calc(0px)'>{}</p>",
+        "<p style='color:hsl(0, 0%, 100%)'>{}</p>",
+        "<p style='color:hsla(120,50%,50%,0)'>{}</p>",
+        "<p style='position:absolute;left:9999px'>{}</p>",
+        "<p style='text-indent:9999px;overflow:hidden'>{}</p>",
+        "<p style='margin:0 0 0 -9999px'>{}</p>",
+        "<p style='max-height:0;overflow:clip'>{}</p>",
+        "<p style='transform:scale(.001)'>{}</p>",
+        "<p style='-webkit-transform:scale3d(0,0,0)'>{}</p>",
+        "<p style='color:#fff'><a href=x style='color:inherit'>{}</a></p>",
     ],
 )
 def test_hidden_text_is_reported_apart(markup: str) -> None:
@@ -138,6 +165,18 @@ def test_programs_are_no_text_at_all(markup: str) -> None:
         "<style>td .b{{background:#00f}}</style><table><td><a class=b style='color:#fff'>{}</a>",
         "<style>@media (max-width:600px){{.h{{display:none}}}}</style><p class=h>{}</p>",
         "<style>@media print{{.h{{display:none}}}}</style><p class=h>{}</p>",
+        "<p style='filter:opacity(0.9)'>{}</p>",
+        "<p style='opacity:50%'>{}</p>",
+        "<p style='margin:0 auto'>{}</p>",
+        "<p style='transform:scale(1.5)'>{}</p>",
+        "<p style='color:hsl(0,0%,20%)'>{}</p>",
+        "<style>u{{display:none}} .v{{display:block}}</style><u class=v>{}</u>",
+        "<style>u.v{{display:block}} u{{display:none}}</style><u class=v>{}</u>",
+        "<style>i p{{display:none}}</style><i></i><div><p>{}</p></div>",
+        "<style>i > p{{display:none}}</style><i><b><p>{}</p></b></i>",
+        "<style>[data-a=x]{{display:none}}</style><p data-a=y>{}</p>",
+        "<style>@media (min-width:600px){{.h{{display:none}}}}</style><p class=h>{}</p>",
+        "<style>@supports not (color:red){{.h{{display:none}}}}</style><p class=h>{}</p>",
         "<style>.h:hover{{display:none}}</style><p class=h>{}</p>",
         "<style>.h{{display:none}} .h{{display:block}}</style><p class=h>{}</p>",
         "<style>p . > > 1{{display:none}} - #{{display:none}}</style><p>{}</p>",
@@ -153,6 +192,14 @@ def test_visible_text_stays(markup: str) -> None:
 
     assert SECRET in found.shown
     assert found.hidden == ""
+
+
+def test_no_number_of_elements_makes_a_style_sheet_forgotten() -> None:
+    padding = "<p class=x>Shown</p>" * 10_000
+    parsed = read(html(f"<style>.h{{display:none}}</style><p class=h>{SECRET}</p>{padding}"))
+
+    assert SECRET not in parsed.text
+    assert SECRET in parsed.hidden
 
 
 def test_lines_and_cells_are_kept_apart_and_white_space_is_put_in_order() -> None:

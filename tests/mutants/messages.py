@@ -51,14 +51,30 @@ MESSAGES = (
         (
             Patch(
                 "src/oncebox/model/filing.py",
-                'return self.parsed.identity or b"delivery:"',
-                'return self.parsed.message_mark or b"delivery:"',
+                "        said = self.parsed.identity\n",
+                "        said = self.parsed.message_mark\n",
             ),
         ),
         (
             _tests(
                 "test_messages.py",
                 "test_a_message_id_used_again_with_other_text_is_a_second_message",
+            ),
+        ),
+    ),
+    Mutant(
+        "a proven mail that is a copy of a forgery",
+        (
+            Patch(
+                "src/oncebox/model/filing.py",
+                "        proven = _PROVEN + said\n",
+                "        proven = said\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_messages.py",
+                "test_a_forgery_that_came_first_does_not_keep_the_genuine_mail_away",
             ),
         ),
     ),

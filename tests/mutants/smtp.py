@@ -67,7 +67,37 @@ SMTP = (
                 "        done.add_done_callback(self._stored)\n",
             ),
         ),
-        (_tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),),
+        (
+            _tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),
+            _tests("test_commits.py", "test_no_answer_comes_before_the_commit"),
+        ),
+    ),
+    Mutant(
+        "a post that does not wait for its commit",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/post.py",
+                "        return stored\n",
+                "        early: asyncio.Future[list[Accepted]] = (\n"
+                "            asyncio.get_running_loop().create_future()\n"
+                "        )\n"
+                "        early.set_result([])\n"
+                "        return early\n",
+            ),
+        ),
+        (_tests("test_commits.py", "test_no_answer_comes_before_the_commit"),),
+    ),
+    Mutant(
+        "a large mail that is not waited for",
+        (
+            Patch(
+                f"{_SMTP}/connection.py",
+                "                    await self._office.post.store(envelope, data)\n",
+                "                    storing = self._office.post.store(envelope, data)\n"
+                "                    asyncio.ensure_future(storing)\n",
+            ),
+        ),
+        (_tests("test_commits.py", "test_no_answer_comes_before_the_commit"),),
     ),
     Mutant(
         "a refused mail in the next one's file",

@@ -1,6 +1,9 @@
 """STARTTLS: nothing said in the clear survives it, and no certificate means no offer."""
 
+import asyncio
+import socket
 import ssl
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,9 @@ import pytest
 import trustme
 
 from oncebox.config import SmtpSettings
-from oncebox.edge.smtp.server import certificate
+from oncebox.edge.smtp.certificate import Certificate
 from oncebox.errors import ConfigInvalid
+from oncebox.telemetry import Telemetry
 from tests.support.http import until
 from tests.support.mail import PLAIN, SHORT, Line, receiving
 
@@ -94,6 +98,21 @@ async def test_what_is_no_handshake_ends_the_connection(
         assert server.count("oncebox_smtp_ended_total", why="tls_failed") == 1
 
 
+async def test_who_asks_for_tls_and_is_gone_at_once_leaves_nothing_waiting(
+    tmp_path: Path, shown: dict[str, Any]
+) -> None:
+    """Otherwise anybody makes us wait for any number of handshakes that no limit counts."""
+    async with receiving(tmp_path, **shown) as server:
+        before = asyncio.all_tasks()
+        gone = socket.create_connection(("127.0.0.1", server.port))
+        await until(lambda: server.count("oncebox_smtp_open") == 1)
+        gone.sendall(b"STARTTLS\r\n")
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()
+        await until(lambda: server.count("oncebox_smtp_open") == 0)
+        await until(lambda: asyncio.all_tasks() == before)
+
+
 async def test_a_handshake_must_come_in_time(tmp_path: Path, shown: dict[str, Any]) -> None:
     async with receiving(tmp_path, **SHORT, **shown) as server:
         line = await server.line()
@@ -135,10 +154,63 @@ async def test_stopping_ends_sessions_inside_tls(
     assert last_words.startswith(b"421 4.3.2 ")
 
 
-def test_an_old_version_of_tls_is_not_spoken(shown: dict[str, Any]) -> None:
-    context = certificate(SmtpSettings(**shown))
+def certificate(**settings: Any) -> Certificate:
+    return Certificate(SmtpSettings(**settings), Telemetry())
 
-    assert context is not None
+
+def _write(path: str, blob: trustme.Blob) -> None:
+    Path(path).unlink()
+    Path(path).write_bytes(blob.bytes())
+
+
+async def _shown_now(line: Line, context: ssl.SSLContext) -> bytes:
+    """Return the certificate that a client is shown."""
+    await line.ask("STARTTLS")
+    await secure(line, context)
+    shown: bytes = line._writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    line.close()
+    return shown
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart(
+    authority: trustme.CA, tmp_path: Path, shown: dict[str, Any], trusting: ssl.SSLContext
+) -> None:
+    """Its two files may come one after the other, and meanwhile the old one is shown."""
+    renewed = authority.issue_cert("mx.oncebox.test")
+    async with receiving(tmp_path, **shown) as server:
+        held = server.server._office.tls
+        assert held is not None
+        old = await _shown_now(await server.line(), trusting)
+        _write(shown["tls_key"], renewed.private_key_pem)
+        held.look()
+        between = await _shown_now(await server.line(), trusting)
+        _write(shown["tls_certificate"], renewed.cert_chain_pems[0])
+        held.look()
+        new = await _shown_now(await server.line(), trusting)
+        await until(lambda: server.count("oncebox_smtp_open") == 0)
+
+    assert old == between != new
+    assert new == ssl.PEM_cert_to_DER_cert(renewed.cert_chain_pems[0].bytes().decode())
+
+
+async def test_the_files_of_a_certificate_are_looked_at_again_and_again(
+    authority: trustme.CA, shown: dict[str, Any]
+) -> None:
+    held = Certificate(SmtpSettings(**shown), Telemetry(), every=0.01)
+    before = held.context
+    watching = asyncio.create_task(held.watch())
+    renewed = authority.issue_cert("mx.oncebox.test")
+    _write(shown["tls_key"], renewed.private_key_pem)
+    await asyncio.sleep(0.05)
+    _write(shown["tls_certificate"], renewed.cert_chain_pems[0])
+    await until(lambda: held.context is not before)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+def test_an_old_version_of_tls_is_not_spoken(shown: dict[str, Any]) -> None:
+    context = certificate(**shown).context
+
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
@@ -148,6 +220,6 @@ def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path, text: str) ->
     file.write_text(text)
 
     with pytest.raises(ConfigInvalid, match=r"smtp\.tls_certificate"):
-        certificate(SmtpSettings(tls_certificate=str(file)))
+        certificate(tls_certificate=str(file))
     with pytest.raises(ConfigInvalid):
-        certificate(SmtpSettings(tls_certificate=str(tmp_path / "missing.pem")))
+        certificate(tls_certificate=str(tmp_path / "missing.pem"))

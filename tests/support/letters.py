@@ -93,6 +93,9 @@ def posted(raw: bytes, *inboxes: str, now: int = START, tenant: str = TENANT) ->
     ]
 
 
+_UNKNOWN = Verdict()
+
+
 class Mailroom:
     """A clerk's hands for mail: post, claim, read, file."""
 
@@ -117,7 +120,10 @@ class Mailroom:
         return self.clerk.claim(source=MAIL)
 
     def filing(
-        self, delivery: Delivery, change: Callable[[Parsed], Parsed] = lambda it: it
+        self,
+        delivery: Delivery,
+        change: Callable[[Parsed], Parsed] = lambda it: it,
+        verdict: Verdict = _UNKNOWN,
     ) -> Filing:
         """Read a mail as it would be filed."""
         inbox_id = delivery.key.partition(":")[0]
@@ -128,7 +134,7 @@ class Mailroom:
             said.recipients[0],
             said,
             parsed=parsed,
-            verdict=Verdict(),
+            verdict=verdict,
             mismatch="",
             ids=(ids.new("msg"), ids.new("evt")),
         )

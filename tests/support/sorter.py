@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from oncebox import Oncebox, ids
 from oncebox.ledger.deliveries import arrivals, leases
 from oncebox.ledger.inboxes import messages
@@ -33,18 +35,22 @@ class Sorter:
             add_inbox, inbox_id, tenant=tenant, owner=owner, postgres=postgres
         )
 
-    async def file(self, inbox_id: str, *raws: bytes, tenant: str = "") -> list[str]:
-        """File mails; return the ids of their messages."""
+    async def file(
+        self, inbox_id: str, *raws: bytes, tenant: str = "", address: str = ""
+    ) -> list[str]:
+        """File mails, sent to an address if one is named; return the ids of their messages."""
         tenant, now = tenant or self.box.settings.tenant, self.database.clock()
         new = [each for raw in raws for each in posted(raw, inbox_id, now=now, tenant=tenant)]
         await self.database.write(arrivals.accept, new, now)
         who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
         claimed = await self.database.write(leases.claim, who, 1000, now)
         said = envelope(inbox_id, tenant=tenant)
+        to = said.recipients[0]
+        to = replace(to, address=address) if address else to
         filings = [
             filing(
                 each,
-                said.recipients[0],
+                to,
                 said,
                 parsed=parse(each.body, ParseLimits()),
                 verdict=Verdict(),

@@ -88,11 +88,10 @@ def test_a_plain_address_is_one(path: str) -> None:
         "u@a..example",
         "u@.example",
         "u@example.com.",
-        f"{'a' * 65}@example.com",
         f"{'a' * 400}@example.com",
         f"a@{'b' * 64}.example",
         f"a@{'.'.join(['b' * 60] * 5)}",
-        f"{'ü' * 33}@example.com",
+        f"{'ü' * 130}@example.com",
         "a\u202eb@example.com",
         "a\u2066b@example.com",
         "a\u200bb@example.com",
@@ -139,3 +138,17 @@ def test_any_text_is_judged_and_what_passes_can_stand_in_a_log_line(path: str) -
         assert len(text.encode()) <= 254
         assert ".." not in text
         encode_headers((("sender", text),))
+
+
+_BOUNCES = (
+    "bounces+12345678-ab12-kq3v7x0m2p9dw4zt=inbox.agents.example.com.signed-9f8e7d6c5b4a@"
+    "em4321.sender.example.com"
+)
+
+
+def test_an_address_for_bounces_may_be_longer_than_an_inbox_is_named() -> None:
+    """Mail of large senders comes from such addresses, and would be refused for ever."""
+    assert len(_BOUNCES.partition("@")[0]) > 64
+    assert is_sender(_BOUNCES)
+    assert split(_BOUNCES) is None
+    assert recipient(_BOUNCES) is None

@@ -1,5 +1,6 @@
 """Bodies: the text of a mail, chosen from its parts as a reader would see them."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -16,6 +17,8 @@ _SIGNATURE = "-- "
 #: a longer text is compared by its beginning
 _COMPARED = 100_000
 _FEW_WORDS = 5
+#: parts in HTML that are read; each costs more than its size
+_MOST_HTML = 10
 
 
 Origin = Literal["plain", "html", "none"]
@@ -42,7 +45,7 @@ def read(raw: bytes, leaves: list[Leaf], limits: ParseLimits, warnings: set[str]
     """Return the text of a mail: of every alternative the plain one, else what HTML shows."""
     choices: dict[int, _Choice] = {}
     room = limits.text
-    for leaf in leaves:
+    for leaf in _readable(leaves, warnings):
         text, room = _text(raw, leaf, room, warnings)
         choice = choices.setdefault(leaf.choice, _Choice([], []))
         (choice.plain if leaf.media_type == "text/plain" else choice.html).append(text)
@@ -71,6 +74,17 @@ def read(raw: bytes, leaves: list[Leaf], limits: ParseLimits, warnings: set[str]
         origin=origin,
         others=others,
     )
+
+
+def _readable(leaves: list[Leaf], warnings: set[str]) -> Iterator[Leaf]:
+    """Yield the parts that are read."""
+    html = 0
+    for leaf in leaves:
+        html += leaf.media_type == "text/html"
+        if html > _MOST_HTML and leaf.media_type == "text/html":
+            warnings.add("html_limit")
+        else:
+            yield leaf
 
 
 def _text(raw: bytes, leaf: Leaf, room: int, warnings: set[str]) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """Colours of CSS and HTML, as far as it takes to see that a text has the colour of its ground."""
 
 import re
+from colorsys import hls_to_rgb
 from functools import lru_cache
 
 #: red, green, blue from 0 to 255
@@ -41,6 +42,10 @@ _RGB = re.compile(
     r"rgba?\(\s*([0-9.]{1,9}%?)[\s,]+([0-9.]{1,9}%?)[\s,]+([0-9.]{1,9}%?)"
     r"(?:[\s,/]+([0-9.]{1,9}%?))?\s*\)"
 )
+_HSL = re.compile(
+    r"hsla?\(\s*(-?[0-9.]{1,9})(?:deg)?[\s,]+([0-9.]{1,9}%)[\s,]+([0-9.]{1,9}%)"
+    r"(?:[\s,/]+([0-9.]{1,9}%?))?\s*\)"
+)
 _WORD = re.compile(r"[a-z]{3,20}")
 #: channels may differ by so much and still nobody reads the text
 _NEAR = 12
@@ -58,13 +63,8 @@ def read(text: str) -> Colour | str | None:
     found = _HEX.fullmatch(value)
     if found:
         return _hexadecimal(found[1])
-    rgb = _RGB.fullmatch(value)
-    if rgb is None:
-        return UNKNOWN
-    red, green, blue, alpha = rgb.groups()
-    if alpha is not None and _share(alpha, 1) <= _ALMOST_NOTHING:
-        return TRANSPARENT
-    return (_channel(red), _channel(green), _channel(blue))
+    parts = _RGB.fullmatch(value) or _HSL.fullmatch(value)
+    return UNKNOWN if parts is None else _by_parts(*parts.groups(), hue=value.startswith("hsl"))
 
 
 def ground(text: str) -> Colour | str | None:
@@ -91,6 +91,19 @@ def _hexadecimal(digits: str) -> Colour | str | None:
     if len(digits) == 8 and int(digits[6:], 16) <= _ALMOST_NOTHING * 255:  # noqa: PLR2004 - #rrggbbaa
         return TRANSPARENT
     return (int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:6], 16))
+
+
+def _by_parts(one: str, two: str, three: str, alpha: str | None, *, hue: bool) -> Colour | str:
+    if alpha is not None and _share(alpha, 1) <= _ALMOST_NOTHING:
+        return TRANSPARENT
+    if hue:
+        return _by_hue(_share(one, 0), _share(two, 1), _share(three, 1))
+    return (_channel(one), _channel(two), _channel(three))
+
+
+def _by_hue(hue: float, saturation: float, lightness: float) -> Colour:
+    red, green, blue = hls_to_rgb(hue % 360 / 360, min(1.0, lightness), min(1.0, saturation))
+    return (round(red * 255), round(green * 255), round(blue * 255))
 
 
 def _channel(text: str) -> int:

@@ -21,6 +21,12 @@ MOST_SIGNATURES = 5
 
 _FIELD = b"dkim-signature"
 _COVERABLE = (b"date", b"from", b"subject", b"to")
+#: fields that a mail has once (RFC 5322, RFC 2045); readers are shown the topmost of several
+_SINGLE = frozenset({
+    b"bcc", b"cc", b"content-description", b"content-disposition", b"content-id",
+    b"content-transfer-encoding", b"content-type", b"date", b"from", b"in-reply-to",
+    b"message-id", b"mime-version", b"references", b"reply-to", b"sender", b"subject", b"to",
+})  # fmt: skip
 #: what a code makes of a signature; all others say that it can never be judged
 _RESULTS = {
     "dkim_body_changed": Result.FAIL,
@@ -109,8 +115,8 @@ def _check_body(mail: SignedMail, signature: Signature) -> bool:
 
 def _header_digest(mail: SignedMail, signature: Signature) -> bytes:
     digest = hashlib.sha256()
-    # One From more than was signed: a second one in the mail then breaks the signature.
-    names = [*signature.names, b"from"]
+    # One more of each than was signed: a second one in the mail then breaks the signature.
+    names = [*signature.names, *sorted(_SINGLE.intersection(signature.names))]
     fields = signature.policy.canonicalize_headers(mail.fields)
     hash_headers(digest, signature.policy, fields, names, signature.field, {})
     return digest.digest()

@@ -4,49 +4,56 @@ import re
 from collections.abc import Iterator
 
 import msgspec
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
 
+from oncebox.mail.selectors import Attributes, Simple, Trails, classes_of, named_by, simple
 from oncebox.mail.styles import Declarations, declarations
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
-_SIMPLE = re.compile(r"([a-z][a-z0-9]*|\*)?((?:[.#][\w-]+)*)")
-#: what our HTML parser can look up without surprises; pseudo-classes depend on what people do
-_LOOKED_UP = re.compile(r"[\w\s.#>*-]+")
-_NAME = re.compile(r"([.#])([\w-]+)")
+#: a letter or digit that is written by its number
+_ESCAPE = re.compile(r"\\0{0,4}(2d|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])\s?")
+#: conditions of ``@media`` that name a size
+_SIZE = re.compile(r"\(\s*(min|max)-(?:device-)?(?:width|height)\s*:\s*([0-9.]{1,9})(?:px)?\s*\)")
+#: as small as any screen, and larger than all of them
+_SMALLEST, _LARGEST = 320.0, 3_000.0
 _LONGEST = 256 * 1024
 _MOST_RULES = 2_000
-#: selectors that cost a search through the whole mail
-_MOST_SEARCHES = 40
+#: rules that are looked at for all elements together; who needs more has written them for us
+_MOST_LOOKS = 50_000
 
 
 class _Rule(msgspec.Struct):
-    """A rule whose selector is about one element alone."""
+    """A rule and how much it counts: by its selector, then by its place."""
 
-    order: int
-    tag: str
-    id: str
-    classes: frozenset[str]
+    order: tuple[int, int]
+    selector: Simple | None
     says: Declarations
 
 
 class Sheet:
     """The rules of a mail, found by class, id or tag."""
 
-    def __init__(self, css: str, tree: LexborHTMLParser) -> None:
-        """Read the rules; those with ancestors in their selector are looked up in the tree."""
+    def __init__(self, css: str, root: LexborNode) -> None:
+        """Read the rules; those with ancestors in their selector are looked for in the tree."""
         self._by_name: dict[str, list[_Rule]] = {}
-        self._by_node: dict[int, list[tuple[int, Declarations]]] = {}
-        self._searches = 0
+        self._trails: dict[int, _Rule] = {}
+        self._known: dict[tuple[object, ...], tuple[Declarations, ...]] = {}
+        self._looks = 0
+        trails = Trails()
         order = 0
         for selectors, body in _rules(css[:_LONGEST]):
             says = declarations(body)
             if not (says[0] or says[1]):
                 continue
-            for selector in selectors.lower().split(","):
+            for selector in _apart(selectors):
                 order += 1
-                self._add(selector.strip(), order, says, tree)
+                self._add(selector, order, says, trails)
             if order > _MOST_RULES:
                 break
+        self._by_node = dict(trails.found(root)) if self._trails else {}
+        self._spent = trails.spent
+        every = (rule.selector for rules in self._by_name.values() for rule in rules)
+        self._named = named_by(each for each in every if each is not None)
         #: whether a rule may apply to an element without a name of its own
         self.everywhere = bool(self._by_node) or "*" in self._by_name
 
@@ -56,50 +63,70 @@ class Sheet:
         return not (self._by_name or self._by_node)
 
     @property
+    def spent(self) -> bool:
+        """Whether there was more to look at than was looked at."""
+        return self._spent or self._looks > _MOST_LOOKS
+
+    @property
     def tags(self) -> frozenset[str]:
         """The tags that rules are about; other elements need a class or an id."""
         return frozenset(name for name in self._by_name if name[0] not in ".#")
 
     def rules(
         self, tag: str, node: LexborNode, attributes: dict[str, str | None]
-    ) -> list[Declarations]:
-        """Return what applies to an element, in order."""
-        named = "class" in attributes or "id" in attributes
-        if not (named or self.everywhere or tag in self._by_name):
-            return []
-        found = list(self._by_node.get(node.mem_id, ())) if self._by_node else []
-        classes = (attributes.get("class") or "").lower().split()
+    ) -> tuple[Declarations, ...]:
+        """Return what applies to an element: nothing, or all of it as one."""
+        numbers = self._by_node.get(node.mem_id, ()) if self._by_node else ()
+        named = not self._named.isdisjoint(attributes)
+        if not (numbers or named or self.everywhere or tag in self._by_name):
+            return ()
+        key = (numbers, tag, *(attributes.get(name, 0) for name in self._named))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._combined(numbers, tag, attributes)
+        return known
+
+    def _combined(
+        self, numbers: tuple[int, ...], tag: str, attributes: Attributes
+    ) -> tuple[Declarations, ...]:
+        found = [self._trails[number] for number in numbers]
         identity = (attributes.get("id") or "").lower()
-        for name in {tag, "*", f"#{identity}", *(f".{each}" for each in classes)}:
-            for rule in self._by_name.get(name, ()):
-                fits = rule.tag in {tag, "*"} and rule.id in {"", identity}
-                if fits and rule.classes.issubset(classes):
-                    found.append((rule.order, rule.says))
-        found.sort(key=lambda each: each[0])
-        return [says for _, says in found]
+        for name in {tag, "*", f"#{identity}", *(f".{each}" for each in classes_of(attributes))}:
+            rules = self._by_name.get(name, ())
+            self._looks += len(rules)
+            if self._looks > _MOST_LOOKS:
+                break
+            found += [
+                rule for rule in rules if rule.selector and rule.selector.fits(tag, attributes)
+            ]
+        if not found:
+            return ()
+        usual: dict[str, str] = {}
+        important: dict[str, str] = {}
+        for rule in sorted(found, key=lambda each: each.order):
+            usual |= rule.says[0]
+            important |= rule.says[1]
+        return ((usual, important),)
 
-    def _add(self, selector: str, order: int, says: Declarations, tree: LexborHTMLParser) -> None:
-        simple = _SIMPLE.fullmatch(selector)
-        if simple is not None and selector:
-            names = _NAME.findall(simple[2])
-            classes = frozenset(name for kind, name in names if kind == ".")
-            identity = next((name for kind, name in names if kind == "#"), "")
-            rule = _Rule(order, simple[1] or "*", identity, classes, says)
-            key = f"#{identity}" if identity else next((f".{each}" for each in classes), rule.tag)
-            self._by_name.setdefault(key, []).append(rule)
-        elif _LOOKED_UP.fullmatch(selector) and self._searches < _MOST_SEARCHES:
-            self._searches += 1
-            for node in _search(tree, selector):
-                self._by_node.setdefault(node, []).append((order, says))
+    def _add(self, text: str, order: int, says: Declarations, trails: Trails) -> None:
+        selector = simple(text)
+        if selector is None:
+            weight = trails.add(text, order)
+            if weight is not None:
+                self._trails[order] = _Rule((weight, order), None, says)
+            return
+        named = f"#{selector.id}" if selector.id else ""
+        key = named or next((f".{each}" for each in selector.classes), selector.tag)
+        rule = _Rule((selector.weight, order), selector, says)
+        self._by_name.setdefault(key, []).append(rule)
 
 
-def _search(tree: LexborHTMLParser, selector: str) -> list[int]:
-    try:
-        return [node.mem_id for node in tree.css(selector)]
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - the error of a wrong selector has no name in its types
-        return []
+def _apart(selectors: str) -> Iterator[str]:
+    """Yield the selectors of a rule."""
+    text = selectors.lower()
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)).lower(), text)
+    return (each.strip() for each in text.split(","))
 
 
 def _rules(css: str) -> Iterator[tuple[str, str]]:
@@ -107,18 +134,30 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
     text = _COMMENT.sub("", css)
     at = 0
     while (brace := text.find("{", at)) >= 0:
-        prelude = text[at:brace].strip().lstrip("}").strip()
-        if prelude.startswith("@media") and "(" not in prelude and "print" not in prelude:
-            at = brace + 1
-            continue
+        # What ends with a semicolon before the selector is an @import or the like.
+        prelude = text[at:brace].rpartition(";")[2].lstrip("} \t\r\n\f").rstrip()
         if prelude.startswith("@"):
-            at = _behind(text, brace)
+            at = brace + 1 if _is_for_all(prelude.lower()) else _behind(text, brace)
             continue
         end = text.find("}", brace)
         end = len(text) if end < 0 else end
-        # What ends with a semicolon before the selector is an @import or the like.
-        yield prelude.rpartition(";")[2], text[brace + 1 : end]
+        yield prelude, text[brace + 1 : end]
         at = end + 1
+
+
+def _is_for_all(prelude: str) -> bool:
+    """Say whether the rules in a block are for all who read the mail on a screen."""
+    if prelude.startswith(("@supports", "@layer")):
+        return not prelude.startswith("@supports not")
+    if not prelude.startswith("@media") or "print" in prelude or "not" in prelude:
+        return False
+    sizes = _SIZE.findall(prelude)
+    fits = all(
+        float(size) <= _SMALLEST if side == "min" else float(size) >= _LARGEST
+        for side, size in sizes
+        if size.count(".") <= 1 and size != "."
+    )
+    return len(sizes) == prelude.count("(") and fits
 
 
 def _behind(text: str, brace: int) -> int:

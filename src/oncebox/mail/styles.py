@@ -14,8 +14,9 @@ _PROPERTIES = frozenset({
     "display", "visibility", "opacity", "font-size", "font", "color", "background",
     "background-color", "background-image", "height", "max-height", "width", "max-width",
     "overflow", "overflow-x", "overflow-y", "position", "left", "top", "right", "bottom",
-    "text-indent", "margin-left", "margin-top", "clip", "clip-path", "transform", "mso-hide",
-    "content-visibility", "-webkit-text-fill-color", "filter", "white-space",
+    "text-indent", "margin", "margin-left", "margin-top", "clip", "clip-path", "transform",
+    "mso-hide", "content-visibility", "-webkit-transform", "-webkit-text-fill-color", "filter",
+    "white-space",
 })  # fmt: skip
 _DECLARATION = re.compile(
     r"([a-z-]+)\s*+:\s*+((?:[^;()\"']++|\([^()]*+\)?|\)|\"[^\"]*+\"?|'[^']*+'?)*+)"
@@ -23,7 +24,6 @@ _DECLARATION = re.compile(
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)
 _NUMBER = re.compile(r"(-?(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}))\s*([a-z%]*)")
-_IMPORTANT = "!important"
 _LAST_CHARACTER = 0x10FFFF
 
 #: smaller than this nobody can read it: pixels or points, and shares of the text around it
@@ -31,7 +31,19 @@ _TINY_PIXELS = 1.5
 _TINY_SHARE = 0.1
 _INVISIBLE = 0.05
 #: further out than any window is large
-_FAR = -300.0
+_FAR, _BEYOND = -300.0, 3_000.0
+#: what becomes of text for which there is no room
+_CUT_OFF = re.compile("hidden|clip|auto|scroll")
+_LEFT = 3
+#: what a browser leaves out of account unless it is one of these
+_KNOWN = {
+    "display": re.compile(
+        "none|contents|block|inline|inherit|initial|unset|revert|list-item|flow|flow-root|flex"
+        "|grid|ruby|table|run-in|(?:inline-|table-|block |inline |-webkit-|-ms-|-moz-)[a-z -]+"
+    ),
+    "visibility": re.compile("visible|hidden|collapse|inherit|initial|unset|revert"),
+    "opacity": re.compile("[a-z-]*\\(.*|-?[0-9.]+%?|inherit|initial|unset|revert"),
+}
 
 #: values by property; the second for those marked as important
 Declarations = tuple[dict[str, str], dict[str, str]]
@@ -48,7 +60,8 @@ class Style(msgspec.Struct, frozen=True):
     #: what is in it may say otherwise
     visible: bool | None = None
     tiny: bool | None = None
-    #: of its text and of its ground: a colour, transparent, or False if not mentioned
+    #: of its text and of its ground: a colour, transparent, or False if not mentioned; the text
+    #: may say with True that it takes what is around it
     ink: Colour | str | bool | None = False
     ground: Colour | str | bool | None = False
     #: white space counts
@@ -70,9 +83,11 @@ def declarations(text: str) -> Declarations:
     important: dict[str, str] = {}
     for name, raw in _DECLARATION.findall(lowered):
         if name in _PROPERTIES:
-            value = raw.strip()
-            if _IMPORTANT in value or "! " in value:
-                important[name] = value.partition("!")[0].strip()
+            value, mark, _ = (each.strip() for each in raw.partition("!"))
+            if name in _KNOWN and not _KNOWN[name].fullmatch(value):
+                continue
+            if mark:
+                important[name] = value
             else:
                 usual[name] = value
     return (usual, important) if usual or important else _NONE
@@ -101,24 +116,29 @@ def judge(values: dict[str, str]) -> Style:
     """Return what declarations come to."""
     if not values:
         return PLAIN
-    ink = values.get("-webkit-text-fill-color", values.get("color"))
     return Style(
         hides=_hides(values),
         outlook=values.get("mso-hide") == "all",
         visible=_visible(values.get("visibility")),
         tiny=_tiny(values),
-        ink=False if ink in {None, "inherit"} else colours.read(ink or ""),
+        ink=_ink(values.get("-webkit-text-fill-color", values.get("color"))),
         ground=_ground(values),
         kept=values["white-space"].startswith("pre") if "white-space" in values else None,
     )
+
+
+def _ink(value: str | None) -> Colour | str | bool | None:
+    if value is None:
+        return False
+    return True if value in {"inherit", "currentcolor"} else colours.read(value)
 
 
 def _hides(values: dict[str, str]) -> bool:
     return (
         values.get("display") == "none"
         or values.get("content-visibility") == "hidden"
-        or _number(values.get("opacity", ""), 1.0) <= _INVISIBLE
-        or "opacity(0" in values.get("filter", "")
+        or _share(values.get("opacity", "")) <= _INVISIBLE
+        or _share(values.get("filter", "").partition("opacity(")[2]) <= _INVISIBLE
         or _clipped(values)
         or _no_room(values)
         or _off_screen(values)
@@ -137,7 +157,7 @@ def _tiny(values: dict[str, str]) -> bool | None:
         size = next(
             (word.partition("/")[0] for word in values["font"].split() if word[:1].isdigit()), None
         )
-    found = _NUMBER.match(size) if size else None
+    found = _NUMBER.match(size.removeprefix("calc(")) if size else None
     if found is None:
         return None
     number, unit = float(found[1]), found[2]
@@ -158,37 +178,52 @@ def _ground(values: dict[str, str]) -> Colour | str | bool | None:
 def _clipped(values: dict[str, str]) -> bool:
     clip = values.get("clip", "").replace(" ", "").replace(",", "").replace("px", "")
     path = values.get("clip-path", "").replace(" ", "")
-    shape = values.get("transform", "").replace(" ", "")
+    shape = _shape(values)
+    scale = _share(shape.partition("(")[2]) if shape.startswith("scale") else 1.0
     return (
         clip in {"rect(0000)", "rect(1111)", "rect(0101)"}
         or path.startswith(("inset(50%", "inset(100%", "circle(0"))
-        or shape.startswith(("scale(0)", "scale(0,", "scalex(0)", "scaley(0)"))
+        or abs(scale) <= _INVISIBLE
     )
 
 
 def _no_room(values: dict[str, str]) -> bool:
     """Say whether an element has no size, and what flows over is cut off."""
-    if not any(
-        "hidden" in values.get(name, "") for name in ("overflow", "overflow-x", "overflow-y")
-    ):
+    flows = (values.get(name) for name in ("overflow", "overflow-x", "overflow-y"))
+    if not any(flow is not None and _CUT_OFF.search(flow) for flow in flows):
         return False
     sizes = (values.get(name) for name in ("height", "max-height", "width", "max-width"))
     return any(size is not None and _number(size, 99.0) <= 1 for size in sizes)
 
 
 def _off_screen(values: dict[str, str]) -> bool:
+    sides = values.get("margin", "").split() or [""]
     shifts = [values.get("text-indent"), values.get("margin-left"), values.get("margin-top")]
+    shifts += [sides[0], sides[3] if len(sides) > _LEFT else sides[-1]]
     if values.get("position") in {"absolute", "fixed", "relative"}:
         shifts += [values.get(side) for side in ("left", "top", "right", "bottom")]
-    shape = values.get("transform", "")
+    shape = _shape(values)
     if shape.startswith("translate"):
         shifts += shape.partition("(")[2].rstrip(")").split(",")
-    return any(shift is not None and _number(shift, 0.0) <= _FAR for shift in shifts)
+    moves = [_number(shift, 0.0) for shift in shifts if shift]
+    return any(move <= _FAR or move >= _BEYOND for move in moves)
+
+
+def _shape(values: dict[str, str]) -> str:
+    return values.get("transform", values.get("-webkit-transform", "")).replace(" ", "")
+
+
+def _share(text: str) -> float:
+    """Return the share that a value begins with; all of it if that is none."""
+    found = _NUMBER.match(text.strip().removeprefix("calc("))
+    if found is None:
+        return 1.0
+    return float(found[1]) / (100 if found[2] == "%" else 1)
 
 
 def _number(text: str, otherwise: float) -> float:
     """Return the number a value begins with; ems count as pixels of a usual text."""
-    found = _NUMBER.match(text.strip())
+    found = _NUMBER.match(text.strip().removeprefix("calc("))
     if found is None:
         return otherwise
     scale = {"em": 16.0, "rem": 16.0, "vw": 10.0, "vh": 10.0, "%": 10.0}.get(found[2], 1.0)

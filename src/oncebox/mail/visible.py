@@ -38,8 +38,6 @@ _SPECIAL = _APART | _KEPT | _CODE | {"a"}
 _CONDITION = re.compile(r"\[(?:if|endif)[^\]]{0,200}\]>?")
 _MARKUP = re.compile(r"<[^<>]*+>?")
 _STYLE = re.compile("<style", re.IGNORECASE)
-#: more nodes than this are not searched by selectors
-_FEW_TAGS = 5_000
 _WHITE: Colour = (255, 255, 255)
 
 
@@ -85,10 +83,13 @@ def _is_lost(ink: Colour | str | None, ground: Colour | None) -> bool:
 def read(html: str, limits: ParseLimits, warnings: set[str]) -> Sight:
     """Return what HTML shows, in time that grows with its size."""
     tree = LexborHTMLParser(markup.cut(html, limits, warnings))
-    walk = _Walk(_sheet(tree, html))
+    sheet = _sheet(tree, html)
+    walk = _Walk(sheet)
     root = tree.root
     if root is not None:
         walk.over(root)
+    if sheet is not None and sheet.spent:
+        warnings.add("html_limit")
     return Sight(
         _lines("".join(walk.shown)),
         _lines("\n".join(walk.hidden)),
@@ -97,10 +98,11 @@ def read(html: str, limits: ParseLimits, warnings: set[str]) -> Sight:
 
 
 def _sheet(tree: LexborHTMLParser, html: str) -> Sheet | None:
-    if html.count("<") > _FEW_TAGS or not _STYLE.search(html):
+    root = tree.root
+    if root is None or not _STYLE.search(html):
         return None
     css = "\n".join(node.text() for node in tree.css("style"))
-    sheet = Sheet(css, tree)
+    sheet = Sheet(css, root)
     return None if sheet.empty else sheet
 
 
@@ -198,7 +200,7 @@ def _changed(look: _Look, tag: str, style: Style) -> _Look:
     ink: Colour | str | None = look.ink
     if not isinstance(style.ink, bool):
         ink = style.ink
-    elif tag == "a":
+    elif tag == "a" and not style.ink:
         ink = colours.UNKNOWN  # links have a colour of their own
     ground = look.ground
     if not isinstance(style.ground, bool) and style.ground != colours.TRANSPARENT:

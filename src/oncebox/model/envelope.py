@@ -91,7 +91,7 @@ def _recipient(text: str) -> Recipient:
 # addresses
 
 
-def split(path: str) -> tuple[str, str] | None:
+def split(path: str, longest_local: int = _LONGEST_LOCAL) -> tuple[str, str] | None:
     """Return local part and domain of a plain address, or None if it is none.
 
     Characters beyond ASCII are taken in their composed form (NFC); those that are invisible,
@@ -106,7 +106,7 @@ def split(path: str) -> tuple[str, str] | None:
         return None
     at = found.end(1)
     local, domain = path[:at], path[at + 1 :]
-    return (local, domain) if _fits(local, domain) else None
+    return (local, domain) if _fits(local, domain, longest_local) else None
 
 
 def recipient(path: str) -> tuple[str, str] | None:
@@ -116,8 +116,12 @@ def recipient(path: str) -> tuple[str, str] | None:
 
 
 def is_sender(path: str) -> bool:
-    """Say whether mail may come from an address; nobody at all is one too."""
-    if not path or split(path) is not None:
+    """Say whether mail may come from an address; nobody at all is one too.
+
+    Senders write the recipient, a number and a signature into the address for bounces, and no
+    server minds that it gets longer than a local part should be.
+    """
+    if not path or split(path, _LONGEST) is not None:
         return True
     return len(path) <= _LONGEST and _QUOTED.fullmatch(path) is not None
 
@@ -133,8 +137,7 @@ def _is_hidden(character: str) -> bool:
     return unicodedata.category(character)[0] in "CZ"
 
 
-def _fits(local: str, domain: str) -> bool:
-    if local.isascii() and domain.isascii():
-        return len(local) <= _LONGEST_LOCAL and len(local) + len(domain) < _LONGEST
-    size = len(local.encode())
-    return size <= _LONGEST_LOCAL and size + len(domain.encode()) < _LONGEST
+def _fits(local: str, domain: str, longest_local: int) -> bool:
+    size = len(local) if local.isascii() else len(local.encode())
+    rest = len(domain) if domain.isascii() else len(domain.encode())
+    return size <= longest_local and size + rest < _LONGEST

@@ -15,6 +15,8 @@ REUSED = "message_id_reused"
 #: a copy of the message has other parts than the first
 DIFFERS = "copies_differ"
 
+#: before the identity of a message whose sender is proven
+_PROVEN = b"proven:"
 _LONGEST = 1_000
 #: a domain in the only spelling that can carry no message to its reader
 _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}")
@@ -66,7 +68,25 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> bytes:
         """What makes it the same message: what it says, else the delivery that brought it."""
-        return self.parsed.identity or b"delivery:" + self.delivery.id.encode()
+        return self.identities[0 if self.proven else -1]
+
+    @property
+    def identities(self) -> tuple[bytes, ...]:
+        """What messages it may be a copy of: a proven one first, and that alone if it is proven.
+
+        What nobody vouches for never stands for what is proven, or a forgery that comes first
+        would keep the genuine mail away.
+        """
+        said = self.parsed.identity
+        if not said:
+            return (b"delivery:" + self.delivery.id.encode(),)
+        proven = _PROVEN + said
+        return (proven,) if self.proven else (proven, said)
+
+    @property
+    def proven(self) -> bool:
+        """Whether its sender is proven."""
+        return sender_verdict(self.parsed, self.document.verdict) == Result.PASS
 
     @property
     def matched(self) -> bool:

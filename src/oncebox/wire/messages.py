@@ -128,7 +128,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["parsed", "limited", "unparsed"]
     #: bytes as received
     size: int
-    #: as in RCPT TO, with whatever stood behind the plus sign
+    #: for operators as in RCPT TO, with whatever the sender put behind the plus sign
     recipient: str
     sender: MessageSender
     #: whether it is what its inbox expects

@@ -88,7 +88,7 @@ class Authenticator:
         ]
         troubles = await _within(self._settings.authenticate_within, parts)
         found.flags += troubles
-        return _verdict(found, parsed, self._now())
+        return _verdict(found, envelope, parsed, self._now())
 
     async def _judge_spf(self, found: _Findings, client: str, envelope: Envelope) -> None:
         if not client:
@@ -172,7 +172,7 @@ def _author(parsed: Parsed) -> str:
     return ascii_name(parsed.sender.domain) if parsed.sender.standing == "single" else ""
 
 
-def _verdict(found: _Findings, parsed: Parsed, now: int) -> Verdict:
+def _verdict(found: _Findings, envelope: Envelope, parsed: Parsed, now: int) -> Verdict:
     author = _author(parsed)
     signatures = [_timely(one, now) for one in found.dkim]
     policy = _alignment(found.policy)
@@ -188,7 +188,7 @@ def _verdict(found: _Findings, parsed: Parsed, now: int) -> Verdict:
         and dmarc.aligned(author, found.spf.domain, strict=policy.strict_spf)
     )
     dkim = min((one.result for one in signatures), key=_WEIGHT.index, default=Result.NONE)
-    unsure = Result.TEMPERROR in {found.spf.result, dkim}
+    unsure = _unsure(found, author, _bouncing(envelope), parsed)
     flags = {
         *found.flags,
         *found.spf.flags,
@@ -206,6 +206,25 @@ def _verdict(found: _Findings, parsed: Parsed, now: int) -> Verdict:
         domain=parsed.sender.domain if by_dkim or by_spf else "",
         details=tuple(code for code in DETAILS if code in flags),
     )
+
+
+def _unsure(found: _Findings, author: str, bouncing: str, parsed: Parsed) -> bool:
+    """Say whether an answer that is missing could have proven the author.
+
+    What a stranger leaves unanswered about a domain of its own could not, or a forger would
+    only need a name server that is down.
+    """
+    if found.spf.result is Result.TEMPERROR and dmarc.aligned(author, bouncing, strict=False):
+        return True
+    missing = {one.domain for one in found.dkim if one.result is Result.TEMPERROR}
+    if "" in missing:  # nothing is known of any of them
+        missing |= {hint.domain for hint in parsed.signatures}
+    return any(dmarc.aligned(author, domain, strict=False) for domain in missing)
+
+
+def _bouncing(envelope: Envelope) -> str:
+    """Return the domain that SPF is about."""
+    return ascii_name(envelope.sender.rpartition("@")[2] if envelope.sender else envelope.helo)
 
 
 def _timely(one: DkimResult, now: int) -> DkimResult:

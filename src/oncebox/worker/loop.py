@@ -35,10 +35,12 @@ class Worker:
         settings: WorkerSettings,
         most_bytes: int | None = None,
         gauge: Gauge | None = None,
+        linger: bool = False,
     ) -> None:
         """Prepare; nothing is claimed before ``run``.
 
         Nothing new is begun above ``most_bytes`` of bodies; ``gauge`` shows what is under way.
+        Those who ``linger`` let tries of a crowd share commits.
         """
         self._desk = desk
         self._claims = claims
@@ -48,7 +50,8 @@ class Worker:
         self._running = Running(
             desk, telemetry, lease=settings.lease, most_bytes=most_bytes, gauge=gauge
         )
-        self._settler = Settler(desk, telemetry, self._settled)
+        crowd = (lambda: self._running.executing) if linger else (lambda: 0)
+        self._settler = Settler(desk, telemetry, self._settled, under_way=crowd)
         self._ear = desk.ear()
         self._stopping = asyncio.Event()
         self._sweep_at = 0.0

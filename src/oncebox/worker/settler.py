@@ -10,6 +10,9 @@ from oncebox.telemetry import Telemetry
 from oncebox.worker.patience import patiently
 
 _MOST = 500
+#: seconds that ended tries wait for others, while as many as this are still under way
+_LINGER = 0.01
+_CROWD = 16
 
 Settled = Callable[[Sequence[tuple[Settlement, bool]]], None]
 
@@ -20,11 +23,22 @@ class Settler:
     Unlike a ``Group`` nobody awaits a single settlement, so a finished try costs no wake-up.
     """
 
-    def __init__(self, desk: Desk, telemetry: Telemetry, settled: Settled) -> None:
-        """Report to ``settled``: each settlement, and whether it counted."""
+    def __init__(
+        self,
+        desk: Desk,
+        telemetry: Telemetry,
+        settled: Settled,
+        *,
+        under_way: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Report to ``settled``: each settlement, and whether it counted.
+
+        While many are ``under_way``, a commit waits a moment for more of them to end.
+        """
         self._desk = desk
         self._telemetry = telemetry
         self._settled = settled
+        self._under_way = under_way
         self._pending: list[Settlement] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -37,6 +51,8 @@ class Settler:
     async def _flush(self) -> None:
         try:
             while self._pending:
+                if self._under_way() >= _CROWD:
+                    await asyncio.sleep(_LINGER)
                 batch, self._pending = self._pending[:_MOST], self._pending[_MOST:]
                 await self._commit(batch)
         except DatabaseClosed:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.ports import free_port
@@ -75,7 +76,8 @@ class Service:
         """Kill the process that serves, and its parent before it hears of it."""
         serving = self._serving()
         self._parent.stop()
-        os.kill(serving, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a fault may have killed it already
+            os.kill(serving, signal.SIGKILL)
         self._parent.kill()
 
     def stop(self) -> int:

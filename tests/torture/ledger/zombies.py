@@ -81,7 +81,7 @@ class _Grave:
         if not self._midway:
             return self._ended(seconds)
         for _ in until(_PATIENCE):
-            if not [row for row in self._rows() if row.id in frozen and _still_first(row)]:
+            if not [row for row in self._rows() if row.id in frozen and _is_open(row)]:
                 return []
         return [Violation("stuck", self._name, "nobody took over")]
 
@@ -107,8 +107,10 @@ class _Grave:
         return found
 
 
-def _still_first(row: Row) -> bool:
-    return row.state == "processing" and row.fence == 1
+def _is_open(row: Row) -> bool:
+    """Say whether a second worker has still to do what it does before its gate."""
+    # What is in doubt is held as soon as somebody looks; nothing else happens by itself.
+    return row.state == "processing" and (row.fence == 1 or row.type == Place.IN_CALL_ONCE)
 
 
 def _changed(before: Sequence[Row], after: Sequence[Row]) -> list[Violation]:

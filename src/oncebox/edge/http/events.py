@@ -54,6 +54,14 @@ class _Places:
             owner=None if call.key.may(OPERATOR) else call.key.id,
         )
 
+        self._telemetry = call.rooms.telemetry
+        filters = (*self._filters.types, f"inbox {query.inbox}", f"attempt {query.attempt}")
+        self._reader = (call.tenant, call.key.id, *filters)
+
+    def shown_upto(self, number: int) -> None:
+        """Note how far events were shown."""
+        self._telemetry.places.shown("events", self._reader, number)
+
     def cursor(self, number: int) -> str:
         """Return the cursor for what comes after a number."""
         return self._cursors.make(str(number), self._tenant, _LIST, self._filters)
@@ -64,13 +72,15 @@ class _Places:
         Raises: CursorInvalid, when it is none; CursorForeign, when it is for something else.
         """
         try:
-            return int(self._cursors.read(cursor, self._tenant, _LIST, self._filters))
+            found = int(self._cursors.read(cursor, self._tenant, _LIST, self._filters))
         except NotFound as error:
             message = (
                 "this cursor was not given out for these events; use it with the filters and the "
                 "tenant it was made for, or begin without one"
             )
             raise CursorForeign(message) from error
+        self._telemetry.places.come("events", self._reader, found)
+        return found
 
     def shown(self, event: Event) -> wire.Event:
         """Return an event as the outside sees it."""
@@ -94,6 +104,8 @@ async def list_(call: Call) -> wire.EventPage:
     places = _Places(call)
     after = await _place(call, places)
     part = await call.rooms.counter.read(stream.read, places.wanted, after, query.limit)
+    if part.events:
+        places.shown_upto(part.events[-1].number)
     return wire.EventPage(
         data=[places.shown(each) for each in part.events],
         next_cursor=places.cursor(part.upto),
@@ -141,6 +153,7 @@ async def _blocks(call: Call, places: _Places, follower: Follower) -> AsyncItera
         while not any(each.done() for each in ending):
             events = await follower.next(_AT_ONCE)
             if events:
+                places.shown_upto(events[-1].number)
                 yield b"".join(_told(places, each) for each in events)
             else:
                 await follower.wait(every)

@@ -15,6 +15,8 @@ from oncebox.errors import NotFound
 from oncebox.ledger.inboxes import reading
 from oncebox.mail.excerpt import excerpt, line
 from oncebox.mail.extract import extract
+from oncebox.mail_errors import AddressInvalid
+from oncebox.model.address import address_key
 from oncebox.model.filing import Copy, Document, Message, safe_domain
 from oncebox.model.key import Scope
 from oncebox.wire import messages as wire
@@ -34,10 +36,15 @@ async def list_(call: Call) -> wire.MessagePage:
     query: wire.MessageQuery = call.query
     route = _LIST.format(id=call.path["id"])
     after = int(place(call, route, "0"))
+    places, reader = call.rooms.telemetry.places, (call.tenant, call.key.id, call.path["id"])
+    if query.cursor is not UNSET:
+        places.come("messages", reader, after)
     found = await _page(call, after)
     until = clock.steady() + query.wait
     if not found.messages and query.wait:
         found = await _waited(call, after, until) or found
+    if found.messages:
+        places.shown("messages", reader, found.messages[-1].sequence)
     cursors = Cursors(call.rooms.master_key)
 
     def cursor(number: int) -> str:
@@ -58,7 +65,7 @@ async def get(call: Call) -> wire.Message:
         reading.get, call.tenant, call.path["id"], owner=_owner(call)
     )
     message, document, copies = whole
-    typed = _typed(message, document)
+    typed = _typed(call, message, document)
     if document is None:
         return typed
     if _is_operator(call):
@@ -140,7 +147,7 @@ async def _waited(call: Call, after: int, until: float) -> reading.Page | None:
 
 def _listed(call: Call, found: reading.Page, message: Message) -> wire.Message:
     document = found.documents.get(message.id)
-    typed = _typed(message, document)
+    typed = _typed(call, message, document)
     if document is None or not _may_read(call):
         return typed
     return msgspec.structs.replace(typed, text=_text(document))
@@ -149,8 +156,8 @@ def _listed(call: Call, found: reading.Page, message: Message) -> wire.Message:
 # what is shown
 
 
-def _typed(message: Message, document: Document | None) -> wire.Message:
-    """Return the fields that no sender can write into."""
+def _typed(call: Call, message: Message, document: Document | None) -> wire.Message:
+    """Return the fields that no sender can write into; to an operator the recipient is whole."""
     verdict = document and document.verdict
     sender = wire.MessageSender(
         domain=safe_domain(message.sender_domain),
@@ -166,7 +173,7 @@ def _typed(message: Message, document: Document | None) -> wire.Message:
         received_at=message.received_at,
         status=message.status,  # type: ignore[arg-type]
         size=message.size,
-        recipient=message.recipient,
+        recipient=message.recipient if _is_operator(call) else _plain(message.recipient),
         sender=sender,
         matched=message.matched,
         duplicates=message.duplicates,
@@ -175,6 +182,15 @@ def _typed(message: Message, document: Document | None) -> wire.Message:
         attachments=len(document.parsed.attachments) if document else UNSET,
         purged=not message.document_size,
     )
+
+
+def _plain(recipient: str) -> str:
+    """Return the address without what the sender put behind the plus sign, in its one spelling."""
+    local, _, domain = recipient.rpartition("@")
+    try:
+        return address_key(local, domain)
+    except AddressInvalid:
+        return ""
 
 
 def _text(document: Document) -> wire.MessageText:

@@ -1,7 +1,6 @@
 """Connections: a session on a socket; does what the session wants, and loses patience for it."""
 
 import asyncio
-import ssl
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, cast
@@ -10,6 +9,7 @@ import msgspec
 
 from oncebox import faults
 from oncebox.edge.smtp import replies
+from oncebox.edge.smtp.certificate import Certificate
 from oncebox.edge.smtp.content import Content
 from oncebox.edge.smtp.letter import Letter, trouble
 from oncebox.edge.smtp.pace import Pace
@@ -63,7 +63,7 @@ class Office(msgspec.Struct, frozen=True):
     spool: Spool
     telemetry: Telemetry
     #: none: TLS is not offered
-    tls: ssl.SSLContext | None
+    tls: Certificate | None
 
 
 class Connection(asyncio.Protocol):
@@ -246,7 +246,9 @@ class Connection(asyncio.Protocol):
 
     async def _secure(self) -> Want:
         loop = asyncio.get_running_loop()
-        tls = cast("ssl.SSLContext", self._office.tls)
+        tls = cast("Certificate", self._office.tls).context
+        if self._is_closed or self._transport.is_closing():
+            return _END  # gone already; nobody would tell us, and the handshake never come
         self._early = b""  # from here on nothing reaches us but through TLS
         try:
             transport = await loop.start_tls(

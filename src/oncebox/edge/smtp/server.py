@@ -3,19 +3,17 @@
 import asyncio
 import resource
 import socket
-import ssl
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from oncebox.config import SmtpSettings
+from oncebox.edge.smtp.certificate import Certificate
 from oncebox.edge.smtp.connection import Connection, Directory, Office, Post
 from oncebox.edge.smtp.rules import Rules
 from oncebox.edge.smtp.spool import Spool
 from oncebox.edge.smtp.watch import Watch
-from oncebox.errors import ConfigInvalid
 from oncebox.telemetry import Telemetry
 
 _BACKLOG = 1024
@@ -41,7 +39,7 @@ class SmtpServer:
         Raises: ConfigInvalid, if the certificate cannot be used.
         """
         settings = _within_files(settings)
-        tls = certificate(settings)
+        tls = Certificate(settings, telemetry) if settings.tls_certificate else None
         self._sockets = sockets
         self._watch = Watch(settings, telemetry)
         self._spool = Spool(folder, in_memory=settings.committing)
@@ -55,7 +53,7 @@ class SmtpServer:
             tls=tls,
         )
         self._servers: list[asyncio.Server] = []
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin to receive; when this returns, a client can connect."""
@@ -65,19 +63,21 @@ class SmtpServer:
                 lambda: Connection(self._office), sock=each, backlog=_BACKLOG
             )
             self._servers.append(server)
-        self._watching = asyncio.create_task(self._watch.run())
+        self._watching.append(asyncio.create_task(self._watch.run()))
+        if self._office.tls is not None:
+            self._watching.append(asyncio.create_task(self._office.tls.watch()))
 
     async def stop(self) -> None:
         """Take no more connections, let mails under way finish for a while, end the rest."""
-        if self._watching is None:
+        if not self._watching:
             return
         for server in self._servers:
             server.close()
         await self._watch.stop()
-        self._watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._watching
-        self._watching = None
+        for each in self._watching:
+            each.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        self._watching = []
         self._spool.close()
 
     async def __aenter__(self) -> Self:
@@ -88,26 +88,6 @@ class SmtpServer:
     async def __aexit__(self, *_error: object) -> None:
         """Stop."""
         await self.stop()
-
-
-def certificate(settings: SmtpSettings) -> ssl.SSLContext | None:
-    """Return what STARTTLS shows, if there is a certificate.
-
-    Raises: ConfigInvalid.
-    """
-    if not settings.tls_certificate:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(settings.tls_certificate, settings.tls_key or None)
-    except (OSError, ValueError) as error:
-        message = (
-            "the certificate for STARTTLS cannot be used; check smtp.tls_certificate and "
-            f"smtp.tls_key: {type(error).__name__}"
-        )
-        raise ConfigInvalid(message) from error
-    return context
 
 
 def _hostname(settings: SmtpSettings) -> str:

@@ -4,13 +4,13 @@ The duty's row is written first in every transaction that numbers, so it is lock
 commit: nobody else numbers meanwhile, and who lost the duty finds another fence there.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import count
 from typing import NamedTuple
 
 from oncebox import faults
 from oncebox.errors import LeaseLost
-from oncebox.store.database import Transaction
+from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
 _sql = load(__package__, "sequencer.sql")
@@ -51,8 +51,8 @@ def number(
     Raises: LeaseLost, when the duty is somebody else's; nothing was numbered.
     """
     fence = _have_duty(tx, holder, fence, now=now, until=until)
-    fresh = tx.all(_sql.fresh, most=most)
-    lengths = Counter(str(tenant) for _, tenant in fresh)
+    fresh = _in_turn(tx.all(_sql.fresh, most=most))
+    lengths = Counter(tenant for _, tenant in fresh)
     ends = tx.many(_sql.advance, sorted(lengths.items()))
     numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
     rows = [(id_, next(numbers[tenant])) for id_, tenant in fresh]
@@ -66,6 +66,22 @@ def number(
 def give_up(tx: Transaction, holder: str, fence: int) -> None:
     """Leave the duty to whoever wants it, without a wait."""
     tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=0)
+
+
+def _in_turn(rows: list[Row]) -> list[tuple[str, str]]:
+    """Return events and their tenants, those of one inbox's messages in the messages' order.
+
+    Their ids were drawn before the messages had their numbers, perhaps by several clocks.
+    """
+    waiting: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for id_, _tenant, inbox, sequence in rows:
+        if sequence is not None:
+            waiting[str(inbox)].append((int(sequence), str(id_)))
+    turns = {inbox: iter(sorted(several)) for inbox, several in waiting.items()}
+    return [
+        (str(id_) if sequence is None else next(turns[str(inbox)])[1], str(tenant))
+        for id_, tenant, inbox, sequence in rows
+    ]
 
 
 def _have_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:

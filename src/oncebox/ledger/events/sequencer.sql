@@ -19,8 +19,12 @@ UPDATE oncebox_duties SET until = :until
 WHERE name = :name AND holder = :holder AND fence = :fence;
 
 -- name: fresh
--- Events without a number, in the order in which they were recorded, as far as that is known.
-SELECT id, tenant FROM oncebox_events WHERE number IS NULL ORDER BY id LIMIT :most;
+-- Events without a number, in the order in which they were recorded, as far as that is known;
+-- those of messages with their inbox and their place in it.
+SELECT event.id, event.tenant, event.inbox_id, message.sequence
+FROM oncebox_events AS event
+LEFT JOIN oncebox_messages AS message ON message.id = event.subject_id
+WHERE event.number IS NULL ORDER BY event.id LIMIT :most;
 
 -- name: advance
 -- bulk: tenant text, length bigint

@@ -117,11 +117,13 @@ def _brought(tx: Transaction, filings: Iterable[Filing]) -> dict[str, str]:
 
 def _sorted_out(tx: Transaction, fresh: Sequence[Filing]) -> tuple[list[Filing], list[_Copy]]:
     """Tell new messages from copies of those that their inbox has, or that came just before."""
-    rows = tx.many(_sql.known, sorted({_key(each) for each in fresh}))
+    asked = {(each.inbox_id, identity) for each in fresh for identity in each.identities}
+    rows = tx.many(_sql.known, sorted(asked))
     originals = {(str(row[0]), bytes(row[1])): _stored(row) for row in rows}
     first, copies = [], []
     for each in fresh:
-        original = originals.get(_key(each))
+        known = (originals.get((each.inbox_id, identity)) for identity in each.identities)
+        original = next(filter(None, known), None)
         if original is None:
             originals[_key(each)] = _Original(each.message_id, (), each.parsed, new=True)
             first.append(each)
