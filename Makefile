@@ -2,7 +2,7 @@
 # ONLY=name narrows bench and torture; PYTEST_ARGS replaces pytest's arguments.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 3 --dist worksteal
 ONLY ?=
 
 BIN := .venv/bin
@@ -15,7 +15,7 @@ UV_PIP := $(UV) pip --quiet --no-progress
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format bench torture mutants lock clean
+.PHONY: help setup run test check format bench torture corpus mutants lock clean
 
 help:
 	@echo 'make setup    create .venv from the pinned requirements'
@@ -25,6 +25,7 @@ help:
 	@echo 'make format   format and fix'
 	@echo 'make bench    measure          (ONLY=name)'
 	@echo 'make torture  kill and recover (ONLY=name)'
+	@echo 'make corpus   find codes and links in real mail, and count'
 	@echo 'make mutants  plant faults and see the tests catch them'
 	@echo 'make lock     pin the newest dependencies'
 	@echo 'make clean    remove everything these targets made'
@@ -52,6 +53,9 @@ bench: setup
 
 torture: setup
 	$(BIN)/python -m tests.torture $(ONLY)
+
+corpus: setup
+	$(BIN)/python -m tests.corpus $(ONLY)
 
 mutants: setup
 	$(BIN)/python -m tests.mutants

@@ -1,4 +1,4 @@
-"""The mails that are measured: 30 KB each, plain text and HTML, no two alike."""
+"""The mails that are measured: plain text and HTML, or HTML alone; no two alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,35 @@ _PARAGRAPH = (
     "Thank you for your order. Your parcel leaves our house today and should reach you within "
     "three working days; we tell you as soon as the carrier has it. "
 )
+
+
+#: what a mail of HTML alone is about
+CODE = "482915"
+LINK = "https://app.sender.example/verify?token=Zk3vQ9xT7LmW2pRs8Yd4"
+
+
+def html_mail(number: int, size: int) -> bytes:
+    """Return a mail of HTML alone of about so many bytes: a code, a button, and much beside it."""
+    head = (
+        f"From: Sender <hello@sender.example>\r\nTo: ann@oncebox.test\r\n"
+        f"Subject: Your verification code\r\nMessage-ID: <code-{number}@sender.example>\r\n"
+        f"Date: Mon, 16 Nov 2026 04:00:00 +0000\r\nMIME-Version: 1.0\r\n"
+        f'Content-Type: text/html; charset="utf-8"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n'
+    )
+    start = (
+        '<html><body><table width="600"><tr><td><h1>Verify your email</h1></td></tr>'
+        "<tr><td>Enter this code to finish signing up:</td></tr>"
+        f'<tr><td style="font-size:32px;letter-spacing:4px"><b>{CODE}</b></td></tr>'
+        f'<tr><td><a href="{LINK}" style="background:#06c;color:#fff">Verify email</a></td></tr>'
+    )
+    end = (
+        '<tr><td><a href="https://www.sender.example/help">Help</a> '
+        '<a href="https://www.sender.example/unsubscribe?u=1">Unsubscribe</a></td></tr>'
+        "</table></body></html>\r\n"
+    )
+    row = f'<tr><td style="padding:4px">{_PARAGRAPH}</td><td><b>{number}.</b></td></tr>\r\n'
+    rows = row * ((size - len(head) - len(start) - len(end)) // len(row))
+    return (head + start + rows + end).encode()
 
 
 def pin() -> None:

@@ -16,6 +16,7 @@ from bench import load
 from bench.mails import mail, pin
 from bench.ours import new_box
 from oncebox import Oncebox, ids
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.deliveries import arrivals
 from oncebox.ledger.inboxes import messages, reading
 from oncebox.model.delivery import Delivery, NewDelivery, encode_headers
@@ -60,7 +61,12 @@ async def list_(options: argparse.Namespace) -> None:
     while (spent := time.perf_counter() - began) < options.seconds:
         after = dice.randrange(options.messages - PAGE)
         page = await database.read(
-            reading.page, box.settings.tenant, INBOX, after=after, most=PAGE, documents=True
+            reading.page,
+            box.settings.tenant,
+            INBOX,
+            after=after,
+            most=PAGE,
+            documents=box.rooms.vault,
         )
         assert len(page.documents) == PAGE
         pages += 1
@@ -92,11 +98,12 @@ def _mails(box: Oncebox, start: int, end: int) -> list[NewDelivery]:
     found = []
     for number in range(start, end):
         raw = mail(number)
-        digest = hashlib.sha256(raw)
+        digest, id_ = hashlib.sha256(raw), ids.new("dlv")
         found.append(
             NewDelivery(
-                id=ids.new("dlv"), tenant=tenant, source=MAIL, key=f"{INBOX}:{digest.hexdigest()}",
-                body=raw, headers=headers, fingerprint=digest.digest(), type=TYPE, road="smtp",
+                id=id_, tenant=tenant, source=MAIL, key=f"{INBOX}:{digest.hexdigest()}",
+                body=box.rooms.vault.seal(raw, vaults.mail(tenant, id_)), length=len(raw),
+                headers=headers, fingerprint=digest.digest(), type=TYPE, road="smtp",
                 received_at=now,
             )
         )  # fmt: skip
@@ -112,7 +119,7 @@ def _store(tx: Transaction, box: Oncebox, count: int) -> None:
     """Store messages with a kilobyte of text each."""
     new = [_small(box) for _ in range(count)]
     _post(tx, new)
-    messages.file(tx, [_filing(box, each) for each in new], 0)
+    messages.file(tx, [_filing(box, each) for each in new], 0, vault=box.rooms.vault)
 
 
 def _small(box: Oncebox) -> NewDelivery:
@@ -129,10 +136,12 @@ def _filing(box: Oncebox, new: NewDelivery) -> Filing:
         new.id, new.tenant, MAIL, new.key, "", TYPE, None, False, None, 1, 1, 0, 0, b"[]", b""  # noqa: FBT003
     )  # fmt: skip
     parsed = Parsed(status=Status.PARSED, subject="Hello", text="x" * 1000)
-    return filing(
+    read = filing(
         delivery, said.recipients[0], said, parsed=parsed, verdict=Verdict(), mismatch="",
         ids=(ids.new("msg"), ids.new("evt")),
     )  # fmt: skip
+    place = vaults.document(new.tenant, read.message_id)
+    return msgspec.structs.replace(read, encoded=box.rooms.vault.seal(read.encoded, place))
 
 
 def main() -> None:

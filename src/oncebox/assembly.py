@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING, Any
 from oncebox import seal
 from oncebox.config import Settings
 from oncebox.errors import DatabaseReadOnly, MasterKeyMissing
+from oncebox.ledger.attempts.desk import AttemptDesk
 from oncebox.ledger.counter import Counter
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.deliveries.handover import Quarantine
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.events.broadcast import Broadcast
 from oncebox.ledger.events.numbering import Numbering
+from oncebox.ledger.inboxes.claims import Clerk, Judged
 from oncebox.ledger.inboxes.desk import MailDesk
 from oncebox.ledger.inboxes.directory import Directory
+from oncebox.ledger.inboxes.grants import Grants
+from oncebox.ledger.inboxes.lobby import Lobby
 from oncebox.ledger.inboxes.post import Post
 from oncebox.ledger.inboxes.postmaster import Postmaster
+from oncebox.ledger.inboxes.strongbox import Strongbox
 from oncebox.ledger.office import filed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import NewDelivery
+from oncebox.model.inbox import InboxPolicy
 from oncebox.model.quarantine import Rejected
 from oncebox.model.source import Schemes
 from oncebox.seal import MasterKey
@@ -48,9 +55,11 @@ class Rooms:
     database: Database
     telemetry: Telemetry
     master_key: MasterKey
+    vault: Vault
     intake: Intake
     desk: Desk
     mail: MailDesk
+    attempts: AttemptDesk
     keys: KeyRing
     #: empty until its first ``refresh``
     book: SourceBook
@@ -62,7 +71,10 @@ class Rooms:
     directory: Directory
     numbering: Numbering
     broadcast: Broadcast
+    lobby: Lobby
     post: Post
+    strongbox: Strongbox
+    grants: Grants
     #: what else must be closed, and is before the database
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -71,6 +83,7 @@ class Rooms:
         await self.leaving.aclose()
         await self.directory.close()
         await self.broadcast.close()
+        await self.lobby.close()
         await self.quarantine.close()
         await self.book.close()
         await self.keys.close()
@@ -155,14 +168,17 @@ def _furnished(
     book = SourceBook(database, key, telemetry, written=written, schemes=schemes)
     intake = Intake(database, telemetry, tenant=settings.tenant, limits=settings.limits)
     postmaster = Postmaster(settings.inboxes, home=settings.tenant)
+    vault, strongbox = Vault(key), Strongbox(key)
     return Rooms(
         settings=settings,
         database=database,
         telemetry=telemetry,
         master_key=key,
+        vault=vault,
         intake=intake,
         desk=Desk(database),
         mail=MailDesk(database),
+        attempts=AttemptDesk(database, telemetry, key),
         keys=KeyRing(database),
         book=book,
         keeper=Keeper(key, schemes=schemes, written=names),
@@ -173,8 +189,19 @@ def _furnished(
         directory=Directory(database, default=postmaster.default, draining=postmaster.draining),
         numbering=Numbering(database),
         broadcast=Broadcast(database, telemetry),
-        post=Post(database, telemetry, settings.limits),
+        lobby=Lobby(database, vault, telemetry, settings.waits),
+        post=Post(database, telemetry, settings.limits, vault),
+        strongbox=strongbox,
+        grants=Grants(database, Clerk(strongbox, _judge_link), telemetry),
     )
+
+
+def _judge_link(url: str, policy: InboxPolicy) -> Judged:
+    """Judge a link by the hosts that its inbox lets out."""
+    from oncebox.mail.linkpolicy import judge  # noqa: PLC0415 - most commands need none
+
+    judged: Judged = judge(url, policy.link_hosts, local=policy.link_origins)
+    return judged
 
 
 def _schemes() -> Schemes:

@@ -192,6 +192,15 @@ class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     batch: Annotated[int, msgspec.Meta(ge=1, le=500)] = 500
 
 
+class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many may wait for codes, links and messages at once in one process."""
+
+    #: waits of one API key
+    per_key: Count = 1_000
+    #: waits of all
+    most: Count = 5_000
+
+
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How events are numbered, kept and streamed. All times are in seconds but one."""
 
@@ -237,6 +246,8 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     raw_mail: Limit = 30
     #: what was read of messages: subject, text, headers, names of attachments
     documents: Limit = 90
+    #: what artifacts say: codes and links, claimed or not
+    artifacts: Limit = 7
     #: tries and effects of deliveries whose body is gone
     journals: Limit = 0
 
@@ -276,6 +287,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     smtp: SmtpSettings = SmtpSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     inboxes: InboxSettings = InboxSettings()
+    waits: WaitSettings = WaitSettings()
     events: EventSettings = EventSettings()
     mail: MailSettings = MailSettings()
     reading: ReadingSettings = ReadingSettings()

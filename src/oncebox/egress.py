@@ -5,7 +5,6 @@ that was judged. Nothing from the environment (proxies, netrc) is read.
 """
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,42 +13,13 @@ from urllib.parse import urlsplit
 import httpcore2
 
 from oncebox.errors import EgressFailed, EgressRefused
+from oncebox.model.internet import is_public
 
 _OK = 200
 _HTTPS = 443
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 #: gives every address of a host
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-
-#: where nothing public lives; Python's own ``is_global`` lets some of these through
-_REFUSED_V4 = [
-    ipaddress.IPv4Network(text)
-    for text in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32",
-        "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
-        "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
-        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-    )
-]  # fmt: skip
-#: the only block from which public addresses are given out
-_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
-#: and what is special inside it: tunnels that carry an IPv4 address, documentation, benchmarks
-_REFUSED_V6 = [
-    ipaddress.IPv6Network(text)
-    for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
-]
-
-
-def is_public(address: str) -> bool:
-    """Say whether an address belongs to the open internet."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv4Address):
-        return not any(ip in network for network in _REFUSED_V4)
-    return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)
 
 
 async def _resolve(host: str, port: int) -> list[str]:

@@ -55,6 +55,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   └── SchemeInvalid             a scheme that somebody added cannot be used
     ├── SecretUnavailable             a reference to a secret leads nowhere
     ├── …                             addresses and mail: see mail_errors.py
+    ├── …                             codes and links: see artifact_errors.py
     └── CallFailed                    what only clients see: see client/failures.py
 """
 

@@ -10,7 +10,9 @@ OnceboxError
 │   ├── DomainTaken
 │   ├── DomainNeeded              there are none or several to choose from
 │   ├── AddressTaken
-│   └── InboxDiffers              the attempt has another inbox of that label
+│   ├── InboxDiffers              the attempt has another inbox of that label
+│   ├── MailNotOpened             a stored mail is damaged, or sealed for somewhere else
+│   └── ResendsUsedUp             the mail was asked for again as often as it may be
 ├── ResolverError                 the domain name system
 │   ├── NoSuchRecord              there is no such name or record
 │   └── ResolverTrouble           nobody has answered; it may be asked again
@@ -60,6 +62,18 @@ class InboxDiffers(StateConflict):
     """The attempt has an inbox of this label already, made by other words or by another key."""
 
     code = "inbox_differs"
+
+
+class MailNotOpened(StateConflict):
+    """A stored mail cannot be opened: damaged, or sealed with another key or for another row."""
+
+    code = "mail_not_opened"
+
+
+class ResendsUsedUp(StateConflict):
+    """The mail of this attempt was asked for again as often as its inboxes' policy allows."""
+
+    code = "resends_used_up"
 
 
 class ResolverError(OnceboxError):

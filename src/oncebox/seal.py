@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import hmac
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,19 +30,32 @@ class MasterKey:
             raise MasterKeyMissing(message)
         self.id = hashlib.sha256(b"oncebox master key id\0" + secret).hexdigest()[:16]
         self._cipher = AESGCM(secret)
+        self._root = hmac.digest(secret, b"oncebox derived keys", "sha256")
 
     def __repr__(self) -> str:
         """Show the id, never the key."""
         return f"MasterKey(id={self.id!r})"
 
-    def seal(
-        self, plain: bytes, *, bound_to: bytes, random: Callable[[int], bytes] = os.urandom
-    ) -> bytes:
-        """Encrypt so that only this key opens it, and only for ``bound_to``."""
-        nonce = random(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, plain, bound_to)
+    def derive(self, purpose: str) -> bytes:
+        """Return 32 secret bytes for one purpose, such as a key to make hashes with.
 
-    def open(self, sealed: bytes, *, bound_to: bytes) -> bytes:
+        They tell nothing about this key or about those for other purposes.
+        """
+        return hmac.digest(self._root, purpose.encode(), "sha256")
+
+    def seal(
+        self,
+        plain: bytes,
+        *,
+        bound_to: bytes,
+        mark: bytes = b"",
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> bytes:
+        """Encrypt so that only this key opens it, and only for ``bound_to``; begin with a mark."""
+        nonce = random(_NONCE_BYTES)
+        return mark + nonce + self._cipher.encrypt(nonce, plain, bound_to)
+
+    def open(self, sealed: bytes | memoryview, *, bound_to: bytes) -> bytes:
         """Decrypt what ``seal`` made for the same ``bound_to``."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)

@@ -124,6 +124,7 @@ class Telemetry:
         )
         self._count_events(registry)
         self._count_mail(registry)
+        self._count_waits(registry)
         self._count_http(registry)
         self._count_smtp(registry)
 
@@ -190,9 +191,49 @@ class Telemetry:
             ["status"],
             registry=registry,
         )
+        self.artifacts = Counter(
+            "oncebox_artifacts",
+            "Codes and links by what became of them",
+            ["kind", "end"],
+            registry=registry,
+        )
+        self.artifact_duplicates = Counter(
+            "oncebox_artifact_duplicates",
+            "Codes and links that further messages brought again",
+            ["kind"],
+            registry=registry,
+        )
+        self.actions = Counter(
+            "oncebox_actions",
+            "Actions of attempts by what callers said or were told",
+            ["outcome"],
+            registry=registry,
+        )
+        self.resends = Counter(
+            "oncebox_resends",
+            "Wishes to ask for a mail again, by how they were answered",
+            ["outcome"],
+            registry=registry,
+        )
         self.inboxes_missed = Counter(
             "oncebox_inboxes_missed",
             "Inboxes whose time was over with nothing matched",
+            registry=registry,
+        )
+
+    def _count_waits(self, registry: CollectorRegistry) -> None:
+        """Count who waits for mail, and how that ends."""
+        self.waits_open = Gauge("oncebox_waits_open", "Calls that wait for mail", registry=registry)
+        self.waits = Counter(
+            "oncebox_waits",
+            "Waits for a code or link by how they ended",
+            ["end"],
+            registry=registry,
+        )
+        self.grant_seconds = Histogram(
+            "oncebox_received_to_grant_seconds",
+            "Time from when a mail was taken to its grant to one who waited",
+            buckets=_SECONDS,
             registry=registry,
         )
 

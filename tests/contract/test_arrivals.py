@@ -8,7 +8,7 @@ from oncebox.ledger.deliveries import inspections
 from oncebox.model.delivery import Arrival, State
 from oncebox.model.effect import EffectState
 from oncebox.model.sighting import LATE_ACK_MS, RETRY_SPAN_MS, Sighting
-from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
+from tests.support.clerk import HOUR, MINUTE, TENANT, VAULT, Clerk
 
 
 def test_a_new_arrival_is_received_and_due_at_once(clerk: Clerk) -> None:
@@ -26,7 +26,7 @@ def test_headers_and_body_are_kept_byte_for_byte(clerk: Clerk) -> None:
     body = bytes(range(256))
     (accepted,) = clerk.accept(clerk.arrival(body=body, headers=headers))
 
-    assert clerk.run(inspections.payload, TENANT, accepted.id) == (headers, body)
+    assert clerk.run(inspections.payload, VAULT, TENANT, accepted.id) == (headers, body)
     delivery = clerk.claim_one()
     assert (delivery.headers, delivery.body) == (headers, body)
 
@@ -121,7 +121,7 @@ def test_a_conflicting_body_is_stored_held(clerk: Clerk) -> None:
     assert other.id != first.id
     facts = clerk.facts(other.id)
     assert (facts.state, facts.hold_reason, facts.held_at) == (State.HELD, "conflict", clerk.now)
-    assert clerk.run(inspections.payload, TENANT, other.id)[1] == b"two"
+    assert clerk.run(inspections.payload, VAULT, TENANT, other.id)[1] == b"two"
     assert [each.id for each in clerk.claim()] == [first.id]
 
 

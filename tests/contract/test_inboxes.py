@@ -35,7 +35,12 @@ def room(clerk: Clerk) -> MailRoom:
 
 def test_an_inbox_is_kept_with_all_that_was_wished(room: MailRoom) -> None:
     policy = InboxPolicy(
-        senders=("github.com",), token="t", purpose=Purpose.LOGIN, resends=3, link_hosts=("a.test",)
+        senders=("github.com",),
+        token="t",
+        purpose=Purpose.LOGIN,
+        resends=3,
+        link_hosts=("app.example.com",),
+        link_origins=("http://localhost:3000",),
     )
     made = room.make(agent("key_1"), attempt_id="a", label="b", metadata={"x": "ü"}, policy=policy)
 

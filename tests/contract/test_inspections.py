@@ -7,7 +7,7 @@ from oncebox.errors import NotFound
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.delivery import State
 from oncebox.model.effect import EffectState, Safe
-from tests.support.clerk import HOUR, LEASE, SOURCE, TENANT, Clerk
+from tests.support.clerk import HOUR, LEASE, SOURCE, TENANT, VAULT, Clerk
 
 
 def test_a_delivery_is_found_by_our_id_or_by_the_sources_key(clerk: Clerk) -> None:
@@ -41,7 +41,7 @@ def test_what_is_not_there_is_not_found(clerk: Clerk) -> None:
     with pytest.raises(NotFound):
         clerk.run(inspections.inspect, "other", id_, clerk.now)
     with pytest.raises(NotFound):
-        clerk.run(inspections.payload, "other", id_)
+        clerk.run(inspections.payload, VAULT, "other", id_)
 
 
 def test_an_inspection_holds_all_that_belongs_to_a_delivery(clerk: Clerk) -> None:

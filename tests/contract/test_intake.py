@@ -17,7 +17,7 @@ from oncebox.model.sighting import Sighting
 from oncebox.store.database import Database
 from oncebox.store.postgres_session import PostgresSession
 from oncebox.telemetry import Telemetry
-from tests.support.clerk import SOURCE, TENANT, Clerk
+from tests.support.clerk import SOURCE, TENANT, VAULT, Clerk
 from tests.support.databases import Place
 
 BODY = b'{"amount": 5}'
@@ -206,7 +206,7 @@ async def test_an_element_sees_its_part_and_the_headers_of_its_request(
     headers = (("X-A", "b"),)
     answers = _stored(await intake.accept_many(SOURCE, PARTS, body=REQUEST, headers=headers))
 
-    bodies = [await database.read(inspections.payload, TENANT, each.id) for each in answers]
+    bodies = [await database.read(inspections.payload, VAULT, TENANT, each.id) for each in answers]
     assert bodies == [(headers, b"aaa"), (headers, b"bbb"), (headers, b"ccc")]
 
 

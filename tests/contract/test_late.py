@@ -5,7 +5,7 @@ import pytest
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.delivery import Arrival, State
 from oncebox.model.sighting import Sighting
-from tests.support.clerk import MINUTE, Clerk
+from tests.support.clerk import MINUTE, VAULT, Clerk
 
 
 def test_the_verdict_and_the_secret_that_matched_are_kept(clerk: Clerk) -> None:
@@ -116,7 +116,7 @@ def test_the_elements_of_a_batch_are_deliveries_of_their_own(clerk: Clerk) -> No
     assert {each.headers for each in claimed} == {headers}
     facts = clerk.facts(answers[1].id)
     assert (facts.is_element, facts.start, facts.size) == (True, 12, 9)
-    assert clerk.run(inspections.payload, "acme", answers[1].id) == (headers, b'{"id": 2}')
+    assert clerk.run(inspections.payload, VAULT, "acme", answers[1].id) == (headers, b'{"id": 2}')
 
 
 def test_a_batch_is_stored_once(clerk: Clerk) -> None:

@@ -4,14 +4,14 @@ import pytest
 
 from oncebox.errors import NotFound
 from oncebox.ledger.deliveries import interventions, retention
-from oncebox.ledger.inboxes import messages, reading
+from oncebox.ledger.inboxes import reading
 from oncebox.ledger.inboxes import retention as emptying
 from oncebox.model.deed import Deed
 from oncebox.model.delivery import Arrival, Delivery, Outcome, Settlement, State
 from oncebox.model.effect import EffectState
 from oncebox.model.envelope import MAIL
-from tests.support.clerk import DAY, TENANT, Clerk
-from tests.support.letters import Mailroom, mail, posted
+from tests.support.clerk import DAY, TENANT, VAULT, Clerk
+from tests.support.letters import FILE, Mailroom, mail, posted
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def _filed(room: Mailroom, raw: bytes) -> tuple[Delivery, str]:
         delivery=delivery,
         state=State.DONE,
         outcome=Outcome.HANDLED,
-        deed=Deed(messages.file, filing),
+        deed=Deed(FILE, filing),
     )
     room.clerk.settle(ending)
     return delivery, filing.message_id
@@ -51,10 +51,10 @@ def test_raw_mail_goes_after_its_time_and_its_key_stays(room: Mailroom) -> None:
     room.clerk.now += 1
     assert _purge_raw(room.clerk, 30) == 1
     with pytest.raises(NotFound, match="no longer kept"):
-        room.clerk.run(reading.raw, TENANT, message)
+        room.clerk.run(reading.raw, VAULT, TENANT, message)
     (again,) = room.clerk.accept(*posted(raw, "inb_1"))
     assert again.arrival is Arrival.DUPLICATE
-    assert room.clerk.run(reading.get, TENANT, message).document is not None
+    assert room.clerk.run(reading.get, VAULT, TENANT, message).document is not None
 
 
 def test_what_was_read_goes_after_its_time_and_the_message_stays(room: Mailroom) -> None:
@@ -64,7 +64,7 @@ def test_what_was_read_goes_after_its_time_and_the_message_stays(room: Mailroom)
 
     room.clerk.now += 1
     assert _empty(room.clerk, 90).documents == 1
-    whole = room.clerk.run(reading.get, TENANT, message)
+    whole = room.clerk.run(reading.get, VAULT, TENANT, message)
     assert (whole.document, whole.message.document_size, whole.message.sequence) == (None, 0, 1)
 
 
@@ -74,7 +74,7 @@ def test_a_copy_of_a_message_that_is_empty_is_still_a_copy(room: Mailroom) -> No
     _empty(room.clerk, 90)
     _filed(room, mail(more=["Received: late"]))
 
-    whole = room.clerk.run(reading.get, TENANT, message)
+    whole = room.clerk.run(reading.get, VAULT, TENANT, message)
     assert (whole.message.duplicates, [each.differs for each in whole.copies]) == (1, [(), ()])
 
 

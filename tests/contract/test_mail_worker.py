@@ -10,9 +10,12 @@ import pytest
 from oncebox import Oncebox
 from oncebox.errors import DatabaseUnreachable
 from oncebox.ledger.deliveries import arrivals, inspections
-from oncebox.ledger.inboxes import messages, reading
+from oncebox.ledger.inboxes import artifacts, messages, reading
+from oncebox.ledger.inboxes.grants import claimant
+from oncebox.ledger.inboxes.inboxes import Asker
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parse import parse
+from oncebox.model.candidate import Found
 from oncebox.model.delivery import Delivery
 from oncebox.model.envelope import MAIL
 from oncebox.model.filing import Message
@@ -235,7 +238,7 @@ async def test_what_an_inbox_does_not_expect_is_kept_but_does_not_match(house: H
     house.work()
     await house.post(mail(), inbox="inb_2")
     (found,) = await house.filed(1, "inb_2")
-    whole = await house.database.read(reading.get, TENANT, found.id)
+    whole = await house.database.read(reading.get, house.box.rooms.vault, TENANT, found.id)
 
     assert (found.matched, found.sender_verdict) == (False, "pass")
     assert whole.document.mismatch == "sender_not_allowed"
@@ -248,6 +251,22 @@ async def test_mail_for_an_inbox_that_is_gone_is_dead_and_says_so(house: House) 
     assert await house.settled(id_) == ["dead"]
     facts = await house.database.read(inspections.read_facts, TENANT, id_)
     assert "no such inbox" in facts.last_error
+
+
+async def test_an_error_does_not_quote_the_mail(house: House) -> None:
+    """What fails may say what it failed on; the ledger keeps only what kind of error it was."""
+
+    def quotes(raw: bytes) -> None:
+        raise RuntimeError(raw.decode())
+
+    house.reads.instead = quotes
+    house.work()
+    (id_,) = await house.post(mail(text="code 7QX2ZK93"))
+    await house.filed(1)
+    seen = await house.database.read(inspections.inspect, TENANT, id_, 0)
+
+    assert [each.error for each in seen.tries] == ["RuntimeError"] * 3
+    assert "7QX2ZK93" not in str(seen)
 
 
 async def test_a_refused_row_costs_its_neighbours_nothing(
@@ -309,3 +328,25 @@ async def test_the_source_of_mail_is_nobody_elses(house: House) -> None:
     assert MAIL == "@mail"
     with pytest.raises(Exception, match="source"):
         house.box.on(MAIL)(lambda delivery, once: None)
+
+
+async def test_a_code_in_a_mail_becomes_an_artifact_and_is_not_kept_in_the_open(
+    house: House,
+) -> None:
+    """With the signed date of a proven sender; what was found is not in the document."""
+    details = ("dkim_aligned", "signed_date")
+    house.verdict = lambda: Verdict(dkim=Result.PASS, domain="example.com", details=details)
+    house.work()
+    date = "Date: Mon, 16 Nov 2026 04:00:00 +0000"
+    await house.post(mail("Sign in", "Your verification code is 481920.", more=[date]))
+    (message,) = await house.filed(1)
+    (artifact,) = await house.database.read(artifacts.page, Asker(tenant=TENANT), "inb_1")
+    granted = await house.box.rooms.grants.claim(claimant(Asker(tenant=TENANT)), artifact.id)
+    whole = await house.database.read(reading.get, house.box.rooms.vault, TENANT, message.id)
+
+    assert (artifact.message_id, artifact.sender_verdict) == (message.id, "pass")
+    assert artifact.signed_at == 1_794_801_600_000
+    assert granted.value.value == "481920"
+    assert whole.document.parsed.found == Found()
+    scraped = house.box.metrics()
+    assert 'oncebox_artifacts_total{end="available",kind="code"} 1.0' in scraped

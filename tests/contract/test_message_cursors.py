@@ -13,14 +13,14 @@ import pytest
 
 from oncebox import ids
 from oncebox.ledger.deliveries import arrivals, leases
-from oncebox.ledger.inboxes import messages, reading
+from oncebox.ledger.inboxes import reading
 from oncebox.model.envelope import MAIL
 from oncebox.model.filing import Filing
 from oncebox.store.database import Transaction
 from tests.support.clerk import START, TENANT, Clerk
 from tests.support.databases import Place
 from tests.support.interleaved import Running, Slow, wait_for_a_lock
-from tests.support.letters import Mailroom, mail, posted
+from tests.support.letters import FILE, Mailroom, mail, posted
 
 WRITERS, ROUNDS, BATCH = 4, 12, 5
 INBOXES = ("inb_1", "inb_2", "inb_3")
@@ -103,7 +103,7 @@ def _file_in_rounds(place: Place, filings: list[Filing]) -> None:
     session = place.session()
     try:
         for batch in _batches(filings):
-            session.run(lambda tx, batch=batch: messages.file(tx, batch, START))  # type: ignore[misc]
+            session.run(lambda tx, batch=batch: FILE(tx, batch, START))  # type: ignore[misc]
     finally:
         session.close()
 
@@ -118,8 +118,8 @@ def test_a_later_number_is_never_seen_before_an_earlier_one(room: Mailroom) -> N
     one, two = prepared(room, (mail(text="a"), "inb_1"), (mail(text="b"), "inb_1"))
     if room.clerk.place.kind == "sqlite":
         return  # there is one writer at a time
-    slow = Slow(room.clerk.place, lambda tx: messages.file(tx, [one], START))
-    quick = Running(room.clerk.place, lambda tx: messages.file(tx, [two], START))
+    slow = Slow(room.clerk.place, lambda tx: FILE(tx, [one], START))
+    quick = Running(room.clerk.place, lambda tx: FILE(tx, [two], START))
     wait_for_a_lock()
     between = room.clerk.run(reading.page, TENANT, "inb_1").messages
     (first,), (second,) = slow.commit(), quick.answer()
@@ -168,7 +168,7 @@ def test_filing_into_the_same_inboxes_in_other_orders_does_not_deadlock(room: Ma
     """Inboxes are locked by id, whatever the order of the filings."""
     forth = prepared(room, *((mail(message_id=f"<a{box}@x>"), box) for box in INBOXES))
     back = prepared(room, *((mail(message_id=f"<b{box}@x>"), box) for box in INBOXES))[::-1]
-    slow = Slow(room.clerk.place, lambda tx: messages.file(tx, forth[-1:], START))
+    slow = Slow(room.clerk.place, lambda tx: FILE(tx, forth[-1:], START))
     threads = [
         Thread(target=_file_in_rounds, args=(room.clerk.place, each)) for each in (forth[:2], back)
     ]
@@ -209,7 +209,7 @@ def test_however_mail_is_shuffled_and_repeated_the_messages_are_the_same(
     while filings:
         size = dice.choice((1, 2, 5, 30))
         batch, filings = filings[:size], filings[size:]
-        clerk.run(messages.file, batch, clerk.now)
+        clerk.run(FILE, batch, clerk.now)
     found = clerk.run(reading.page, TENANT, "inb_1", most=1000).messages
     expected = Counter(kinds)
 

@@ -12,9 +12,9 @@ from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.model.envelope import MAIL
 from oncebox.model.filing import Filed, Message
 from oncebox.model.verdict import Result, Verdict
-from tests.support.clerk import TENANT, Clerk
+from tests.support.clerk import TENANT, VAULT, Clerk
 from tests.support.events import number_all, read
-from tests.support.letters import Mailroom, mail
+from tests.support.letters import FILE, Mailroom, mail
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def room(clerk: Clerk) -> Mailroom:
 def file(room: Mailroom, *deliveries: Delivery) -> list[Filed]:
     """File deliveries in one commit."""
     filings = [room.filing(each) for each in deliveries]
-    return room.clerk.run(messages.file, filings, room.clerk.now)
+    return room.clerk.run(FILE, filings, room.clerk.now)
 
 
 def file_raw(room: Mailroom, *raws: bytes) -> list[Filed]:
@@ -43,7 +43,7 @@ def all_of(room: Mailroom, inbox: str = "inb_1") -> list[Message]:
 def test_a_mail_becomes_a_message(room: Mailroom) -> None:
     raw = mail(subject="Hello", text="Hi there")
     (filed,) = file_raw(room, raw)
-    whole = room.clerk.run(reading.get, TENANT, filed.message_id)
+    whole = room.clerk.run(reading.get, VAULT, TENANT, filed.message_id)
 
     assert (filed.sequence, filed.duplicate, filed.reused) == (1, False, False)
     assert whole.message == all_of(room)[0]
@@ -53,7 +53,7 @@ def test_a_mail_becomes_a_message(room: Mailroom) -> None:
     )
     assert whole.document is not None
     assert (whole.document.parsed.subject, whole.document.carrier.client) == ("Hello", "192.0.2.1")
-    assert room.clerk.run(reading.raw, TENANT, filed.message_id) == raw
+    assert room.clerk.run(reading.raw, VAULT, TENANT, filed.message_id) == raw
     assert [(each.road, each.differs) for each in whole.copies] == [("smtp", ())]
 
 
@@ -68,7 +68,7 @@ def test_events_tell_of_messages_in_the_order_of_their_numbers(
     drawn = sorted((each.event_id for each in filings), reverse=True)
     wrong = [replace(each, event_id=id_) for each, id_ in zip(filings, drawn, strict=True)]
     for batch in [wrong] if together else [[each] for each in wrong]:
-        room.clerk.run(messages.file, batch, room.clerk.now)
+        room.clerk.run(FILE, batch, room.clerk.now)
     room.clerk.run(number_all)
     told = room.clerk.run(read, types=frozenset({"message.received"}))
 
@@ -97,7 +97,7 @@ def test_a_forgery_that_came_first_does_not_keep_the_genuine_mail_away(
     filed = [
         each
         for batch in ([both] if together else [[one] for one in both])
-        for each in room.clerk.run(messages.file, batch, room.clerk.now)
+        for each in room.clerk.run(FILE, batch, room.clerk.now)
     ]
 
     assert [each.duplicate for each in filed] == [False, False]
@@ -115,7 +115,7 @@ def test_a_copy_that_proves_less_is_a_copy(room: Mailroom, together: bool) -> No
         room.filing(third, verdict=_PROVEN),
     ]
     for batch in [several] if together else [[one] for one in several]:
-        room.clerk.run(messages.file, batch, room.clerk.now)
+        room.clerk.run(FILE, batch, room.clerk.now)
 
     assert [(each.sender_verdict, each.duplicates) for each in all_of(room)] == [("pass", 2)]
 
@@ -137,7 +137,7 @@ def test_a_copy_is_counted_and_is_no_second_message(room: Mailroom) -> None:
 
     assert (copy.message_id, copy.duplicate, copy.sequence) == (first.message_id, True, None)
     assert message.duplicates == 1
-    assert len(room.clerk.run(reading.get, TENANT, message.id).copies) == 2
+    assert len(room.clerk.run(reading.get, VAULT, TENANT, message.id).copies) == 2
     assert counters(room) == (1, 1)
 
 
@@ -163,7 +163,7 @@ def test_a_copy_whose_other_parts_differ_is_flagged(room: Mailroom) -> None:
     """What differs is named, on the copy and as a warning on the message."""
     (first,) = file_raw(room, mail(more=["Date: Mon, 16 Nov 2026 04:00:00 +0000"]))
     (copy,) = file_raw(room, mail(more=["Date: Mon, 16 Nov 2026 05:00:00 +0000"]))
-    whole = room.clerk.run(reading.get, TENANT, first.message_id)
+    whole = room.clerk.run(reading.get, VAULT, TENANT, first.message_id)
 
     assert copy.duplicate
     assert copy.differs == ("date", "headers")
@@ -201,7 +201,7 @@ def test_a_delivery_that_is_run_again_changes_nothing(room: Mailroom) -> None:
     filing = room.filing(
         again, lambda parsed: msgspec.structs.replace(parsed, identity=b"other" * 8)
     )
-    (second,) = room.clerk.run(messages.file, [filing], room.clerk.now)
+    (second,) = room.clerk.run(FILE, [filing], room.clerk.now)
 
     assert (second.message_id, second.sequence, second.duplicate) == (
         first.message_id,
@@ -215,7 +215,7 @@ def test_text_that_no_database_takes_is_left_out_of_the_columns(room: Mailroom) 
     (delivery,) = room.claimed(mail())
     sender = msgspec.structs.replace(room.filing(delivery).parsed.sender, address="a\0nn@x")
     filing = room.filing(delivery, lambda it: msgspec.structs.replace(it, sender=sender))
-    room.clerk.run(messages.file, [filing], room.clerk.now)
+    room.clerk.run(FILE, [filing], room.clerk.now)
 
     assert all_of(room)[0].sender == "ann@x"
 
@@ -225,7 +225,7 @@ def test_text_that_no_database_takes_is_left_out_of_the_columns(room: Mailroom) 
 
 def settlement(room: Mailroom, delivery: Delivery) -> Settlement:
     """Return the settlement that files a mail."""
-    deed = Deed(messages.file, room.filing(delivery))
+    deed = Deed(FILE, room.filing(delivery))
     return Settlement(delivery=delivery, state=State.DONE, outcome=Outcome.HANDLED, deed=deed)
 
 
@@ -301,7 +301,7 @@ def test_deeds_of_one_kind_are_one_call(room: Mailroom) -> None:
 
 def test_a_deed_belongs_to_a_try_that_ends_well(room: Mailroom) -> None:
     (delivery,) = room.claimed(mail())
-    deed = Deed(messages.file, None)
+    deed = Deed(FILE, None)
 
     with pytest.raises(ValueError, match="ends well"):
         Settlement(delivery=delivery, state=State.FAILED, outcome=Outcome.FAILED, deed=deed)

@@ -12,6 +12,7 @@ from oncebox.ledger.inboxes.post import Post
 from oncebox.model.envelope import MAIL, Envelope, Recipient
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
+from tests.support.clerk import VAULT
 from tests.support.mail import PLAIN, Stored, stored
 
 OTHER = b"Subject: two\r\n\r\nbody\r\n"
@@ -19,7 +20,7 @@ OTHER = b"Subject: two\r\n\r\nbody\r\n"
 
 @pytest.fixture
 async def post(database: Database) -> Post:
-    return Post(database, Telemetry(), LimitSettings())
+    return Post(database, Telemetry(), LimitSettings(), VAULT)
 
 
 def envelope(*recipients: str, sender: str = "ann@example.com") -> Envelope:
@@ -111,7 +112,7 @@ async def test_a_repeat_with_one_more_recipient_brings_only_that_one(
 
 async def test_many_at_once_share_commits_and_all_are_stored(database: Database) -> None:
     telemetry = Telemetry()
-    post = Post(database, telemetry, LimitSettings())
+    post = Post(database, telemetry, LimitSettings(), VAULT)
     mails = [PLAIN + b"%d\r\n" % number for number in range(60)]
     await asyncio.gather(*(post.store(envelope("a", "b"), mail) for mail in mails))
     await asyncio.gather(*(post.store(envelope("c"), mail) for mail in mails))
@@ -178,7 +179,7 @@ async def test_no_room_is_told_apart(database: Database) -> None:
         async def write(self, *_: object) -> object:
             raise DiskFull
 
-    post = Post(Full(), Telemetry(), LimitSettings())  # type: ignore[arg-type]
+    post = Post(Full(), Telemetry(), LimitSettings(), VAULT)  # type: ignore[arg-type]
 
     with pytest.raises(DiskFull):
         await post.store(envelope("a"), PLAIN)

@@ -77,12 +77,13 @@ def _typed(query: Query) -> dict[str, Value]:
         "now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at",
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
-        "upto",
+        "upto", "allowed",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty"), ("after", "page"),
         ("after", "read"),
-        ("before", "forget_effects"), ("before", "forget_tries"),
+        ("before", "forget_effects"), ("before", "forget_tries"), ("before", "old_artifacts"),
+        ("before", "overwrite"),
     }  # fmt: skip
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",

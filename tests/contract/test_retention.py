@@ -6,7 +6,7 @@ from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.deliveries import arrivals, inspections, interventions, retention
 from oncebox.model.delivery import Arrival, State
 from oncebox.model.effect import EffectState
-from tests.support.clerk import DAY, HOUR, SOURCE, TENANT, Clerk
+from tests.support.clerk import DAY, HOUR, SOURCE, TENANT, VAULT, Clerk
 from tests.support.interleaved import interleave
 
 BATCH = b"aabb"
@@ -25,7 +25,7 @@ def _purge(clerk: Clerk, days: int = 30, source: str = SOURCE) -> int:
 
 def _has_body(clerk: Clerk, id_: str) -> bool:
     try:
-        clerk.run(inspections.payload, TENANT, id_)
+        clerk.run(inspections.payload, VAULT, TENANT, id_)
     except NotFound:
         return False
     return True

@@ -8,7 +8,7 @@ import pytest
 from oncebox.ledger.deliveries import arrivals, inspections
 from oncebox.model.delivery import Accepted, Arrival, NewDelivery, Outcome, State
 from oncebox.model.sighting import Sighting
-from tests.support.clerk import HOUR, TENANT, Clerk
+from tests.support.clerk import HOUR, TENANT, VAULT, Clerk
 from tests.support.interleaved import interleave
 
 BODY = b'{"amount": 5}'
@@ -58,7 +58,7 @@ def test_a_known_body_under_a_fresh_unsigned_key_is_held_as_a_suspicious_replay(
         clerk.now,
         first.id,
     )
-    assert clerk.run(inspections.payload, TENANT, replay.id)[1] == BODY
+    assert clerk.run(inspections.payload, VAULT, TENANT, replay.id)[1] == BODY
     assert clerk.sightings(first.id) == {Sighting.SUSPICIOUS_REPLAY: 1}
     assert [each.id for each in clerk.claim()] == [first.id]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from prometheus_client.metrics import MetricWrapperBase
 
-from oncebox import errors, mail_errors, refusals
+from oncebox import artifact_errors, errors, mail_errors, refusals
 from oncebox.cli.failures import exit_code
 from oncebox.client import failures
 from oncebox.config import Settings
@@ -21,7 +21,10 @@ from oncebox.edge.http.application import ROUTES
 from oncebox.edge.http.route import Route
 from oncebox.errors import OnceboxError
 from oncebox.mail.warnings import MEANINGS
-from oncebox.model import inbox, source_table
+from oncebox.model import action, artifact, inbox, source_table
+from oncebox.model.action import ActionState
+from oncebox.model.artifact import ArtifactState
+from oncebox.model.choice import CONFLICTS
 from oncebox.model.delivery import TRANSITIONS, State
 from oncebox.model.inbox import InboxState
 from oncebox.model.inbox_policy import InboxPolicy
@@ -51,7 +54,10 @@ _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
-    names = ("concepts", "inboxes", "mail", "mail-senders", "sightings", "sources")
+    names = (
+        "actions", "artifacts", "concepts", "inboxes", "mail", "mail-senders", "sightings",
+        "sources",
+    )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
         DOCS / "reference" / "errors.md": _errors(),
@@ -77,6 +83,8 @@ def _with_tables(page: str) -> str:
         "inbox_states": lambda: _states(InboxState),
         "inbox_transitions": lambda: _transitions(inbox.TRANSITIONS),
         "inbox_policy": _inbox_policy,
+        "action_states": lambda: _states(ActionState),
+        "action_transitions": lambda: _transitions(action.TRANSITIONS),
         "source": _source,
         "sightings": _sightings,
         "repeats": lambda: _rules(REPEATS),
@@ -84,12 +92,20 @@ def _with_tables(page: str) -> str:
         "results": _results,
         "details": _details,
         "warnings": _warnings,
+        "artifact_states": lambda: _states(ArtifactState),
+        "artifact_transitions": lambda: _transitions(artifact.TRANSITIONS),
+        "artifact_conflicts": lambda: _codes(CONFLICTS),
+        "artifact_warnings": lambda: _codes(artifact.WARNINGS),
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
 
 
 def _warnings() -> str:
-    rows = ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())
+    return _codes(MEANINGS)
+
+
+def _codes(meanings: Mapping[Any, str]) -> str:
+    rows = ((f"`{code}`", meaning) for code, meaning in meanings.items())
     return _table(("code", "meaning"), rows)
 
 
@@ -147,7 +163,7 @@ def _rules(rules: Sequence[Rule]) -> str:
 def _errors() -> str:
     rows = (
         (f"`{kind.code}`", "yes" if kind.retry_safe else "no", str(exit_code(kind)), _doc(kind))
-        for kind in _below(OnceboxError)
+        for kind in dict.fromkeys(_below(OnceboxError))
     )
     return _page(
         "Errors",
@@ -313,7 +329,7 @@ def _said(schema: dict[str, Any]) -> str:
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
-    files = [each.__name__ for each in (errors, mail_errors, refusals, failures)]
+    files = [each.__name__ for each in (errors, mail_errors, artifact_errors, refusals, failures)]
     known = [each for each in kind.__subclasses__() if each.__module__ in files]
     # Whichever file was imported first: they come in this order.
     for each in sorted(known, key=lambda one: files.index(one.__module__)):

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from oncebox.client import rooms
+from oncebox.client.inbox import Making
 from oncebox.client.room import Listing, Now, Tailing, Verb
 from tests.docs.reference import DOCS
 from tests.support.databases import fresh_sqlite
 from tests.support.running import Running, running
 
-KINDS = (Verb, Listing, Tailing)
+KINDS = (Verb, Listing, Tailing, Making)
 PAGE = (DOCS / "client.md").read_text()
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

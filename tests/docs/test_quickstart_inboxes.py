@@ -23,11 +23,11 @@ class Reader:
     def __init__(self, folder: Path, children: Children) -> None:
         self.folder = folder
         self._children = children
-        self._smtp = str(free_port())
+        self._smtp, self._http = str(free_port()), str(free_port())
         self.environment = {
             **os.environ,
             "ONCEBOX_DATA_DIR": str(folder / "data"),
-            "ONCEBOX_HTTP__PORT": str(free_port()),
+            "ONCEBOX_HTTP__PORT": self._http,
             "ONCEBOX_SMTP__PORT": self._smtp,
         }
 
@@ -43,8 +43,8 @@ class Reader:
         return service
 
     def adapted(self, commands: str) -> str:
-        """Return commands as they stand on the page, but for the port."""
-        return commands.replace(":2525", f":{self._smtp}")
+        """Return commands as they stand on the page, but for the ports."""
+        return commands.replace(":2525", f":{self._smtp}").replace(":8808", f":{self._http}")
 
 
 @pytest.fixture

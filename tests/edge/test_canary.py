@@ -22,6 +22,8 @@ SEEN = {
     "name", "scheme", "public_id", "worker", "why", "options", "expect", "after", "attempt_id",
     "label", "local", "metadata",
 }  # fmt: skip
+#: what is told back to who said it; that it is sealed, tests of attempts show
+TOLD = {("doneAction", "result")}
 
 
 @pytest.fixture
@@ -108,7 +110,7 @@ def _every_field(client: httpx2.Client) -> Iterator[httpx2.Response]:
         for field in route.body.__struct_fields__:
             for value in SPOILT[:3]:
                 good = BODIES.get(route.body.__name__, {})
-                if field in SEEN:
+                if field in SEEN or (route.name, field) in TOLD:
                     continue
                 yield client.request(
                     route.method,

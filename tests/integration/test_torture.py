@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.torture.artifacts import scenarios as artifacts
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
@@ -19,7 +20,12 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
     "scenario",
     [
         one
-        for one in (*ledger.SCENARIOS, *hooks.SCENARIOS, *mail.SCENARIOS)
+        for one in (
+            *ledger.SCENARIOS,
+            *hooks.SCENARIOS,
+            *mail.SCENARIOS,
+            *artifacts.SCENARIOS,
+        )
         if one.name not in ELSEWHERE
     ],
     ids=lambda one: f"{one.name}-{one.database}",

@@ -103,9 +103,9 @@ def test_hidden_text_is_reported_apart(markup: str) -> None:
         page = markup.format(SECRET)
     found = sight(page)
 
-    assert SECRET not in found.shown
+    assert SECRET not in found.shown.text
     assert SECRET in found.hidden
-    assert "<body" in markup or found.shown == "Shown before\nShown behind"
+    assert "<body" in markup or found.shown.text == "Shown before\nShown behind"
     assert "hidden_text" in read(html(page)).warnings
 
 
@@ -190,7 +190,7 @@ def test_programs_are_no_text_at_all(markup: str) -> None:
 def test_visible_text_stays(markup: str) -> None:
     found = sight(f"<p>Before</p>{markup.format(SECRET)}")
 
-    assert SECRET in found.shown
+    assert SECRET in found.shown.text
     assert found.hidden == ""
 
 
@@ -209,11 +209,11 @@ def test_lines_and_cells_are_kept_apart_and_white_space_is_put_in_order() -> Non
         "<pre>p  q\n  r</pre>"
     )
 
-    assert found.shown == "One\ntwo three four\nfive\nsix\na\nb\nx y\nz z\np q\nr"
+    assert found.shown.text == "One\ntwo three four\nfive\nsix\na\nb\nx y\nz z\np q\nr"
 
 
 def test_entities_are_decoded_once() -> None:
-    assert sight("&lt;b&gt; &amp;lt; &#x41;&#xD800;&#0;").shown == "<b> &lt; A\ufffd\ufffd"
+    assert sight("&lt;b&gt; &amp;lt; &#x41;&#xD800;&#0;").shown.text == "<b> &lt; A\ufffd\ufffd"
 
 
 def test_text_is_preferred_to_html_and_a_different_text_is_flagged() -> None:

@@ -6,15 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.mutants.client import CLIENT
-from tests.mutants.events import EVENTS
-from tests.mutants.inboxes import INBOXES
-from tests.mutants.messages import MESSAGES
-from tests.mutants.mutants import MUTANTS, Mutant
-from tests.mutants.reading import READING
-from tests.mutants.senders import SENDERS
-from tests.mutants.service import SERVICE
-from tests.mutants.smtp import SMTP
+from tests.mutants.every import EVERY
+from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Killer, Unfit, Verdict, Workshop
 
 _ROW = "{:<45} {:<8} {:>7}  {}\n"
@@ -33,8 +26,7 @@ class Trial:
 
 def main(words: Sequence[str]) -> int:
     """Return 0 only if the sound copy is green and every fault is caught by all its killers."""
-    known = (*MUTANTS, *SERVICE, *CLIENT, *INBOXES, *SENDERS, *MESSAGES, *READING, *SMTP, *EVENTS)
-    chosen = [one for one in known if not words or any(word in one.name for word in words)]
+    chosen = [one for one in EVERY if not words or any(word in one.name for word in words)]
     if not chosen:
         _print("no mutant has such a name\n")
         return 1

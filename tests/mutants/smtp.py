@@ -137,7 +137,7 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/post.py",
-                'key=f"{recipient.inbox_id}:{mark.hex()}",',
+                'key=f"{each.inbox_id}:{mark.hex()}",',
                 'key=f"inbox:{mark.hex()}",',
             ),
         ),

@@ -5,21 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.client import CLIENT
-from tests.mutants.events import EVENTS
-from tests.mutants.inboxes import INBOXES
-from tests.mutants.messages import MESSAGES
-from tests.mutants.mutants import MUTANTS, Mutant
-from tests.mutants.reading import READING
-from tests.mutants.senders import SENDERS
-from tests.mutants.service import SERVICE
-from tests.mutants.smtp import SMTP
+from tests.mutants.every import EVERY
+from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import ROOT, Patch, Selection, Torture, Unfit
 
-ALL = (*MUTANTS, *SERVICE, *CLIENT, *INBOXES, *SENDERS, *MESSAGES, *READING, *SMTP, *EVENTS)
 
-
-@pytest.mark.parametrize("mutant", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda one: one.name)
 def test_every_fault_can_still_be_planted(mutant: Mutant, tmp_path: Path) -> None:
     """If this fails, the source has moved on: give the mutant its new text."""
     for file in {patch.file for patch in mutant.patches}:
@@ -30,7 +21,7 @@ def test_every_fault_can_still_be_planted(mutant: Mutant, tmp_path: Path) -> Non
         patch.apply(tmp_path)
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda one: one.name)
 def test_every_fault_names_tests_that_exist(mutant: Mutant) -> None:
     for killer in mutant.killers:
         if isinstance(killer, Selection):

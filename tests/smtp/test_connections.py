@@ -195,6 +195,33 @@ async def test_a_large_mail_passes_through_a_file_without_a_name(tmp_path: Path,
     assert names in ([tmp_path / "spool"], [])
 
 
+async def test_what_is_in_the_file_of_a_large_mail_cannot_be_read(tmp_path: Path) -> None:
+    """The file has no name, but a disk keeps what was on it."""
+    async with receiving(tmp_path / "spool", spool_from=50_000) as server:
+        line = await server.line()
+        await line.begin("a@oncebox.test")
+        await _flood(line, ROW * 300)
+        await until(lambda: sum(map(len, _nameless(tmp_path))) >= 100_000)
+        files = _nameless(tmp_path)
+        line.send(b".\r\n")
+        reply = await line.reply()
+        line.close()
+
+    assert reply[:3] == "250"
+    assert server.shelf.bodies == [ROW * 300]
+    assert not any(ROW[:16] in each for each in files)
+
+
+def _nameless(folder: Path) -> list[bytes]:
+    """Return what is in files of this process that were made in a folder and have no name."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            if each.readlink().is_relative_to(folder):
+                found.append(each.read_bytes())
+    return found
+
+
 @pytest.mark.parametrize("dot_at_once", [True, False])
 async def test_a_full_disk_is_told_and_forgotten(tmp_path: Path, dot_at_once: bool) -> None:
     async with receiving(tmp_path, spool_from=50_000) as server:

@@ -17,6 +17,7 @@ from oncebox.ledger.deliveries import (
     settlements,
 )
 from oncebox.ledger.office import audit
+from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import (
     Accepted,
     Delivery,
@@ -29,6 +30,7 @@ from oncebox.model.delivery import (
 from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe
 from oncebox.model.inspection import Facts, Inspection
 from oncebox.model.ordering import LaneRules, order
+from oncebox.seal import MasterKey
 from oncebox.store.database import Transaction
 from oncebox.store.postgres_session import PostgresSession
 from tests.support.databases import Place, Session
@@ -43,6 +45,8 @@ LEASE = 30_000
 MINUTE = 60_000
 HOUR = 3_600_000
 DAY = 24 * HOUR
+#: opens what boxes have sealed that were given no other key
+VAULT = Vault(MasterKey(bytes(range(32))))
 
 
 class Clerk:

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from oncebox import ids
 from oncebox.ledger.deliveries import arrivals
+from oncebox.ledger.inboxes import messages
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parse import parse
 from oncebox.model.delivery import Delivery, NewDelivery, encode_headers
@@ -17,7 +19,10 @@ from oncebox.model.inbox import InboxPolicy
 from oncebox.model.message import Parsed
 from oncebox.model.verdict import Verdict
 from oncebox.store.database import Transaction
-from tests.support.clerk import START, TENANT, Clerk
+from tests.support.clerk import START, TENANT, VAULT, Clerk
+
+#: files mail into inboxes
+FILE = partial(messages.file, vault=VAULT)
 
 _INSERT = """
 INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, owner, state, created_at,

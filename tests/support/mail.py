@@ -16,13 +16,14 @@ from oncebox.edge.server import listen
 from oncebox.edge.smtp.connection import Post as Taking
 from oncebox.edge.smtp.server import SmtpServer
 from oncebox.errors import StoreUnavailable
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.inboxes.directory import Place, Standing
 from oncebox.ledger.inboxes.post import Post
 from oncebox.model.delivery import Accepted, Headers
 from oncebox.model.envelope import MAIL, Envelope, decode
 from oncebox.store.database import Database, Row, Transaction
 from oncebox.telemetry import Telemetry
-from tests.support.clerk import TENANT
+from tests.support.clerk import TENANT, VAULT
 
 #: a mail that is all right
 PLAIN = b"Subject: one\r\n\r\nbody\r\n"
@@ -237,7 +238,7 @@ async def receiving(
 async def storing(database: Database, folder: Path, **settings: Any) -> AsyncIterator[MailServer]:
     """Receive mail into a database."""
     telemetry = Telemetry()
-    post = Post(database, telemetry, LimitSettings())
+    post = Post(database, telemetry, LimitSettings(), VAULT)
     async with receiving(folder, post=post, telemetry=telemetry, **settings) as server:
         yield server
 
@@ -273,6 +274,5 @@ WHERE source = '{}' ORDER BY delivery.id
 def _stored(row: Row) -> Stored:
     tenant, key, state, road, type_, payload_id, headers, body, sightings = row
     envelope = decode(msgspec.json.decode(headers, type=Headers))
-    return Stored(
-        tenant, key, state, road, type_, payload_id, envelope, bytes(body), int(sightings)
-    )
+    opened = VAULT.open(body, vaults.mail(tenant, payload_id))
+    return Stored(tenant, key, state, road, type_, payload_id, envelope, opened, int(sightings))

@@ -11,10 +11,14 @@ from tests.house.tree import ROOT
 VARIABLE = "ONCEBOX_TEST_SHARED"
 
 
+def lies(name: str) -> Path:
+    """Return where a file of the shared data lies, or would lie."""
+    return Path(os.environ.get(VARIABLE) or ROOT.parent / "shared") / name
+
+
 def shared(name: str) -> Path:
     """Return a file of the shared data, or skip where it is missing; under CI that is a failure."""
-    folder = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared")
-    path = folder / name
+    path = lies(name)
     if not path.exists():
         message = f"there is no {name} in ../shared; {VARIABLE} names another folder"
         if os.environ.get("CI") == "true":

@@ -59,6 +59,6 @@ class Sorter:
             )
             for each in claimed
         ]
-        filed = await self.database.write(messages.file, filings, now)
+        filed = await self.database.write(messages.file, filings, now, vault=self.box.rooms.vault)
         self.box.rooms.mail.ring()
         return [each.message_id for each in filed]

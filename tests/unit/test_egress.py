@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from oncebox.egress import Egress, is_public
+from oncebox.egress import Egress
 from oncebox.errors import EgressFailed, EgressRefused
+from oncebox.model.internet import is_public
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 

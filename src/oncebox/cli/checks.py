@@ -12,11 +12,16 @@ from oncebox.cli.call import database_file
 from oncebox.cli.words import duration
 from oncebox.config import Settings
 from oncebox.errors import DatabaseUnsafe, MasterKeyError, OnceboxError, SchemaOutdated
+from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
+from oncebox.model.action import ActionState
 from oncebox.store import migrate, opening
 from oncebox.store.database import Database, Transaction
 from oncebox.store.filesystem import refuse_network
 from oncebox.store.queries import load
+
+#: as many as are worth counting
+_MANY = 1_000
 
 _sql = load(__package__, "checks.sql")
 
@@ -214,7 +219,10 @@ def _work(tx: Transaction, tenant: str, now: int) -> list[Check]:
         count = counts.get(state, 0)
         status = Status.WARN if count else Status.OK
         checks.append(Check(f"{state} deliveries", status, str(count), remedy if count else ""))
-    return checks
+    doubtful = len(actions.newest(tx, tenant, state=ActionState.UNKNOWN, most=_MANY))
+    status = Status.WARN if doubtful else Status.OK
+    remedy = "look: oncebox action list" if doubtful else ""
+    return [*checks, Check("held actions", status, str(doubtful), remedy)]
 
 
 def _overdue(tx: Transaction, tenant: str, source: str, now: int) -> Check | None:

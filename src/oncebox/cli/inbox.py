@@ -39,6 +39,7 @@ Change = Callable[[Transaction, Asker, str, int | None, int], Inbox]
 @click.option("--sender", "senders", multiple=True, metavar="RULE", help="Allowed. Repeatable.")
 @click.option("--authenticated", is_flag=True, help="Senders must pass SPF or DKIM.")
 @click.option("--link-host", "link_hosts", multiple=True, metavar="HOST", help="Repeatable.")
+@click.option("--link-origin", "link_origins", multiple=True, metavar="URL", help="For tests.")
 @click.option("--token", metavar="TEXT", help="Must stand in the message.")
 @click.option("--purpose", type=click.Choice([str(each) for each in Purpose]), default="any")
 @click.option("--resends", type=click.IntRange(0, 100), default=1, help="May be asked for again.")
@@ -57,6 +58,7 @@ def new(  # noqa: PLR0913 - an inbox simply has this many sides
     senders: tuple[str, ...],
     authenticated: bool,
     link_hosts: tuple[str, ...],
+    link_origins: tuple[str, ...],
     token: str | None,
     purpose: str,
     resends: int,
@@ -71,6 +73,7 @@ def new(  # noqa: PLR0913 - an inbox simply has this many sides
         senders=senders,
         authenticated=authenticated,
         link_hosts=link_hosts,
+        link_origins=link_origins,
         token=token,
         purpose=Purpose(purpose),
         resends=resends,

@@ -10,6 +10,7 @@ from oncebox.assembly import Rooms
 from oncebox.cli.call import Call, examples, with_call
 from oncebox.cli.words import ago, moment
 from oncebox.ledger.deliveries import inspections
+from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import Headers, State
 from oncebox.model.effect import Effect
 from oncebox.model.inspection import Example, Facts, Inspection
@@ -40,7 +41,12 @@ def inspect(call: Call, *, wanted: str, source: str | None, with_payload: bool) 
     async def work(rooms: Rooms) -> tuple[list[tuple[Inspection, Payload | None]], int]:
         now = rooms.database.clock()
         found = await rooms.database.read(
-            _inspect_all, rooms.settings.tenant, wanted, source, now, with_payload=with_payload
+            _inspect_all,
+            rooms.settings.tenant,
+            wanted,
+            source,
+            now,
+            vault=rooms.vault if with_payload else None,
         )
         return found, now
 
@@ -55,17 +61,18 @@ def inspect(call: Call, *, wanted: str, source: str | None, with_payload: bool) 
 
 
 def _inspect_all(
-    tx: Transaction, tenant: str, wanted: str, source: str | None, now: int, *, with_payload: bool
+    tx: Transaction, tenant: str, wanted: str, source: str | None, now: int, *, vault: Vault | None
 ) -> list[tuple[Inspection, Payload | None]]:
+    """Inspect what is meant; with a vault, headers and bodies too."""
     found = [
         inspections.inspect(tx, tenant, id_, now)
         for id_ in inspections.find(tx, tenant, wanted, source)
     ]
-    return [(each, _payload(tx, each.delivery) if with_payload else None) for each in found]
+    return [(each, _payload(tx, vault, each.delivery) if vault else None) for each in found]
 
 
-def _payload(tx: Transaction, facts: Facts) -> Payload | None:
-    return None if facts.purged_at else inspections.payload(tx, facts.tenant, facts.id)
+def _payload(tx: Transaction, vault: Vault, facts: Facts) -> Payload | None:
+    return None if facts.purged_at else inspections.payload(tx, vault, facts.tenant, facts.id)
 
 
 def as_record(inspection: Inspection, payload: Payload | None = None) -> dict[str, Any]:

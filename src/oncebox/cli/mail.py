@@ -39,7 +39,7 @@ def parse(call: Call, *, files: tuple[Path, ...]) -> int:
     """
     settings = call.settings()
     mails = [raw_mail(path, settings.limits.body) for path in files]
-    every = asyncio.run(_parse(settings, mails))
+    every = read(settings, mails)
     for path, parsed in zip(files, every, strict=True):
         if call.out.as_json:
             call.out.record({"file": str(path), **_facts(parsed)})
@@ -49,6 +49,11 @@ def parse(call: Call, *, files: tuple[Path, ...]) -> int:
             call.out.outline(_rows(path, parsed))
     whole = all(parsed.status is Status.PARSED for parsed in every)
     return failures.OK if whole else failures.ERROR
+
+
+def read(settings: Settings, mails: list[bytes]) -> list[Parsed]:
+    """Return what is read from mails, by processes under limits."""
+    return asyncio.run(_parse(settings, mails))
 
 
 async def _parse(settings: Settings, mails: list[bytes]) -> list[Parsed]:
@@ -75,6 +80,7 @@ def raw_mail(path: Path, limit: int) -> bytes:
 def _facts(parsed: Parsed) -> dict[str, object]:
     """Return everything as JSON has it; hashes in hexadecimal, repeated headers as arrays."""
     facts: dict[str, object] = msgspec.to_builtins(parsed)
+    del facts["found"]  # ``mail extract`` tells it
     mark = parsed.message_mark
     return {
         **facts,

@@ -68,11 +68,22 @@ _INBOX = {
     "show": ("oncebox.cli.inbox:show", "Show all about an inbox, and what came of it."),
     "close": ("oncebox.cli.inbox:close", "Close an inbox for good."),
     "rotate": ("oncebox.cli.inbox:rotate", "Make a new address for the same attempt."),
+    "wait": ("oncebox.cli.inbox_wait:wait", "Wait for a code or a link, and claim it."),
+}
+_ACTION = {
+    "list": ("oncebox.cli.action:list_", "Show actions in doubt, or all."),
+    "resolve": ("oncebox.cli.action:resolve", "Say what became of an action in doubt."),
 }
 _MESSAGE = {
     "list": ("oncebox.cli.message:list_", "Show the messages of an inbox."),
     "show": ("oncebox.cli.message:show", "Show all that was read of a message."),
     "raw": ("oncebox.cli.message:raw", "Write a message exactly as it was received."),
+}
+_ARTIFACT = {
+    "list": ("oncebox.cli.artifact:list_", "Show the codes and links of an inbox."),
+    "show": ("oncebox.cli.artifact:show", "Show all about one but what it says."),
+    "claim": ("oncebox.cli.artifact:claim", "Claim one and print what it says."),
+    "release": ("oncebox.cli.artifact:release", "Take one back from who has claimed it."),
 }
 _HOOK = {
     "verify": ("oncebox.cli.hook:verify", "Say whether a webhook's signature holds."),
@@ -80,21 +91,29 @@ _HOOK = {
 }
 _MAIL = {
     "parse": ("oncebox.cli.mail:parse", "Show what is read from a mail."),
+    "extract": ("oncebox.cli.mail_extract:extract", "Find the code and the link of a mail."),
+    "try": ("oncebox.cli.mail_extract:try_", "Explain what is found in one mail, and why."),
     "authenticate": ("oncebox.cli.mail_sender:authenticate", "Say who sent a mail."),
+}
+_LINK = {
+    "check": ("oncebox.cli.link:check", "Say whether a link may be handed out."),
 }
 _ALL = {
     "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
     "dead": ("oncebox.cli.main:dead", "What was given up."),
     "hook": ("oncebox.cli.main:hook", "Webhook signatures: verify and explain them."),
     "mail": ("oncebox.cli.main:mail", "How mail is read."),
+    "link": ("oncebox.cli.main:link", "Which links may be handed out."),
     "source": ("oncebox.cli.main:source", "Where deliveries come from."),
     "inbox": ("oncebox.cli.main:inbox", "Addresses for attempts."),
+    "action": ("oncebox.cli.main:action", "What attempts do once."),
     "domain": ("oncebox.cli.main:domain", "Which domains mail is taken for."),
     "key": ("oncebox.cli.main:key", "Who may call the service."),
     "tenant": ("oncebox.cli.main:tenant", "Who shares this installation."),
     "quarantine": ("oncebox.cli.main:quarantine", "Requests that were not believed."),
     "event": ("oncebox.cli.main:event", "What happened, in one sequence."),
     "message": ("oncebox.cli.main:message", "What came to inboxes."),
+    "artifact": ("oncebox.cli.main:artifact", "Codes and links, each granted once."),
     "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
@@ -134,6 +153,11 @@ def mail() -> None:
     """How mail is read."""
 
 
+@click.group(cls=LazyGroup, commands_in=_LINK)
+def link() -> None:
+    """Which links may be handed out."""
+
+
 @click.group(cls=LazyGroup, commands_in=_SOURCE)
 def source() -> None:
     """Where deliveries come from, and how each is checked and worked."""
@@ -164,9 +188,19 @@ def inbox() -> None:
     """Addresses for attempts, and what came of them."""
 
 
+@click.group(cls=LazyGroup, commands_in=_ACTION)
+def action() -> None:
+    """What attempts do once, and what a person says of those in doubt."""
+
+
 @click.group(cls=LazyGroup, commands_in=_MESSAGE)
 def message() -> None:
     """What came to inboxes."""
+
+
+@click.group(cls=LazyGroup, commands_in=_ARTIFACT)
+def artifact() -> None:
+    """Codes and links that came by mail, each granted once."""
 
 
 @click.group(cls=LazyGroup, commands_in=_QUARANTINE)
@@ -186,6 +220,7 @@ GROUPS = {
     "dead": _DEAD,
     "hook": _HOOK,
     "mail": _MAIL,
+    "link": _LINK,
     "source": _SOURCE,
     "source secret": _SECRET,
     "key": _KEY,
@@ -195,6 +230,8 @@ GROUPS = {
     "inbox": _INBOX,
     "event": _EVENT,
     "message": _MESSAGE,
+    "action": _ACTION,
+    "artifact": _ARTIFACT,
 }
 
 

@@ -31,7 +31,12 @@ def list_(call: Call, *, inbox: str, limit: int, after: int, tenant: str | None)
 
     async def work(rooms: Rooms) -> tuple[reading.Page, int]:
         found = await rooms.database.read(
-            reading.page, whose(rooms, tenant), inbox, after=after, most=limit, documents=True
+            reading.page,
+            whose(rooms, tenant),
+            inbox,
+            after=after,
+            most=limit,
+            documents=rooms.vault,
         )
         return found, rooms.database.clock()
 
@@ -59,7 +64,7 @@ def show(call: Call, *, wanted: str, tenant: str | None) -> None:
     """
 
     async def work(rooms: Rooms) -> reading.Whole:
-        return await rooms.database.read(reading.get, whose(rooms, tenant), wanted)
+        return await rooms.database.read(reading.get, rooms.vault, whose(rooms, tenant), wanted)
 
     whole = call.run(work)
     if call.out.as_json:
@@ -83,7 +88,7 @@ def raw(call: Call, *, wanted: str, tenant: str | None) -> None:
         raise click.UsageError(message)
 
     async def work(rooms: Rooms) -> bytes:
-        return await rooms.database.read(reading.raw, whose(rooms, tenant), wanted)
+        return await rooms.database.read(reading.raw, rooms.vault, whose(rooms, tenant), wanted)
 
     sys.stdout.buffer.write(call.run(work))
     sys.stdout.buffer.flush()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import httpx2
 
 from oncebox.client import access, line
+from oncebox.client.attempt import AsyncAttempt
 from oncebox.client.call import (
     Allowance,
     Call,
@@ -66,6 +67,10 @@ class AsyncClient(Rooms[Later]):
         http = httpx2.AsyncClient(transport=transport, headers=line.headers(found), trust_env=False)
         self._courier = AsyncCourier(found.url, timeout, http)
         super().__init__(self._courier)
+
+    def attempt(self, id: str) -> AsyncAttempt:  # noqa: A002 - the word users know
+        """Return the handle of an attempt; nothing is asked yet."""
+        return AsyncAttempt(self._courier, id)
 
     def within(self, seconds: float) -> "AsyncClient":
         """Return the same client with another deadline; they share their connections."""

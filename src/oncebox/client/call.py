@@ -157,7 +157,7 @@ def creating(
 
 
 def paged(
-    kind: type[T], where: str, query: Callable[..., msgspec.Struct], **wanted: Any
+    kind: type[T], where: str, query: Callable[..., msgspec.Struct], /, **wanted: Any
 ) -> Call[T]:
     """Return a call for one page of a list; what is not wanted is left to the service."""
     named = {name: value for name, value in wanted.items() if value is not None}

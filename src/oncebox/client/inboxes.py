@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from oncebox.client import messages
+from oncebox.client import attempts, messages, waiting
 from oncebox.client.call import Call, creating, paged, path
+from oncebox.client.inbox import Making, ended
 from oncebox.client.room import Listing, Room, Tailing, Verb, When
 from oncebox.model.inbox import InboxState
 from oncebox.wire import inboxes as wire
@@ -24,7 +25,8 @@ def create(  # noqa: PLR0913 - an inbox simply has this many sides
 ) -> Call[wire.MadeInbox]:
     """Make an inbox, or return the one that the attempt has of this label.
 
-    ``lifetime`` is in seconds; 0 is for ever.
+    What comes back has all its fields and can be waited for: ``wait_for_code``,
+    ``wait_for_link``, ``messages``, ``close``. ``lifetime`` is in seconds; 0 is for ever.
     """
     body = wire.NewInbox(
         attempt_id=attempt_id,
@@ -79,7 +81,7 @@ def get(id: str) -> Call[wire.Inbox]:  # noqa: A002 - the word users know
 
 def close(id: str, *, drain: float | None = None) -> Call[wire.Inbox]:  # noqa: A002 - as above
     """Take mail for ``drain`` seconds more, then close; a second time changes nothing."""
-    return _ended(id, "close", drain)
+    return ended(id, "close", drain)
 
 
 def rotate(id: str, *, drain: float | None = None) -> Call[wire.Inbox]:  # noqa: A002 - as above
@@ -87,7 +89,7 @@ def rotate(id: str, *, drain: float | None = None) -> Call[wire.Inbox]:  # noqa:
 
     A repeat for the same inbox returns the same new one.
     """
-    return _ended(id, "rotate", drain)
+    return ended(id, "rotate", drain)
 
 
 def stats(id: str) -> Call[wire.InboxStats]:  # noqa: A002 - as above
@@ -97,30 +99,10 @@ def stats(id: str) -> Call[wire.InboxStats]:  # noqa: A002 - as above
     )
 
 
-def attempt_stats(attempt_id: str) -> Call[wire.AttemptStats]:
-    """Return what came of all inboxes of an attempt."""
-    return Call(
-        method="GET",
-        path=path("attempts", attempt_id, "stats"),
-        answer=wire.AttemptStats,
-        repeatable=True,
-    )
-
-
-def _ended(id_: str, verb: str, drain: float | None) -> Call[wire.Inbox]:
-    return Call(
-        method="POST",
-        path=path("inboxes", id_, verb),
-        answer=wire.Inbox,
-        body=wire.CloseInbox(drain=drain),
-        repeatable=True,
-    )
-
-
 class Inboxes(Room[When]):
     """``client.inboxes``."""
 
-    create = Verb(create)
+    create = Making(create)
     create_many = Verb(create_many)
     list = Listing(list_)
     page = Verb(page)
@@ -128,5 +110,7 @@ class Inboxes(Room[When]):
     close = Verb(close)
     rotate = Verb(rotate)
     stats = Verb(stats)
-    attempt_stats = Verb(attempt_stats)
+    attempt_stats = Verb(attempts.stats)
     messages = Tailing(messages.of_inbox)
+    wait_for_code = Verb(waiting.wait_for_code)
+    wait_for_link = Verb(waiting.wait_for_link)

@@ -2,6 +2,8 @@
 
 from typing import Generic
 
+from oncebox.client.artifacts import Artifacts
+from oncebox.client.attempts import Attempts
 from oncebox.client.deliveries import Deliveries
 from oncebox.client.domains import Domains
 from oncebox.client.events import Events
@@ -23,7 +25,9 @@ class Rooms(Generic[When]):
         self.deliveries: Deliveries[When] = Deliveries(carrier)
         self.events: Events[When] = Events(carrier)
         self.inboxes: Inboxes[When] = Inboxes(carrier)
+        self.attempts: Attempts[When] = Attempts(carrier)
         self.messages: Messages[When] = Messages(carrier)
+        self.artifacts: Artifacts[When] = Artifacts(carrier)
         self.keys: Keys[When] = Keys(carrier)
         self.tenants: Tenants[When] = Tenants(carrier)
         self.quarantine: Quarantine[When] = Quarantine(carrier)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import httpx2
 
 from oncebox.client import access, line
+from oncebox.client.attempt import Attempt
 from oncebox.client.call import (
     Allowance,
     Call,
@@ -69,6 +70,10 @@ class Client(Rooms[Now]):
         )
         self._courier = Courier(found.url, timeout, http, deadline)
         super().__init__(self._courier)
+
+    def attempt(self, id: str) -> Attempt:  # noqa: A002 - the word users know
+        """Return the handle of an attempt; nothing is asked yet."""
+        return Attempt(self._courier, id)
 
     def within(self, seconds: float) -> "Client":
         """Return the same client with another deadline; they share their connections."""

@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from oncebox.mail import charset, parameters, transfer, visible
+from oncebox.mail import charset, layout, parameters, transfer, visible
+from oncebox.mail.layout import Page
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.structure import Leaf
 
@@ -32,6 +33,8 @@ class Text(msgspec.Struct):
     origin: Origin
     #: all that was written, chosen or not
     others: list[str]
+    #: every part with its layout, chosen or not
+    pages: list[Page]
 
 
 class _Choice(msgspec.Struct):
@@ -43,37 +46,43 @@ class _Choice(msgspec.Struct):
 
 def read(raw: bytes, leaves: list[Leaf], limits: ParseLimits, warnings: set[str]) -> Text:
     """Return the text of a mail: of every alternative the plain one, else what HTML shows."""
+    choices = _choices(raw, leaves, limits, warnings)
+    found = Text(text="", hidden="", origin="none", others=[], pages=[])
+    shown: list[str] = []
+    hidden: list[str] = []
+    apart: list[str] = []
+    for choice in choices:
+        plain = "\n".join(choice.plain).strip()
+        sights = [visible.read(html, limits, warnings) for html in choice.html]
+        seen = "\n".join(sight.shown.text for sight in sights)
+        hidden += [sight.hidden for sight in sights if sight.hidden]
+        apart += [sight.apart for sight in sights if sight.apart]
+        found.pages += [layout.of_plain(text) for text in choice.plain]
+        found.pages += [sight.shown for sight in sights]
+        found.others.append(seen if plain else "")
+        shown.append(plain or seen)
+        if plain and seen and _differ(plain, seen):
+            warnings.add("text_html_differ")
+        if plain or seen:
+            found.origin = "html" if not plain or found.origin == "html" else "plain"
+    if hidden:
+        warnings.add("hidden_text")
+    found.text = "\n".join(filter(None, shown))
+    found.hidden = "\n".join([*hidden, *apart])
+    return found
+
+
+def _choices(
+    raw: bytes, leaves: list[Leaf], limits: ParseLimits, warnings: set[str]
+) -> list[_Choice]:
+    """Return the texts of all parts, those together of which a reader is shown one."""
     choices: dict[int, _Choice] = {}
     room = limits.text
     for leaf in _readable(leaves, warnings):
         text, room = _text(raw, leaf, room, warnings)
         choice = choices.setdefault(leaf.choice, _Choice([], []))
         (choice.plain if leaf.media_type == "text/plain" else choice.html).append(text)
-    shown: list[str] = []
-    hidden: list[str] = []
-    apart: list[str] = []
-    others: list[str] = []
-    origin: Origin = "none"
-    for choice in choices.values():
-        plain = "\n".join(choice.plain).strip()
-        sights = [visible.read(html, limits, warnings) for html in choice.html]
-        seen = "\n".join(sight.shown for sight in sights)
-        hidden += [sight.hidden for sight in sights if sight.hidden]
-        apart += [sight.apart for sight in sights if sight.apart]
-        others.append(seen if plain else "")
-        shown.append(plain or seen)
-        if plain and seen and _differ(plain, seen):
-            warnings.add("text_html_differ")
-        if plain or seen:
-            origin = "html" if not plain or origin == "html" else "plain"
-    if hidden:
-        warnings.add("hidden_text")
-    return Text(
-        text="\n".join(filter(None, shown)),
-        hidden="\n".join([*hidden, *apart]),
-        origin=origin,
-        others=others,
-    )
+    return list(choices.values())
 
 
 def _readable(leaves: list[Leaf], warnings: set[str]) -> Iterator[Leaf]:

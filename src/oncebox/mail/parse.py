@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from oncebox.mail import (
     addresses,
+    artifacts,
     attachments,
     author,
     bodies,
@@ -82,6 +83,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> Parsed:
         warnings=tuple(sorted(warnings)),
         identity=identity.identity(parsed, decoded.get("from", ())),
         outline=identity.outline(parsed, body.others),
+        found=artifacts.find(parsed.subject, body.pages, parsed.sender.domain),
     )
 
 

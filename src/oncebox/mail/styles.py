@@ -9,7 +9,7 @@ import msgspec
 from oncebox.mail import colours
 from oncebox.mail.colours import Colour
 
-#: the properties that can hide a text
+#: the properties that can hide a text, or set it apart
 _PROPERTIES = frozenset({
     "display", "visibility", "opacity", "font-size", "font", "color", "background",
     "background-color", "background-image", "height", "max-height", "width", "max-width",
@@ -17,6 +17,8 @@ _PROPERTIES = frozenset({
     "text-indent", "margin", "margin-left", "margin-top", "clip", "clip-path", "transform",
     "mso-hide", "content-visibility", "-webkit-transform", "-webkit-text-fill-color", "filter",
     "white-space",
+    # and those that set it apart
+    "font-weight", "letter-spacing", "border", "border-radius", "padding",
 })  # fmt: skip
 _DECLARATION = re.compile(
     r"([a-z-]+)\s*+:\s*+((?:[^;()\"']++|\([^()]*+\)?|\)|\"[^\"]*+\"?|'[^']*+'?)*+)"
@@ -30,6 +32,12 @@ _LAST_CHARACTER = 0x10FFFF
 _TINY_PIXELS = 1.5
 _TINY_SHARE = 0.1
 _INVISIBLE = 0.05
+#: units that are a share of the letters around, and others in pixels
+_SHARES = {"em": 1.0, "%": 0.01, "ex": 0.5, "ch": 0.5}
+_PIXELS = {"pt": 4 / 3, "rem": 16.0, "vw": 6.0, "vh": 6.0}
+#: weights and spaces that set a text apart
+_BOLD = 600
+_APART, _APART_SHARE = 2.0, 0.12
 #: further out than any window is large
 _FAR, _BEYOND = -300.0, 3_000.0
 #: what becomes of text for which there is no room
@@ -66,6 +74,15 @@ class Style(msgspec.Struct, frozen=True):
     ground: Colour | str | bool | None = False
     #: white space counts
     kept: bool | None = None
+    #: it stands in a line with its neighbours, though its element would begin a line
+    beside: bool = False
+    strong: bool | None = None
+    spaced: bool | None = None
+    #: in pixels, or as a share of the size around it; 0 if not mentioned
+    size: float = 0.0
+    relative: bool = False
+    #: it is padded or framed, as buttons are
+    boxed: bool = False
 
 
 PLAIN = Style()
@@ -116,14 +133,22 @@ def judge(values: dict[str, str]) -> Style:
     """Return what declarations come to."""
     if not values:
         return PLAIN
+    font = _font(values)
+    size, relative = _size(font)
     return Style(
         hides=_hides(values),
         outlook=values.get("mso-hide") == "all",
         visible=_visible(values.get("visibility")),
-        tiny=_tiny(values),
+        tiny=_tiny(font),
         ink=_ink(values.get("-webkit-text-fill-color", values.get("color"))),
         ground=_ground(values),
         kept=values["white-space"].startswith("pre") if "white-space" in values else None,
+        beside=values.get("display", "").startswith(("inline", "table-cell")),
+        strong=_strong(values),
+        spaced=_spaced(values.get("letter-spacing")),
+        size=size,
+        relative=relative,
+        boxed=_boxed(values),
     )
 
 
@@ -151,20 +176,59 @@ def _visible(value: str | None) -> bool | None:
     return True if value == "visible" else None
 
 
-def _tiny(values: dict[str, str]) -> bool | None:
+def _font(values: dict[str, str]) -> tuple[float, str] | None:
+    """Return the size of letters: a number and its unit."""
     size = values.get("font-size")
     if size is None and "font" in values:
         size = next(
             (word.partition("/")[0] for word in values["font"].split() if word[:1].isdigit()), None
         )
     found = _NUMBER.match(size.removeprefix("calc(")) if size else None
-    if found is None:
+    return None if found is None else (float(found[1]), found[2])
+
+
+def _tiny(font: tuple[float, str] | None) -> bool | None:
+    if font is None:
         return None
-    number, unit = float(found[1]), found[2]
-    if unit in {"em", "%", "ex", "ch"}:
-        share = number / 100 if unit == "%" else number
-        return True if share < _TINY_SHARE else None
+    number, unit = font
+    if unit in _SHARES:
+        return True if number * _SHARES[unit] < _TINY_SHARE else None
     return number < (_TINY_SHARE if unit in {"rem", "vw", "vh"} else _TINY_PIXELS)
+
+
+def _size(font: tuple[float, str] | None) -> tuple[float, bool]:
+    """Return the size of letters in pixels, or as a share of those around, and which it is."""
+    if font is None:
+        return 0.0, False
+    number, unit = font
+    if unit in _SHARES:
+        return number * _SHARES[unit], True
+    return number * _PIXELS.get(unit, 1.0), False
+
+
+def _strong(values: dict[str, str]) -> bool | None:
+    weight = values.get("font-weight", "")
+    if not weight and "font" in values:
+        weight = next((each for each in values["font"].split() if each in {"bold", "bolder"}), "")
+    if weight in {"", "inherit"}:
+        return None
+    return weight in {"bold", "bolder"} or _number(weight, 0.0) >= _BOLD
+
+
+def _spaced(value: str | None) -> bool | None:
+    """Say whether letters stand apart."""
+    if value is None or value == "inherit":
+        return None
+    found = _NUMBER.match(value)
+    if found is None:
+        return False
+    return float(found[1]) >= (_APART_SHARE if found[2] in {"em", "rem"} else _APART)
+
+
+def _boxed(values: dict[str, str]) -> bool:
+    """Say whether an element has room inside, and a frame or round corners."""
+    framed = values.get("border", "none").split(" ")[0] not in {"none", "0", "0px", ""}
+    return _number(values.get("padding", ""), 0.0) > 0 and (framed or "border-radius" in values)
 
 
 def _ground(values: dict[str, str]) -> Colour | str | bool | None:

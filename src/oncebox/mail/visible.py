@@ -10,8 +10,10 @@ import re
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from oncebox.mail import colours, markup, styles
+from oncebox.mail import colours, faces, layout, markup, styles
 from oncebox.mail.colours import Colour
+from oncebox.mail.faces import Face
+from oncebox.mail.layout import CELL, Page
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.sheets import Sheet
 from oncebox.mail.styles import Style
@@ -31,9 +33,9 @@ _LINES = frozenset({
     "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
 })  # fmt: skip
 #: what stands before and behind an element
-_ENDS = {**dict.fromkeys(_LINES, "\n"), "td": " ", "th": " "}
+_ENDS = {**dict.fromkeys(_LINES, "\n"), "td": CELL, "th": CELL}
 _KEPT = frozenset({"pre", "textarea", "xmp", "listing", "plaintext"})
-_SPECIAL = _APART | _KEPT | _CODE | {"a"}
+_SPECIAL = _APART | _KEPT | _CODE | faces.TAGS
 #: what only Outlook reads: the markup stays, the condition goes
 _CONDITION = re.compile(r"\[(?:if|endif)[^\]]{0,200}\]>?")
 _MARKUP = re.compile(r"<[^<>]*+>?")
@@ -44,7 +46,7 @@ _WHITE: Colour = (255, 255, 255)
 class Sight(msgspec.Struct):
     """What HTML shows and what it does not."""
 
-    shown: str
+    shown: Page
     #: by elements and styles; comments and the title come behind it
     hidden: str
     apart: str
@@ -63,8 +65,12 @@ class _Look(msgspec.Struct, kw_only=True):
     ground: Colour | None = _WHITE
     #: white space counts
     kept: bool = False
+    #: its element stands in a line with its neighbours
+    beside: bool = False
     #: whether a text can be read here
     shows: bool = True
+    #: how text looks that is more than plain
+    face: Face | None = None
     #: how it looks inside of elements met before, by tag and style
     inner: dict[tuple[str, str], "_Look"] = {}
 
@@ -91,7 +97,7 @@ def read(html: str, limits: ParseLimits, warnings: set[str]) -> Sight:
     if sheet is not None and sheet.spent:
         warnings.add("html_limit")
     return Sight(
-        _lines("".join(walk.shown)),
+        layout.of_html(walk.shown, walk.faces),
         _lines("\n".join(walk.hidden)),
         _lines("\n".join(walk.apart)),
     )
@@ -111,13 +117,14 @@ class _Walk:
 
     def __init__(self, sheet: Sheet | None) -> None:
         self.shown: list[str] = []
+        self.faces: list[tuple[int, Face]] = []
         self.hidden: list[str] = []
         self.apart: list[str] = []
         self._sheet = sheet
 
-    def over(self, root: LexborNode) -> None:  # noqa: PLR0915 - calls cost most of its time
+    def over(self, root: LexborNode) -> None:  # noqa: C901, PLR0912, PLR0915 - calls cost most
         """Walk over everything below a node, parents before their children."""
-        shown = self.shown
+        shown, faced = self.shown, self.faces
         look = _Look()
         inside, closing = root.mem_id, ""
         around: list[tuple[int, str, _Look]] = []
@@ -133,6 +140,8 @@ class _Walk:
             tag = node.tag or ""
             if tag == "-text":
                 if look.shows:
+                    if look.face is not None:
+                        faced.append((len(shown), look.face))
                     text = node.text_content or ""
                     shown.append(text if look.kept else text.replace("\n", " "))
                 else:
@@ -142,10 +151,12 @@ class _Walk:
             else:
                 around.append((inside, closing, look))
                 inside, closing = node.mem_id, _ENDS.get(tag, "")
-                shown.append(closing)
                 attributes = node.attributes
                 if attributes or tag in watched or everywhere:
-                    look = self._look(node, tag, attributes, look)
+                    before, look = look, self._look(node, tag, attributes, look)
+                    if look.beside and closing == "\n" and look is not before:
+                        closing = CELL
+                shown.append(closing)
 
     def _put_aside(self, node: LexborNode, look: _Look) -> None:
         text = node.text_content or ""
@@ -163,18 +174,40 @@ class _Walk:
         self, node: LexborNode, tag: str, attributes: dict[str, str | None], look: _Look
     ) -> _Look:
         """Return how things look inside an element."""
+        if tag == "img":
+            self._picture(attributes, look)
+            return look
         own = attributes.get("style") or ""
         rules = self._sheet.rules(tag, node, attributes) if self._sheet else ()
         if rules or not _OTHERS.isdisjoint(attributes):
             style = styles.combined(rules, styles.declarations(own))
-            return _changed(look, tag, _with_attributes(style, tag, attributes))
-        special = tag if tag in _SPECIAL else ""
-        if not own and not special:
-            return look
-        inner = look.inner.get((special, own))
-        if inner is None:
-            inner = look.inner[special, own] = _changed(look, tag, styles.inline(own))
-        return inner
+            style = _with_attributes(style, tag, attributes)
+        elif tag == "a":
+            style = styles.inline(own)
+        else:
+            return _remembered(look, tag, own)
+        new = _changed(look, tag, style)
+        if tag == "a":
+            new.face = faces.linked(new.face, attributes, style, new.ground)
+        return new
+
+    def _picture(self, attributes: dict[str, str | None], look: _Look) -> None:
+        """Note what is said for a picture that can be clicked."""
+        if look.shows and look.face is not None and look.face.link is not None:
+            look.face.link.alts.append(attributes.get("alt") or attributes.get("title") or "")
+            self.faces.append((len(self.shown), look.face))
+            self.shown.append("")
+
+
+def _remembered(look: _Look, tag: str, own: str) -> _Look:
+    """Return how things look inside an element, as they did inside of others like it."""
+    special = tag if tag in _SPECIAL else ""
+    if not own and not special:
+        return look
+    inner = look.inner.get((special, own))
+    if inner is None:
+        inner = look.inner[special, own] = _changed(look, tag, styles.inline(own))
+    return inner
 
 
 #: attributes that speak of looks
@@ -216,6 +249,8 @@ def _changed(look: _Look, tag: str, style: Style) -> _Look:
         ink=ink,
         ground=ground,
         kept=tag in _KEPT or (look.kept if style.kept is None else style.kept),
+        beside=style.beside,
+        face=faces.changed(look.face, tag, style, ground),
     )
 
 

@@ -153,6 +153,8 @@ class Delivery(msgspec.Struct, frozen=True):
     verdict: str = ""
     #: its number within its lane, where the source has such
     sequence: int | None = None
+    #: where its headers and its body are kept
+    payload_id: str = ""
 
     @property
     def headers(self) -> Headers:

@@ -13,12 +13,20 @@ class EventType(StrEnum):
 
     #: a message is in its inbox
     MESSAGE_RECEIVED = "message.received"
+    #: a code or a link can be claimed
+    ARTIFACT_AVAILABLE = "artifact.available"
+    #: several codes or links are meant equally, and none is chosen
+    ARTIFACT_CONFLICT = "artifact.conflict"
     #: an inbox reached its end and nothing that it waited for had come
     INBOX_MISSED = "inbox.missed"
     #: a delivery was given up
     DELIVERY_DEAD = "delivery.dead"
     #: a delivery waits for a person
     DELIVERY_HELD = "delivery.held"
+    #: an action of an attempt waits for a person
+    ACTION_HELD = "action.held"
+    #: an attempt may ask for its mail once more
+    RESEND_GRANTED = "resend.granted"
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from oncebox.model.artifact import NewArtifact
+from oncebox.model.candidate import Found, Kind
 from oncebox.model.delivery import Delivery
 from oncebox.model.envelope import Envelope, Recipient
 from oncebox.model.message import Parsed
@@ -14,13 +16,16 @@ from oncebox.model.verdict import Result, Verdict, trusted
 REUSED = "message_id_reused"
 #: a copy of the message has other parts than the first
 DIFFERS = "copies_differ"
+#: what was read of the message cannot be opened
+NOT_OPENED = "not_opened"
 
 #: before the identity of a message whose sender is proven
 _PROVEN = b"proven:"
 _LONGEST = 1_000
 #: a domain in the only spelling that can carry no message to its reader
 _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}")
-_LONGEST_DOMAIN = 253
+#: no sender of mail has a longer one, and it leaves little room for sentences
+_LONGEST_DOMAIN = 64
 #: parts of a mail that its identity leaves open
 _PARTS = ("date", "reply_to", "to", "cc", "headers", "hidden", "attachments")
 
@@ -57,8 +62,10 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     #: as in RCPT TO
     recipient: str
     document: Document
-    #: the document as it is stored
+    #: the document as it is stored: the worker seals it
     encoded: bytes
+    #: codes and links, sealed
+    artifacts: tuple[NewArtifact, ...] = ()
 
     @property
     def parsed(self) -> Parsed:
@@ -107,6 +114,8 @@ class Filed(msgspec.Struct, frozen=True, kw_only=True):
     differs: tuple[str, ...] = ()
     #: another text came under its Message-ID before
     reused: bool = False
+    #: what became of its codes and links
+    artifacts: tuple[tuple[Kind, str], ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +159,7 @@ def filing(  # noqa: PLR0913 - this much is known of a mail
     verdict: Verdict,
     mismatch: str,
     ids: tuple[str, str],
+    artifacts: tuple[NewArtifact, ...] = (),
 ) -> Filing:
     """Put together what is filed; ``ids`` are for the message and its event.
 
@@ -158,7 +168,9 @@ def filing(  # noqa: PLR0913 - this much is known of a mail
     carrier = Carrier(
         client=envelope.client, helo=envelope.helo, sender=envelope.sender, tls=envelope.tls
     )
-    document = Document(parsed=parsed, verdict=verdict, carrier=carrier, mismatch=mismatch)
+    # What was found is kept apart, sealed.
+    bare = msgspec.structs.replace(parsed, found=Found())
+    document = Document(parsed=bare, verdict=verdict, carrier=carrier, mismatch=mismatch)
     return Filing(
         message_id=ids[0],
         event_id=ids[1],
@@ -167,6 +179,7 @@ def filing(  # noqa: PLR0913 - this much is known of a mail
         recipient=recipient.address,
         document=document,
         encoded=msgspec.json.encode(document),
+        artifacts=artifacts,
     )
 
 
@@ -190,7 +203,10 @@ def differences(first: Parsed, copy: Parsed) -> tuple[str, ...]:
 
 
 def safe_domain(domain: str) -> str:
-    """Return a domain that may be shown to an agent: letters, digits and hyphens, or nothing."""
+    """Return a domain that may be shown to an agent: letters, digits and hyphens, or nothing.
+
+    It is still a word that a sender chose; only with the verdict ``pass`` has it proven it.
+    """
     lowered = domain.lower()
     if len(lowered) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(lowered):
         return lowered
@@ -198,7 +214,8 @@ def safe_domain(domain: str) -> str:
         encoded = lowered.encode("idna").decode()
     except UnicodeError:
         return ""
-    return encoded if _DOMAIN.fullmatch(encoded) else ""
+    fits = len(encoded) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(encoded)
+    return encoded if fits else ""
 
 
 def storable(text: str) -> str:

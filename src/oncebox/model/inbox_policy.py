@@ -7,6 +7,7 @@ import msgspec
 from oncebox.mail_errors import AddressInvalid, InboxInvalid
 from oncebox.model.address import is_plain, sender_key
 from oncebox.model.domain import domain_key
+from oncebox.model.link_rule import check_entry, check_origin
 from oncebox.model.message import Parsed, Sender
 from oncebox.model.purpose import Purpose, purposes
 from oncebox.model.verdict import Verdict
@@ -18,7 +19,6 @@ _BELOW = "*."
 #: how much of a text is searched for a token or for words
 _SEARCHED = 256 * 1024
 _SENDERS = "a sender is an address, a domain, or *. and a domain, such as *.example.com"
-_HOSTS = "a link host is a domain, such as app.example.com"
 
 
 class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,8 +28,10 @@ class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     senders: tuple[str, ...] = ()
     #: whether the sender's domain must have vouched for the message by SPF or DKIM
     authenticated: bool = False
-    #: hosts that links may lead to
+    #: where links may lead: hosts, ``*.`` and a host, ``https://`` and a path, or ``*``
     link_hosts: tuple[str, ...] = ()
+    #: exact origins for tests, such as ``http://localhost:3000``; operators alone set them
+    link_origins: tuple[str, ...] = ()
     #: must stand in the recipient, the subject or the visible text
     token: str | None = None
     #: what the message is about
@@ -43,8 +45,8 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
 
     Raises: InboxInvalid.
     """
-    if max(len(policy.senders), len(policy.link_hosts)) > _MOST_RULES:
-        message = f"write at most {_MOST_RULES} senders and {_MOST_RULES} link hosts"
+    if max(map(len, (policy.senders, policy.link_hosts, policy.link_origins))) > _MOST_RULES:
+        message = f"write at most {_MOST_RULES} senders, link hosts and link origins each"
         raise InboxInvalid(message)
     if policy.token is not None and not is_plain(policy.token, _LONGEST_TOKEN):
         message = f"a token is 1 to {_LONGEST_TOKEN} characters without control characters"
@@ -55,7 +57,8 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
     return msgspec.structs.replace(
         policy,
         senders=_each(_rule, policy.senders, _SENDERS),
-        link_hosts=_each(domain_key, policy.link_hosts, _HOSTS),
+        link_hosts=tuple(dict.fromkeys(map(check_entry, policy.link_hosts))),
+        link_origins=tuple(dict.fromkeys(map(check_origin, policy.link_origins))),
     )
 
 

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from oncebox.model.candidate import Found
+
 
 class Status(StrEnum):
     """How much of a mail could be read."""
@@ -98,3 +100,5 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     #: SHA-256 of the rest, to see a copy that differs in it
     outline: bytes = b""
     signatures: tuple[SignatureHint, ...] = ()
+    #: codes and links; taken out before the rest is stored
+    found: Found = Found()

@@ -109,6 +109,7 @@ class SqliteSession:
             "mmap_size = 0",
             "cache_size = -8000",
             "temp_store = MEMORY",
+            "secure_delete = ON",
             f"query_only = {0 if writable else 1}",
         ):
             self.connection.execute(f"PRAGMA {pragma}")

@@ -43,6 +43,36 @@ Sender = Annotated[
         extra_json_schema={"pattern": rf"^({_TAGGED}(\.{_TAGGED})*@|\*\.)?{DOMAIN}$"},
     ),
 ]
+Origin = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=8,
+        max_length=100,
+        description="a scheme, a host and perhaps a port, such as http://localhost:3000",
+        extra_json_schema={
+            "pattern": r"^https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$"
+        },
+    ),
+]
+Address = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=3,
+        max_length=253,
+        description="a whole address",
+        extra_json_schema={"pattern": rf"^{_TAGGED}(\.{_TAGGED})*@{DOMAIN}$"},
+    ),
+]
+LinkHost = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=250,
+        description="a host, *. and a host, https:// and a path, or * for any public name",
+        # The usual forms; the others are judged by the model too.
+        extra_json_schema={"pattern": rf"^(\*\.)?{DOMAIN}$"},
+    ),
+]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=_LINE)]
 Value = Annotated[str, msgspec.Meta(max_length=500, pattern=_LINE)]
 Metadata = Annotated[
@@ -58,8 +88,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     senders: Annotated[list[Sender], msgspec.Meta(max_length=50)] = []
     #: whether the sender's domain must have vouched for the message by SPF or DKIM
     authenticated: bool = False
-    #: hosts that links may lead to
-    link_hosts: Annotated[list[DomainName], msgspec.Meta(max_length=50)] = []
+    #: where links may lead
+    link_hosts: Annotated[list[LinkHost], msgspec.Meta(max_length=50)] = []
+    #: exact origins for tests; not for agents
+    link_origins: Annotated[list[Origin], msgspec.Meta(max_length=50)] = []
     #: must stand in the recipient, the subject or the visible text
     token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)] | None = None
     #: what the message is about, by its words
@@ -171,7 +203,7 @@ class InboxStats(Stats, frozen=True, kw_only=True):
     missed_at: Moment | None
 
 
-class AttemptStats(Stats, frozen=True, kw_only=True):
+class AttemptInboxes(Stats, frozen=True, kw_only=True):
     """What came of all inboxes of an attempt."""
 
     attempt_id: str

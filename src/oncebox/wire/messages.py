@@ -118,7 +118,7 @@ class MessageContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; which of the last three groups are there depends on the key."""
+    """A message; which of the last four fields are there depends on the key."""
 
     id: str
     inbox_id: str
@@ -128,8 +128,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["parsed", "limited", "unparsed"]
     #: bytes as received
     size: int
-    #: for operators as in RCPT TO, with whatever the sender put behind the plus sign
-    recipient: str
     sender: MessageSender
     #: whether it is what its inbox expects
     matched: bool
@@ -143,14 +141,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     mismatch: str | UnsetType = UNSET
     #: how many attachments it has
     attachments: int | UnsetType = UNSET
+    #: what was read is no longer kept
+    purged: bool = False
+    #: as in RCPT TO: what stands behind a plus sign, or before a domain that takes everything, is
+    #: the sender's text; for keys with read:text
+    recipient: str | UnsetType = UNSET
     #: what was written; for keys with read:text
     text: MessageText | UnsetType = UNSET
     #: everything that was read; for operators
     content: MessageContent | UnsetType = UNSET
     #: the deliveries that brought it; for operators
     copies: list[MessageCopy] | UnsetType = UNSET
-    #: what was read is no longer kept
-    purged: bool = False
 
 
 class MessagePage(Page, frozen=True, kw_only=True):

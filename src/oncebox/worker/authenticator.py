@@ -9,7 +9,6 @@ import msgspec
 
 from oncebox import clock
 from oncebox.config import MailSettings
-from oncebox.egress import is_public
 from oncebox.mail import dmarc
 from oncebox.mail.dkim import MOST_SIGNATURES, key_name
 from oncebox.mail.names import ascii_name
@@ -17,6 +16,7 @@ from oncebox.mail.spf import Question, SpfResult
 from oncebox.mail.spf import check as check_spf
 from oncebox.mail_errors import NoSuchRecord, ResolverTrouble
 from oncebox.model.envelope import Envelope
+from oncebox.model.internet import is_public
 from oncebox.model.message import Parsed
 from oncebox.model.verdict import DETAILS, DkimResult, Result, Verdict
 from oncebox.worker.resolver import DnsResolver, Resolver

@@ -3,15 +3,23 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from oncebox import clock, faults, ids
 from oncebox.errors import OnceboxError, Permanent
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.deliveries.leases import Claimant
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.inboxes.desk import MailDesk
+from oncebox.ledger.inboxes.strongbox import Strongbox
+from oncebox.ledger.vault import LARGE, Vault
+from oncebox.mail_errors import MailNotOpened
 from oncebox.model import envelope as envelopes
+from oncebox.model.artifact import NewArtifact
 from oncebox.model.deed import Deed
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.model.envelope import MAIL, Envelope, Recipient
@@ -22,6 +30,7 @@ from oncebox.model.retry import RetryRules, after_failure, failure_of
 from oncebox.model.verdict import Result, Verdict
 from oncebox.telemetry import Telemetry
 from oncebox.worker.claims import Places
+from oncebox.worker.findings import findings
 from oncebox.worker.patience import patiently
 from oncebox.worker.perform import given_back
 
@@ -101,7 +110,9 @@ class MailReader:
         desk: MailDesk,
         reads: Reads,
         judge: Judge,
+        strongbox: Strongbox,
         telemetry: Telemetry,
+        vault: Vault,
         *,
         rules: RetryRules,
         limit: float,
@@ -111,7 +122,11 @@ class MailReader:
         self._desk = desk
         self._reads = reads
         self._judge = judge
+        self._strongbox = strongbox
         self._telemetry = telemetry
+        self._vault = vault
+        #: one for all, because deeds of one kind are done in one call
+        self._file = partial(messages.file, vault=vault)
         self._rules = rules
         self._limit = limit
         self._random = random
@@ -144,12 +159,14 @@ class MailReader:
             return self._later(delivery)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is recorded
             return self.failed(delivery, error)
-        deed = Deed(messages.file, read, self._filed)
+        deed = Deed(self._file, read, self._filed)
         return Settlement(delivery=delivery, state=State.DONE, outcome=Outcome.HANDLED, deed=deed)
 
     def failed(self, delivery: Delivery, error: BaseException) -> Settlement:
         """Return how a mail that could not be filed goes on: later, or not at all."""
         failure = failure_of(error)
+        if not isinstance(error, Permanent):  # those are our own words; others may quote mail
+            failure = msgspec.structs.replace(failure, error=_name(error))
         now = self._desk.clock()
         return after_failure(delivery, failure, self._rules, now=now, random=self._random)
 
@@ -164,14 +181,35 @@ class MailReader:
         if policy is None:
             message = "there is no such inbox"
             raise Permanent(message)
+        delivery = await self._opened(delivery)
         parsed = await self._parsed(delivery)
         faults.point("mail.parsed")
         verdict = await self._judged(envelope, parsed, delivery.body)
         expected, why = matches(policy, parsed, verdict, recipient.address)
+        found = findings(self._strongbox, delivery.tenant, recipient.inbox_id, parsed, verdict)
+        faults.point("artifacts.sealed")
+        known = _Known(delivery, recipient, envelope, verdict)
         try:
-            return _filing(delivery, recipient, envelope, parsed, verdict, "" if expected else why)
+            read = _filing(known, parsed, "" if expected else why, found)
         except ValueError:  # it holds what no JSON can say
-            return _filing(delivery, recipient, envelope, _GAVE_UP, verdict, "unparsed")
+            read = _filing(known, _GAVE_UP, "unparsed", ())
+        place = vaults.document(delivery.tenant, read.message_id)
+        return msgspec.structs.replace(read, encoded=self._vault.seal(read.encoded, place))
+
+    async def _opened(self, delivery: Delivery) -> Delivery:
+        """Return a delivery with its mail as it was received.
+
+        Raises: Permanent, when it cannot be opened; no other try would open it.
+        """
+        place = vaults.mail(delivery.tenant, delivery.payload_id)
+        try:
+            if len(delivery.body) < LARGE:
+                body = self._vault.open(delivery.body, place)
+            else:
+                body = await asyncio.to_thread(self._vault.open, delivery.body, place)
+        except MailNotOpened as error:
+            raise Permanent(str(error)) from error
+        return msgspec.structs.replace(delivery, body=body)
 
     async def _parsed(self, delivery: Delivery) -> Parsed:
         """Return what a mail says; nothing of one that was too much for those who tried before."""
@@ -206,9 +244,20 @@ class MailReader:
         faults.point("mail.committed")
         if filed.sequence is not None:
             self._telemetry.messages.labels(filed.status).inc()
+            self._count(filed)
             self._desk.ring()
         elif filed.duplicate:
             self._telemetry.duplicates.labels("message", "copy").inc()
+
+    def _count(self, filed: Filed) -> None:
+        for kind, end in filed.artifacts:
+            self._telemetry.artifacts.labels(kind.value, end).inc()
+            if end == "duplicate":
+                self._telemetry.artifact_duplicates.labels(kind.value).inc()
+
+
+def _name(error: BaseException) -> str:
+    return error.code if isinstance(error, OnceboxError) else type(error).__name__
 
 
 def _recipient(delivery: Delivery, envelope: Envelope) -> Recipient:
@@ -221,20 +270,25 @@ def _recipient(delivery: Delivery, envelope: Envelope) -> Recipient:
     raise Permanent(message)
 
 
+class _Known(NamedTuple):
+    """What is known of a mail besides what it says."""
+
+    delivery: Delivery
+    recipient: Recipient
+    envelope: Envelope
+    verdict: Verdict
+
+
 def _filing(
-    delivery: Delivery,
-    recipient: Recipient,
-    envelope: Envelope,
-    parsed: Parsed,
-    verdict: Verdict,
-    mismatch: str,
+    known: _Known, parsed: Parsed, mismatch: str, artifacts: tuple[NewArtifact, ...]
 ) -> Filing:
     return filing(
-        delivery,
-        recipient,
-        envelope,
+        known.delivery,
+        known.recipient,
+        known.envelope,
         parsed=parsed,
-        verdict=verdict,
+        verdict=known.verdict,
         mismatch=mismatch,
         ids=(ids.new("msg"), ids.new("evt")),
+        artifacts=artifacts,
     )

@@ -26,7 +26,7 @@ _MANY = 1_000
 
 
 class Sweeper:
-    """Forgets old answers, claims and events, erases secrets, empties deliveries and messages."""
+    """Forgets old answers, claims and events, erases secrets, empties what was kept long enough."""
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class Sweeper:
             await self._purge_bodies()
             await self._purge_journals()
             await self._empty_messages()
+            await self._overwrite_artifacts()
 
     def _before(self, days: int) -> int:
         return self._counter.clock() - days * _DAY
@@ -114,3 +115,13 @@ class Sweeper:
                 messages.empty, before, self._counter.clock(), self._emptied
             )
             self._emptied, has_more = emptied.after, emptied.has_more
+
+    async def _overwrite_artifacts(self) -> None:
+        """Overwrite what old codes and links say."""
+        has_more = bool(self._keep.artifacts)
+        while has_more:
+            before = self._before(self._keep.artifacts)
+            gone = await self._counter.write(messages.overwrite, before, self._counter.clock())
+            for kind, count in gone.items():
+                self._telemetry.artifacts.labels(kind, "overwritten").inc(count)
+            has_more = bool(gone)

@@ -24,6 +24,7 @@ _TABLES = (
     *("oncebox_deliveries", "oncebox_payloads", "oncebox_lanes", "oncebox_tries"),
     *("oncebox_effects", "oncebox_sightings", "torture_marks"),
     *("oncebox_events", "oncebox_streams", "oncebox_duties"),
+    *("oncebox_attempts", "oncebox_actions", "oncebox_resends", "oncebox_audit"),
 )
 #: Small enough for many servers on one machine.
 SMALL: Mapping[str, str] = MappingProxyType({"shared_buffers": "32MB"})

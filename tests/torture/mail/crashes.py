@@ -3,14 +3,14 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from oncebox import faults
 from tests.support.ports import free_port
 from tests.torture.checks import Violation
-from tests.torture.history import read_history
+from tests.torture.history import Event, read_history
 from tests.torture.ledger.books import read_books
 from tests.torture.ledger.nursery import Nursery, Nursling
 from tests.torture.mail.letters import Letter, letters, parcels
@@ -60,12 +60,23 @@ class _Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """Where kills strike, what is sent, and what must have come of it."""
+
+    #: Each point, and at one of how many passes it strikes.
+    cases: Mapping[str, int]
+    draw: Callable[[str, int, Sequence[str]], Sequence[Letter]]
+    judge: Callable[[Sequence[Letter], Sequence[Event], str], list[Violation]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Stage:
     """What all trials share."""
 
     plan: Plan
     office: Office
     nursery: Nursery
+    course: Course
 
 
 def points() -> list[str]:
@@ -77,9 +88,13 @@ def points() -> list[str]:
 
 
 def crash_points(plan: Plan) -> Outcome:
+    """Kill at every point on a mail's way."""
+    return play(plan, points(), Course(CASES, letters, _judge))
+
+
+def play(plan: Plan, names: Sequence[str], course: Course) -> Outcome:
     """Kill at every point in turn, each time at another pass of it."""
     outcome = Outcome()
-    names = points()
     # Twice as many as there are cores: most of a trial is waiting for a lease to run out.
     workers = 2 * (os.cpu_count() or 1)
     with (
@@ -87,7 +102,7 @@ def crash_points(plan: Plan) -> Outcome:
         Nursery(plan.folder, programs=(RECEIVER,)) as nursery,
         ThreadPoolExecutor(workers) as pool,
     ):
-        stage = _Stage(plan, office, nursery)
+        stage = _Stage(plan, office, nursery, course)
         rounds = [
             pool.submit(_kill, stage, names[trial % len(names)], trial // len(names))
             for trial in range(plan.trials)
@@ -105,16 +120,20 @@ def _kill(stage: _Stage, point: str, number: int) -> _Trial:
     name = f"{point}-{number}"
     url = stage.office.fresh()
     run = _Run(stage, name, url)
-    passes = stage.plan.chance(name).randint(1, CASES[point])
-    drawn = letters(f"{stage.plan.seed}-{number}", LETTERS, stage.office.inboxes)
+    passes = stage.plan.chance(name).randint(1, stage.course.cases[point])
+    drawn = stage.course.draw(f"{stage.plan.seed}-{number}", LETTERS, stage.office.inboxes)
     died, violations, seconds = run.through(point, passes, drawn)
     if not died:
         violations.append(Violation("idle", name, f"pass {passes} never came"))
-    found = judge(drawn, read_history(run.history), read_post_books(url))
+    found = stage.course.judge(drawn, read_history(run.history), url)
     found += [Violation("corrupt", "database", fault) for fault in read_books(url).faults]
     stage.office.drop(url)
     labelled = [Violation(one.rule, f"{name}: {one.subject}", one.detail) for one in found]
     return _Trial(reached=died, violations=[*violations, *labelled], seconds=seconds)
+
+
+def _judge(drawn: Sequence[Letter], events: Sequence[Event], url: str) -> list[Violation]:
+    return judge(drawn, events, read_post_books(url))
 
 
 class _Run:

@@ -10,6 +10,8 @@ from starlette.routing import Router
 from oncebox.edge.guard import App, Receive, Scope, Send
 from oncebox.edge.http import (
     about,
+    artifacts,
+    attempts,
     deliveries,
     domains,
     events,
@@ -21,6 +23,7 @@ from oncebox.edge.http import (
     quarantine,
     sources,
     tenants,
+    waits,
 )
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Rooms
@@ -39,8 +42,11 @@ ROUTES: tuple[Route, ...] = (
     *quarantine.ROUTES,
     *domains.ROUTES,
     *inboxes.ROUTES,
+    *attempts.ROUTES,
     *events.ROUTES,
     *messages.ROUTES,
+    *artifacts.ROUTES,
+    *waits.ROUTES,
 )
 
 

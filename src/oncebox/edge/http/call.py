@@ -7,16 +7,19 @@ from typing import Any, Protocol
 
 from oncebox import ids
 from oncebox.config import Settings
+from oncebox.ledger.attempts.desk import AttemptDesk
 from oncebox.ledger.counter import Counter
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.events.broadcast import Broadcast
-from oncebox.ledger.inboxes.desk import MailDesk
 from oncebox.ledger.inboxes.directory import Directory
+from oncebox.ledger.inboxes.grants import Grants
+from oncebox.ledger.inboxes.lobby import Lobby
 from oncebox.ledger.inboxes.postmaster import Postmaster
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import NewDelivery
 from oncebox.model.key import ApiKey
 from oncebox.model.quarantine import Rejected
@@ -43,6 +46,10 @@ class Rooms(Protocol):
         """What seals cursors."""
 
     @property
+    def vault(self) -> Vault:
+        """What opens mail."""
+
+    @property
     def counter(self) -> Counter:
         """The ledger's verbs."""
 
@@ -55,8 +62,12 @@ class Rooms(Protocol):
         """What is new, for all who follow."""
 
     @property
-    def mail(self) -> MailDesk:
-        """The bell that rings when messages were filed."""
+    def lobby(self) -> Lobby:
+        """Where those sit who wait for mail."""
+
+    @property
+    def attempts(self) -> AttemptDesk:
+        """The actions of attempts."""
 
     @property
     def keys(self) -> KeyRing:
@@ -77,6 +88,10 @@ class Rooms(Protocol):
     @property
     def directory(self) -> Directory:
         """Where mail for an address goes."""
+
+    @property
+    def grants(self) -> Grants:
+        """Hands artifacts out."""
 
     @property
     def judge(self) -> Judge:

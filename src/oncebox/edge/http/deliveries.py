@@ -38,7 +38,9 @@ async def inspect(call: Call) -> wire.Inspection:
     found = await call.rooms.counter.read(inspections.inspect, call.tenant, id_, call.now)
     payload = None
     if call.query.payload:
-        payload = await call.rooms.counter.read(inspections.payload, call.tenant, id_)
+        payload = await call.rooms.counter.read(
+            inspections.payload, call.rooms.vault, call.tenant, id_
+        )
     return _inspected(found, payload)
 
 

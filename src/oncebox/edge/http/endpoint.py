@@ -120,7 +120,8 @@ class Endpoint:
         """Create once; a repeat with the same key gets the first answer."""
         asked = Asked(
             tenant=call.tenant,
-            route=f"{route.method} {scope['path']}",
+            # Of one key only: another would be told what this one created.
+            route=f"{route.method} {scope['path']} {call.key.id}",
             key=requests.idempotency_key(scope["headers"]),
             body_hash=hashlib.sha256(body).digest(),
         )

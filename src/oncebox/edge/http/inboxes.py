@@ -1,4 +1,4 @@
-"""``/v1/inboxes`` and ``/v1/attempts``: addresses, and what came of them."""
+"""``/v1/inboxes``: addresses, and what came of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +12,7 @@ from oncebox.edge.http.route import AGENT, OPERATOR, Creation, Route
 from oncebox.ledger.events.outbox import EVENTS
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.ledger.inboxes.messages import MESSAGES
 from oncebox.ledger.inboxes.postmaster import Made
 from oncebox.model.inbox import Inbox, InboxPolicy, InboxState, InboxWish
 from oncebox.model.inbox_stats import AttemptStats, time_to_first_message
@@ -101,19 +102,7 @@ async def stats(call: Call) -> wire.InboxStats:
     """Return what came of an inbox."""
     found = await _found(call)
     return wire.InboxStats(
-        id=found.id, state=found.state, missed_at=found.missed_at, **_figures(found, found.cursor)
-    )
-
-
-async def attempt_stats(call: Call) -> wire.AttemptStats:
-    """Return what came of an attempt."""
-    found = await call.rooms.counter.read(inboxes.attempt_stats, asker(call), call.path["id"])
-    return wire.AttemptStats(
-        attempt_id=found.attempt_id,
-        inboxes=sum(found.states.values()),
-        states={state.value: found.states.get(state, 0) for state in InboxState},
-        missed=found.missed,
-        **_figures(found, found.messages),
+        id=found.id, state=found.state, missed_at=found.missed_at, **figures(found, found.cursor)
     )
 
 
@@ -125,6 +114,7 @@ def _changed(call: Call) -> None:
     """See the change in this process at once, and tell of it."""
     call.rooms.directory.forget(call.path["id"])
     call.rooms.counter.ring(EVENTS)
+    call.rooms.counter.ring(MESSAGES)  # who waits for more may have to wait no longer
 
 
 def _drain(call: Call) -> int | None:
@@ -132,14 +122,28 @@ def _drain(call: Call) -> int | None:
     return None if asked.drain is None else round(asked.drain * 1000)
 
 
-def _wish(call: Call, asked: wire.NewInbox) -> InboxWish:
-    """Return what is wished for; an address that can be guessed is not for agents.
+def _refuse_agents(asked: wire.NewInbox) -> None:
+    """Refuse an address that can be guessed, and links that lead into the house.
 
     Raises: Forbidden.
     """
-    if asked.local is not None and not call.key.may(OPERATOR):
+    if asked.local is not None:
         message = "an agent's addresses are drawn; leave local away, or ask an operator"
         raise Forbidden(message)
+    if asked.policy.link_origins:
+        message = (
+            "an agent's links lead to public hosts; leave link_origins away, or ask an operator"
+        )
+        raise Forbidden(message)
+
+
+def _wish(call: Call, asked: wire.NewInbox) -> InboxWish:
+    """Return what is wished for; not everything is for agents.
+
+    Raises: Forbidden.
+    """
+    if not call.key.may(OPERATOR):
+        _refuse_agents(asked)
     return InboxWish(
         attempt_id=asked.attempt_id,
         label=asked.label,
@@ -174,7 +178,8 @@ def _shown(inbox: Inbox) -> wire.Inbox:
     )
 
 
-def _figures(of: Inbox | AttemptStats, messages: int) -> dict[str, Any]:
+def figures(of: Inbox | AttemptStats, messages: int) -> dict[str, Any]:
+    """Return the fields that the figures of an inbox and of an attempt share."""
     first = time_to_first_message(of)
     return {
         "messages": messages,
@@ -259,14 +264,5 @@ ROUTES = (
         scopes=_SCOPES,
         answer=wire.InboxStats,
         handler=stats,
-    ),
-    Route(
-        method="GET",
-        path="/v1/attempts/{id}/stats",
-        name="getAttemptStats",
-        summary="Show what came of all inboxes of an attempt.",
-        scopes=_SCOPES,
-        answer=wire.AttemptStats,
-        handler=attempt_stats,
     ),
 )

@@ -5,19 +5,18 @@ import asyncio
 import msgspec
 from msgspec import UNSET
 
-from oncebox import clock
 from oncebox.edge.http.call import Call
 from oncebox.edge.http.cursors import Cursors
 from oncebox.edge.http.download import Download
 from oncebox.edge.http.pages import place
 from oncebox.edge.http.route import AGENT, OPERATOR, Route
+from oncebox.edge.http.seats import seated
 from oncebox.errors import NotFound
 from oncebox.ledger.inboxes import reading
 from oncebox.mail.excerpt import excerpt, line
 from oncebox.mail.extract import extract
-from oncebox.mail_errors import AddressInvalid
-from oncebox.model.address import address_key
-from oncebox.model.filing import Copy, Document, Message, safe_domain
+from oncebox.mail_errors import MailNotOpened
+from oncebox.model.filing import NOT_OPENED, Copy, Document, Message, safe_domain
 from oncebox.model.key import Scope
 from oncebox.wire import messages as wire
 
@@ -25,8 +24,6 @@ _LIST = "/v1/inboxes/{id}/messages"
 _ONE = "/v1/messages/{id}"
 _SEE = frozenset({OPERATOR, AGENT})
 _OPEN = frozenset({OPERATOR})
-#: seconds between two looks while somebody waits
-_LOOK_EVERY = 1.0
 #: attachments that are named to an agent
 _MOST_NAMES = 20
 
@@ -39,10 +36,7 @@ async def list_(call: Call) -> wire.MessagePage:
     places, reader = call.rooms.telemetry.places, (call.tenant, call.key.id, call.path["id"])
     if query.cursor is not UNSET:
         places.come("messages", reader, after)
-    found = await _page(call, after)
-    until = clock.steady() + query.wait
-    if not found.messages and query.wait:
-        found = await _waited(call, after, until) or found
+    found = await (_waited(call, after) if query.wait else _page(call, after))
     if found.messages:
         places.shown("messages", reader, found.messages[-1].sequence)
     cursors = Cursors(call.rooms.master_key)
@@ -62,10 +56,10 @@ async def list_(call: Call) -> wire.MessagePage:
 async def get(call: Call) -> wire.Message:
     """Return one message."""
     whole = await call.rooms.counter.read(
-        reading.get, call.tenant, call.path["id"], owner=_owner(call)
+        reading.get, call.rooms.vault, call.tenant, call.path["id"], owner=_owner(call)
     )
     message, document, copies = whole
-    typed = _typed(call, message, document)
+    typed = _shown(call, message, document)
     if document is None:
         return typed
     if _is_operator(call):
@@ -78,23 +72,29 @@ async def get(call: Call) -> wire.Message:
 async def raw(call: Call) -> Download:
     """Return a message exactly as it was received."""
     id_ = call.path["id"]
-    body = await call.rooms.counter.read(reading.raw, call.tenant, id_)
-    return Download(body, f"{id_}.eml")
+    return Download(await _raw(call), f"{id_}.eml")
 
 
 async def attachment(call: Call) -> Download:
     """Return what is in one attachment."""
     id_ = call.path["id"]
-    whole = await call.rooms.counter.read(reading.get, call.tenant, id_)
+    whole = await call.rooms.counter.read(reading.get, call.rooms.vault, call.tenant, id_)
+    if NOT_OPENED in whole.message.warnings:
+        raise MailNotOpened
     described = whole.document.parsed.attachments if whole.document else ()
     for each in described:
         if str(each.number) == call.path["number"]:
-            body = await call.rooms.counter.read(reading.raw, call.tenant, id_)
-            content = await asyncio.to_thread(extract, body, each)
+            content = await asyncio.to_thread(extract, await _raw(call), each)
             if content is not None:
                 return Download(content, f"{id_}-{each.number}.bin")
     message = "there is no such attachment"
     raise NotFound(message)
+
+
+async def _raw(call: Call) -> bytes:
+    return await call.rooms.counter.read(
+        reading.raw, call.rooms.vault, call.tenant, call.path["id"]
+    )
 
 
 # who may see what
@@ -125,29 +125,24 @@ async def _page(call: Call, after: int) -> reading.Page:
         owner=_owner(call),
         after=after,
         most=query.limit,
-        documents=query.text and _may_read(call),
+        documents=call.rooms.vault if query.text and _may_read(call) else None,
     )
 
 
-async def _waited(call: Call, after: int, until: float) -> reading.Page | None:
-    """Wait until something is filed, the time is up, or nobody is left who waits."""
-    left = asyncio.ensure_future(call.left())
-    try:
-        while (rest := until - clock.steady()) > 0:
-            await call.rooms.mail.rest(min(rest, _LOOK_EVERY))
-            if call.stopping.is_set() or left.done():
-                return None
+async def _waited(call: Call, after: int) -> reading.Page:
+    """Return what is filed, waiting for it if there is nothing."""
+    query: wire.MessageQuery = call.query
+    async with seated(call, [call.path["id"]], query.wait) as seat:
+        while True:
+            seat.look_begins()
             found = await _page(call, after)
-            if found.messages:
+            if found.messages or not await seat.rest():
                 return found
-        return None
-    finally:
-        left.cancel()
 
 
 def _listed(call: Call, found: reading.Page, message: Message) -> wire.Message:
     document = found.documents.get(message.id)
-    typed = _typed(call, message, document)
+    typed = _shown(call, message, document)
     if document is None or not _may_read(call):
         return typed
     return msgspec.structs.replace(typed, text=_text(document))
@@ -156,8 +151,17 @@ def _listed(call: Call, found: reading.Page, message: Message) -> wire.Message:
 # what is shown
 
 
-def _typed(call: Call, message: Message, document: Document | None) -> wire.Message:
-    """Return the fields that no sender can write into; to an operator the recipient is whole."""
+def _shown(call: Call, message: Message, document: Document | None) -> wire.Message:
+    """Return the typed fields, and for whom may read text, to which address exactly it came."""
+    typed = _typed(message, document)
+    if not _may_read(call):
+        return typed
+    exact = message.recipient
+    return msgspec.structs.replace(typed, recipient=exact if _is_operator(call) else line(exact))
+
+
+def _typed(message: Message, document: Document | None) -> wire.Message:
+    """Return the fields that no sender can write into."""
     verdict = document and document.verdict
     sender = wire.MessageSender(
         domain=safe_domain(message.sender_domain),
@@ -173,7 +177,6 @@ def _typed(call: Call, message: Message, document: Document | None) -> wire.Mess
         received_at=message.received_at,
         status=message.status,  # type: ignore[arg-type]
         size=message.size,
-        recipient=message.recipient if _is_operator(call) else _plain(message.recipient),
         sender=sender,
         matched=message.matched,
         duplicates=message.duplicates,
@@ -182,15 +185,6 @@ def _typed(call: Call, message: Message, document: Document | None) -> wire.Mess
         attachments=len(document.parsed.attachments) if document else UNSET,
         purged=not message.document_size,
     )
-
-
-def _plain(recipient: str) -> str:
-    """Return the address without what the sender put behind the plus sign, in its one spelling."""
-    local, _, domain = recipient.rpartition("@")
-    try:
-        return address_key(local, domain)
-    except AddressInvalid:
-        return ""
 
 
 def _text(document: Document) -> wire.MessageText:

@@ -1,10 +1,12 @@
 """The spool: large mails on disk while they come in, and how much of them is in memory at once.
 
 A spool file has no name from its first moment on, so that whatever happens it leaves nothing
-behind. All work on it is done in threads.
+behind. What is in it is encrypted with a key that is nowhere but in memory, because a disk keeps
+what files without a name have left on it. All work on it is done in threads.
 """
 
 import asyncio
+import os
 import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -13,6 +15,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Lock
 from typing import IO
+
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 _THREADS = 2
 
@@ -44,6 +50,9 @@ class SpoolFile:
         self._threads = threads
         self._file: IO[bytes] | None = None
         self._is_closed = False
+        # Nobody else can write into the file, so that it need not be authenticated.
+        self._cipher = Cipher(AES256(os.urandom(32)), CTR(os.urandom(16)))
+        self._encryptor = self._cipher.encryptor()
         #: held by the thread that works on the file
         self._lock = Lock()
 
@@ -74,14 +83,14 @@ class SpoolFile:
                 # Closed by ``_close``, or with the process.
                 self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
             for piece in pieces:
-                _write_all(self._file, piece)
+                _write_all(self._file, self._encryptor.update(piece))
 
     def _read(self) -> bytes:
         with self._lock:
             if self._file is None:
                 return b""
             self._file.seek(0)
-            return self._file.read()
+            return self._cipher.decryptor().update(self._file.read())
 
     def _close(self) -> None:
         with self._lock:

@@ -58,7 +58,7 @@ def _is_plain(each: NewDelivery) -> bool:
 def _whole(each: NewDelivery) -> Row:
     return (
         each.id, each.tenant, each.source, each.key, each.type, each.road, each.fingerprint,
-        len(each.body), each.received_at, each.headers, each.body, int(each.unsigned),
+        each.size, each.received_at, each.headers, each.body, int(each.unsigned),
         each.verdict, each.secret_id,
     )  # fmt: skip
 

@@ -5,9 +5,12 @@ from collections.abc import Iterable
 import msgspec
 
 from oncebox.errors import NotFound
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.deliveries import effects
 from oncebox.ledger.office import audit
+from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import Headers, State
+from oncebox.model.envelope import MAIL
 from oncebox.model.inspection import Example, Facts, Inspection, Seen, Try, next_action
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -128,16 +131,18 @@ def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int
     return sum(count for count, _ in rows), min(since_when, default=None)
 
 
-def payload(tx: Transaction, tenant: str, id_: str) -> tuple[Headers, bytes]:
+def payload(tx: Transaction, vault: Vault, tenant: str, id_: str) -> tuple[Headers, bytes]:
     """Return headers and body as they arrived; of a batch, its own part of the body.
 
-    Raises: NotFound.
+    Raises: NotFound; MailNotOpened.
     """
     row = tx.one(_sql.payload, tenant=tenant, id=id_)
     if row is None:
         message = "this delivery's body is no longer kept"
         raise NotFound(message)
-    headers, whole, start, size = row
+    source, payload_id, headers, whole, start, size = row
+    if source == MAIL:
+        whole = vault.open(whole, vaults.mail(tenant, payload_id))
     return msgspec.json.decode(headers, type=Headers), whole[start : start + size]
 
 

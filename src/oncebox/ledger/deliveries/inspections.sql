@@ -99,7 +99,7 @@ WHERE tenant = :tenant AND state IN ('dead', 'held') GROUP BY state;
 
 -- name: payload
 -- What arrived.
-SELECT headers, body, slice_start, size
+SELECT source, payload_id, headers, body, slice_start, size
 FROM oncebox_deliveries AS delivery JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND delivery.id = :id;
 

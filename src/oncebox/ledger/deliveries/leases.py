@@ -7,6 +7,7 @@ from typing import NamedTuple
 from oncebox import faults
 from oncebox.ledger.deliveries import gates, lanes, notices
 from oncebox.model.delivery import Delivery, Outcome, State
+from oncebox.model.envelope import MAIL
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -194,9 +195,10 @@ def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -
         if payload_id not in payloads:
             payloads[payload_id] = tx.one(_sql.payload, id=payload_id) or (b"[]", b"")
         headers, whole = payloads[payload_id]
-        body = whole[start : start + size]
+        # A mail is one whole, and sealed: whoever reads it opens it.
+        body = whole if source == MAIL else whole[start : start + size]
     return Delivery(
         id_, tenant, source, key, variant, type_, lane, bool(late), policy, fence + claimed,
         tries + claimed,
-        received_at, give_up_at, headers, body, verdict, sequence,
+        received_at, give_up_at, headers, body, verdict, sequence, payload_id,
     )  # fmt: skip

@@ -4,7 +4,7 @@
 -- are batches, once for all their elements; a mail to several inboxes is whole for each.
 SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     COALESCE(give_up_at + (:now - due_at), :give_up_at), size,
-    headers, CASE WHEN size <= 65536 AND (payload_id = due.id OR size = LENGTH(body)) THEN body END,
+    headers, CASE WHEN size <= 65536 AND (payload_id = due.id OR source = '@mail') THEN body END,
     verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')

@@ -41,10 +41,6 @@ class MailDesk:
         self._database.ring(MESSAGES)
         self._database.ring(EVENTS)
 
-    async def rest(self, within: float) -> None:
-        """Wait until messages are filed, at most ``within`` seconds."""
-        await self._database.wait(MESSAGES, within)
-
     async def _look(self) -> None:
         """Answer all who ask, in as few looks as there are turns."""
         try:

@@ -131,7 +131,7 @@ def attempt_stats(tx: Transaction, asker: Asker, attempt_id: str) -> AttemptStat
     """
     rows = tx.all(_sql.totals, tenant=asker.tenant, attempt_id=attempt_id, owner=asker.owner)
     if not rows:
-        message = "no inbox was made for this attempt"
+        message = "there is no such attempt"
         raise NotFound(message)
     return AttemptStats(
         attempt_id=attempt_id,

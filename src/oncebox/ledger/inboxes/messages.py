@@ -9,7 +9,13 @@ import msgspec
 
 from oncebox import faults
 from oncebox.errors import DatabaseBusy, RowRefused
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.events import outbox
+from oncebox.ledger.inboxes import artifacts
+from oncebox.ledger.inboxes.artifacts import Brought
+from oncebox.ledger.vault import Vault
+from oncebox.mail_errors import MailNotOpened
+from oncebox.model.candidate import Kind
 from oncebox.model.event import NewEvent
 from oncebox.model.filing import (
     DIFFERS,
@@ -43,7 +49,7 @@ class _Original(NamedTuple):
 
     message_id: str
     warnings: tuple[str, ...]
-    #: what was read of it; none once its time is over
+    #: what was read of it; none once its time is over, or where it cannot be opened
     parsed: Parsed | None
     #: it is in this very batch
     new: bool
@@ -57,11 +63,12 @@ class _Copy(NamedTuple):
     differs: tuple[str, ...]
 
 
-def file(tx: Transaction, filings: Sequence[Filing], now: int) -> list[Filed]:
+def file(tx: Transaction, filings: Sequence[Filing], now: int, *, vault: Vault) -> list[Filed]:
     """File mail into its inboxes; answer each in order.
 
-    Whoever files locks the inboxes first, so nobody else numbers meanwhile. If that were not so,
-    the unique indexes would refuse the second, and all is undone and tried again.
+    The vault opens what copies are compared with. Whoever files locks the inboxes first, so
+    nobody else numbers meanwhile. If that were not so, the unique indexes would refuse the
+    second, and all is undone and tried again.
 
     Raises: RowRefused, when an inbox is missing; DatabaseBusy.
     """
@@ -72,14 +79,18 @@ def file(tx: Transaction, filings: Sequence[Filing], now: int) -> list[Filed]:
         raise RowRefused(message)
     brought = _brought(tx, ordered)
     fresh = [each for each in ordered if each.delivery.id not in brought]
-    first, copies = _sorted_out(tx, fresh)
+    first, copies = _sorted_out(tx, vault, fresh)
     reused = _reused(tx, first)
     counters = _advance(tx, first, copies)
     numbers = _numbers(first, counters)
     _write(tx, first, copies, numbers, reused, now)
+    ends = artifacts.file(tx, (Brought(each, *numbers[each.message_id]) for each in first), now)
     faults.point("mail.filed")
     answers = {id_: Filed(message_id=message) for id_, message in brought.items()}
-    answers |= {each.delivery.id: _new(each, numbers, reused) for each in first}
+    answers |= {
+        each.delivery.id: _new(each, numbers, reused, ends.get(each.message_id, ()))
+        for each in first
+    }
     answers |= {each.filing.delivery.id: _counted(each) for each in copies}
     return [answers[each.delivery.id] for each in filings]
 
@@ -115,11 +126,13 @@ def _brought(tx: Transaction, filings: Iterable[Filing]) -> dict[str, str]:
     return {str(id_): str(message) for id_, message in tx.many(_sql.brought, again)}
 
 
-def _sorted_out(tx: Transaction, fresh: Sequence[Filing]) -> tuple[list[Filing], list[_Copy]]:
+def _sorted_out(
+    tx: Transaction, vault: Vault, fresh: Sequence[Filing]
+) -> tuple[list[Filing], list[_Copy]]:
     """Tell new messages from copies of those that their inbox has, or that came just before."""
     asked = {(each.inbox_id, identity) for each in fresh for identity in each.identities}
     rows = tx.many(_sql.known, sorted(asked))
-    originals = {(str(row[0]), bytes(row[1])): _stored(row) for row in rows}
+    originals = {(str(row[0]), bytes(row[1])): _stored(vault, row) for row in rows}
     first, copies = [], []
     for each in fresh:
         known = (originals.get((each.inbox_id, identity)) for identity in each.identities)
@@ -134,11 +147,21 @@ def _sorted_out(tx: Transaction, fresh: Sequence[Filing]) -> tuple[list[Filing],
     return first, copies
 
 
-def _stored(row: Row) -> _Original:
-    _inbox, _identity, id_, warnings, document = row
-    parsed = msgspec.json.decode(document, type=Document).parsed if document else None
+def _stored(vault: Vault, row: Row) -> _Original:
+    _inbox, _identity, id_, tenant, warnings, document = row
     known = msgspec.json.decode(warnings, type=tuple[str, ...])
-    return _Original(str(id_), known, parsed, new=False)
+    return _Original(str(id_), known, _parsed(vault, tenant, id_, document), new=False)
+
+
+def _parsed(vault: Vault, tenant: str, id_: str, document: bytes) -> Parsed | None:
+    """Return what was read of a message; a copy is a copy also where that cannot be opened."""
+    if not document:
+        return None
+    try:
+        encoded = vault.open(document, vaults.document(tenant, id_))
+    except MailNotOpened:
+        return None
+    return msgspec.json.decode(encoded, type=Document).parsed
 
 
 def _reused(tx: Transaction, first: Sequence[Filing]) -> set[str]:
@@ -160,10 +183,18 @@ def _reused(tx: Transaction, first: Sequence[Filing]) -> set[str]:
 # numbers
 
 
+class _Counter(NamedTuple):
+    """What is known of an inbox where mail was counted."""
+
+    last: int
+    attempt_id: str | None
+    created_at: int
+
+
 def _advance(
     tx: Transaction, first: Sequence[Filing], copies: Sequence[_Copy]
-) -> dict[str, tuple[int, str | None]]:
-    """Count what came to each inbox; return its last number and its attempt."""
+) -> dict[str, _Counter]:
+    """Count what came to each inbox; return its last number, its attempt and its age."""
     copied = Counter(each.filing.inbox_id for each in copies)
     new: defaultdict[str, list[Filing]] = defaultdict(list)
     for filing in first:
@@ -182,7 +213,7 @@ def _advance(
     if len(found) < len(rows):
         message = "the inbox is not this tenant's"
         raise RowRefused(message)
-    return {str(inbox): (int(cursor), attempt) for inbox, cursor, attempt in found}
+    return {str(inbox): _Counter(int(cursor), *rest) for inbox, cursor, *rest in found}
 
 
 class _Place(NamedTuple):
@@ -190,18 +221,18 @@ class _Place(NamedTuple):
 
     sequence: int
     attempt_id: str | None
+    #: when its inbox was made
+    inbox_since: int
 
 
-def _numbers(
-    first: Sequence[Filing], counters: Mapping[str, tuple[int, str | None]]
-) -> dict[str, _Place]:
+def _numbers(first: Sequence[Filing], counters: Mapping[str, _Counter]) -> dict[str, _Place]:
     """Give the numbers out, in turn; the counter already stands at the last."""
     places = {}
     for inbox, group in groupby(first, key=lambda each: each.inbox_id):
         filings = list(group)
-        last, attempt = counters[inbox]
+        last, attempt, since = counters[inbox]
         for number, each in enumerate(filings, last - len(filings) + 1):
-            places[each.message_id] = _Place(number, attempt)
+            places[each.message_id] = _Place(number, attempt, since)
     return places
 
 
@@ -292,12 +323,18 @@ def _event(
 # answers
 
 
-def _new(filing: Filing, places: Mapping[str, _Place], reused: set[str]) -> Filed:
+def _new(
+    filing: Filing,
+    places: Mapping[str, _Place],
+    reused: set[str],
+    ends: Sequence[tuple[Kind, str]],
+) -> Filed:
     return Filed(
         message_id=filing.message_id,
         status=str(filing.parsed.status),
         sequence=places[filing.message_id].sequence,
         reused=filing.message_id in reused,
+        artifacts=tuple(ends),
     )
 
 

@@ -14,7 +14,7 @@ WHERE delivery_id = :delivery_id;
 -- name: known
 -- bulk: inbox_id text, identity bytea
 -- Messages that inboxes have already.
-SELECT inbox_id, identity, id, warnings, document FROM oncebox_messages /* and rows */
+SELECT inbox_id, identity, id, tenant, warnings, document FROM oncebox_messages /* and rows */
 WHERE inbox_id = :inbox_id AND identity = :identity;
 
 -- name: marked
@@ -36,7 +36,7 @@ SET cursor = cursor + :new, duplicates = duplicates + :copies, matched = matched
     END
 /* from rows */
 WHERE id = :id AND tenant = :tenant
-RETURNING id, cursor, attempt_id;
+RETURNING id, cursor, attempt_id, created_at;
 
 -- name: insert
 -- bulk: id text, tenant text, inbox_id text, sequence bigint, identity bytea, mark bytea, delivery_id text, status text, received_at bigint, size bigint, recipient text, sender text, sender_domain text, sender_verdict text, matching bigint, duplicates bigint, warnings bytea, document bytea

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from oncebox import faults, ids
 from oncebox.config import LimitSettings
 from oncebox.errors import StoreUnavailable
+from oncebox.ledger import vault as vaults
 from oncebox.ledger.deliveries.arrivals import accept, accept_new
 from oncebox.ledger.deliveries.intake import DUE
+from oncebox.ledger.vault import LARGE, Vault
 from oncebox.model.delivery import Accepted, Arrival, NewDelivery, encode_headers
 from oncebox.model.envelope import MAIL, ROAD, TYPE, Envelope, Recipient, encode
 from oncebox.store.database import Database, Transaction
 from oncebox.store.group import Group
 from oncebox.telemetry import Telemetry
-
-#: bytes from which a mail is hashed in a thread
-_LARGE = 256 * 1024
 
 #: one mail: a delivery for every inbox it is for, committed together
 Mail = tuple[NewDelivery, ...]
@@ -31,12 +30,14 @@ class Post:
         database: Database,
         telemetry: Telemetry,
         limits: LimitSettings,
+        vault: Vault,
         *,
         new_id: ids.NewId = ids.new,
     ) -> None:
         """Let at most ``limits.waiting`` mails wait for their commit."""
         self._database = database
         self._telemetry = telemetry
+        self._vault = vault
         self._new_id = new_id
         self._rows = telemetry.commit_rows.labels("mail")
         self._new = telemetry.accepted.labels(MAIL)
@@ -55,11 +56,11 @@ class Post:
         Raises: StoreUnavailable.
         """
         try:
-            if len(data) < _LARGE:
-                mark = hashlib.sha256(data).digest()
+            if len(data) < LARGE:
+                mail = self._mail(envelope, data)
             else:
-                mark = (await asyncio.to_thread(hashlib.sha256, data)).digest()
-            await self._group.submit(self._mail(envelope, data, mark))
+                mail = await asyncio.to_thread(self._mail, envelope, data)
+            await self._group.submit(mail)
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -72,42 +73,47 @@ class Post:
         Raises: StoreUnavailable.
         """
         stored: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
-        self._group.enlist(self._mail(envelope, data, hashlib.sha256(data).digest()), stored)
+        self._group.enlist(self._mail(envelope, data), stored)
         return stored
 
-    def _mail(self, envelope: Envelope, data: bytes, mark: bytes) -> Mail:
+    def _mail(self, envelope: Envelope, data: bytes) -> Mail:
         """Return a delivery for each inbox; those of one tenant share what arrived."""
+        mark = hashlib.sha256(data).digest()
         if len(envelope.recipients) == 1:
-            return (self._delivery(envelope, envelope.recipients[0], data, mark),)
+            return self._deliveries(envelope, envelope.recipients, data, mark)
         mail: list[NewDelivery] = []
         for tenant in dict.fromkeys(each.tenant for each in envelope.recipients):
             own = tuple(each for each in envelope.recipients if each.tenant == tenant)
             inboxes = {each.inbox_id: each for each in own}
-            shared = self._new_id("pay") if len(inboxes) > 1 else None
-            seen = _seen_by(envelope, own)
-            mail += [self._delivery(seen, each, data, mark, shared) for each in inboxes.values()]
+            mail += self._deliveries(_seen_by(envelope, own), [*inboxes.values()], data, mark)
         return tuple(mail)
 
-    def _delivery(
-        self,
-        envelope: Envelope,
-        recipient: Recipient,
-        data: bytes,
-        mark: bytes,
-        payload_id: str | None = None,
-    ) -> NewDelivery:
-        return NewDelivery(
-            id=self._new_id("dlv"),
-            tenant=recipient.tenant,
-            source=MAIL,
-            key=f"{recipient.inbox_id}:{mark.hex()}",
-            body=data,
-            headers=encode_headers(tuple(encode(envelope))),
-            fingerprint=mark,
-            type=TYPE,
-            road=ROAD,
-            received_at=self._database.clock(),
-            payload_id=payload_id,
+    def _deliveries(
+        self, envelope: Envelope, own: Sequence[Recipient], data: bytes, mark: bytes
+    ) -> Mail:
+        """Return the deliveries of one tenant; what arrived is sealed once for all of them."""
+        tenant = own[0].tenant
+        shared = self._new_id("pay") if len(own) > 1 else None
+        ids_ = [self._new_id("dlv") for _ in own]
+        sealed = self._vault.seal(data, vaults.mail(tenant, shared or ids_[0]))
+        headers = encode_headers(tuple(encode(envelope)))
+        now = self._database.clock()
+        return tuple(
+            NewDelivery(
+                id=id_,
+                tenant=tenant,
+                source=MAIL,
+                key=f"{each.inbox_id}:{mark.hex()}",
+                body=sealed,
+                length=len(data),
+                headers=headers,
+                fingerprint=mark,
+                type=TYPE,
+                road=ROAD,
+                received_at=now,
+                payload_id=shared,
+            )
+            for id_, each in zip(ids_, own, strict=True)
         )
 
     def _accept(self, tx: Transaction, mails: Sequence[Mail]) -> list[list[Accepted]]:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from oncebox.errors import NotFound
-from oncebox.model.filing import Copy, Document, Message
+from oncebox.ledger import vault as vaults
+from oncebox.ledger.vault import Vault
+from oncebox.mail_errors import MailNotOpened
+from oncebox.model.filing import NOT_OPENED, Copy, Document, Message
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -27,7 +30,7 @@ class Page(NamedTuple):
 
     messages: list[Message]
     has_more: bool
-    #: by id, where they were wanted and are still there
+    #: by id, where they were wanted, are still there and can be opened
     documents: dict[str, Document]
 
 
@@ -35,7 +38,7 @@ class Whole(NamedTuple):
     """One message and all that is known of it."""
 
     message: Message
-    #: none once its time is over
+    #: none once its time is over, or where it cannot be opened
     document: Document | None
     copies: list[Copy]
 
@@ -48,9 +51,12 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
     owner: str | None = None,
     after: int = 0,
     most: int = 50,
-    documents: bool = False,
+    documents: Vault | None = None,
 ) -> Page:
     """Return the messages of an inbox after a number; ``owner`` is the agent that asks.
+
+    With a vault, what was read of them comes along. One that cannot be opened keeps none of the
+    others away: it is missing, and its message warns.
 
     Raises: NotFound, when there is no such inbox for who asks.
     """
@@ -70,12 +76,14 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
     if not documents:
         return Page(wanted, len(found) > most, {})
     wanted = _within_memory(wanted)
-    known = {str(row[0]): _document(row[-1]) for row in rows[: len(wanted)] if row[-1]}
-    known |= _documents(tx, tenant, [each for each in wanted if each.id not in known])
-    return Page(wanted, len(found) > len(wanted), known)
+    along = [(str(row[0]), row[-1]) for row in rows[: len(wanted)] if row[-1]]
+    known = _opened(documents, tenant, along)
+    known |= _documents(tx, documents, tenant, [each for each in wanted if each.id not in known])
+    readable = {id_: document for id_, document in known.items() if document is not None}
+    return Page([_warned(each, known) for each in wanted], len(found) > len(wanted), readable)
 
 
-def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Whole:
+def get(tx: Transaction, vault: Vault, tenant: str, id_: str, *, owner: str | None = None) -> Whole:
     """Return one message with its document and its copies.
 
     Raises: NotFound.
@@ -83,21 +91,22 @@ def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> 
     message = _found(tx, tenant, id_, owner)
     rows = tx.all(_sql.copies, message_id=id_, tenant=tenant, most=_MOST_COPIES)
     copies = [_copy(row) for row in rows]
-    return Whole(message, _documents(tx, tenant, [message]).get(id_), copies)
+    known = _documents(tx, vault, tenant, [message])
+    return Whole(_warned(message, known), known.get(id_), copies)
 
 
-def raw(tx: Transaction, tenant: str, id_: str) -> bytes:
+def raw(tx: Transaction, vault: Vault, tenant: str, id_: str) -> bytes:
     """Return a message exactly as it was received.
 
-    Raises: NotFound.
+    Raises: NotFound; MailNotOpened.
     """
     row = tx.one(_sql.raw, id=id_, tenant=tenant)
     if row is None:
         _found(tx, tenant, id_, None)
         message = "this message's raw bytes are no longer kept"
         raise NotFound(message)
-    body, start, size = row
-    whole = bytes(body)
+    payload_id, stored, start, size = row
+    whole = vault.open(stored, vaults.mail(tenant, payload_id))
     return whole if (start, size) == (0, len(whole)) else whole[start : start + size]
 
 
@@ -116,14 +125,33 @@ def _within_memory(messages: list[Message]) -> list[Message]:
     return fits or messages[:1]
 
 
-def _documents(tx: Transaction, tenant: str, messages: Sequence[Message]) -> dict[str, Document]:
+def _documents(
+    tx: Transaction, vault: Vault, tenant: str, messages: Sequence[Message]
+) -> dict[str, Document | None]:
     ids = [(each.id,) for each in messages if each.document_size]
     rows = tx.many(_sql.documents, ids, tenant=tenant)
-    return {str(id_): _document(document) for id_, document in rows if document}
+    return _opened(vault, tenant, [(str(id_), stored) for id_, stored in rows if stored])
 
 
-def _document(encoded: bytes) -> Document:
-    return msgspec.json.decode(encoded, type=Document)
+def _opened(
+    vault: Vault, tenant: str, stored: Sequence[tuple[str, bytes]]
+) -> dict[str, Document | None]:
+    """Return what was read of messages; nothing where it cannot be opened."""
+    found: dict[str, Document | None] = {}
+    for id_, sealed in stored:
+        try:
+            encoded = vault.open(sealed, vaults.document(tenant, id_))
+            found[id_] = msgspec.json.decode(encoded, type=Document)
+        except MailNotOpened:
+            found[id_] = None
+    return found
+
+
+def _warned(message: Message, known: dict[str, Document | None]) -> Message:
+    """Return a message that warns if what was read of it cannot be opened."""
+    if message.id not in known or known[message.id] is not None:
+        return message
+    return msgspec.structs.replace(message, warnings=(*message.warnings, NOT_OPENED))
 
 
 def _message(row: Row) -> Message:

@@ -40,7 +40,7 @@ ORDER BY delivery_id LIMIT :most;
 
 -- name: raw
 -- A message exactly as it was received first.
-SELECT body, slice_start, oncebox_deliveries.size
+SELECT oncebox_messages.payload_id, body, slice_start, oncebox_deliveries.size
 FROM oncebox_messages
 JOIN oncebox_deliveries ON oncebox_deliveries.id = oncebox_messages.delivery_id
 JOIN oncebox_payloads ON oncebox_payloads.id = oncebox_messages.payload_id

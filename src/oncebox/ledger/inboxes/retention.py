@@ -1,5 +1,6 @@
-"""Retention of messages: what was read of them goes after its time; that they came stays."""
+"""Retention of mail: what was read and found goes after its time; that it came stays."""
 
+from collections import Counter
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -29,3 +30,15 @@ def empty(tx: Transaction, before: int, now: int, after: str = "", most: int = 5
         return Emptied(0, after, has_more=False)
     count = tx.run_many(_sql.empty, [(id_,) for id_ in old], before=before, now=now, nothing=b"")
     return Emptied(count, old[-1], has_more=len(old) == most)
+
+
+def overwrite(tx: Transaction, before: int, now: int, most: int = 500) -> Counter[str]:
+    """Overwrite what artifacts say that came before a moment; return how many, by kind.
+
+    The store overwrites what it lets go of, so this leaves nothing behind in the file.
+    """
+    rows = tx.all(_sql.old_artifacts, before=before, most=most)
+    ids = sorted((str(id_),) for id_, _ in rows)
+    if ids:
+        tx.run_many(_sql.overwrite, ids, before=before, now=now, nothing=b"")
+    return Counter(str(kind) for _, kind in rows)

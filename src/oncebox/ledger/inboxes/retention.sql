@@ -12,3 +12,14 @@ WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <
         WHERE oncebox_deliveries.id = oncebox_messages.delivery_id
             AND (state NOT IN ('done', 'dead') OR (state = 'dead' AND seen_at IS NULL))
     );
+
+-- name: old_artifacts
+-- Artifacts whose time is over, the oldest first.
+SELECT id, kind FROM oncebox_artifacts
+WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :most;
+
+-- name: overwrite
+-- bulk: id text
+-- Let go of what an artifact says, whoever has it; that it came, and who had it, stays.
+UPDATE oncebox_artifacts SET sealed = :nothing, purged_at = :now
+WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <= :before;

@@ -1,0 +1,164 @@
+-- name: begin
+-- bulk: tenant text, attempt_id text, name text, owner text, key text, safe text, mark bytea, until bigint, now bigint
+-- Begin an action that was never begun, for an attempt that is the asker's.
+INSERT INTO oncebox_actions (tenant, attempt_id, name, state, safe, holder, request_mark, fence,
+    lease_until, first_started_at, started_at)
+SELECT :tenant, :attempt_id, :name, 'started', :safe, :key, :mark, 1, :until, :now, :now
+/* from rows */
+WHERE EXISTS (
+    SELECT 1 FROM oncebox_attempts AS whose
+    WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+        AND (:owner IS NULL OR whose.owner = :owner)
+)
+ON CONFLICT DO NOTHING;
+
+-- name: keep
+-- bulk: tenant text, attempt_id text, name text, owner text, mark bytea, until bigint
+-- Prolong the lease for a repeat of the very request that began it: its answer was lost.
+UPDATE oncebox_actions
+SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state IN ('started', 'verifying') AND request_mark = :mark
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: again
+-- bulk: tenant text, attempt_id text, name text, owner text, key text, safe text, mark bytea, until bigint, now bigint, since bigint
+-- Begin anew what is proven not done; take over what was lost, where both who began it and who
+-- asks chose the same: to repeat it with the same key within the window, or to look first. What
+-- was proven not done leaves no doubt behind, so the first start is this one then.
+UPDATE oncebox_actions
+SET state = CASE WHEN state = 'not_done' OR safe = 'idempotent' THEN 'started' ELSE 'verifying' END,
+    started_at = CASE
+        WHEN state = 'not_done' OR safe = 'idempotent' THEN :now ELSE started_at END,
+    first_started_at = CASE WHEN state = 'not_done' THEN :now ELSE first_started_at END,
+    safe = :safe, holder = :key, request_mark = :mark, fence = fence + 1, lease_until = :until,
+    ended_at = NULL
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND (state = 'not_done' OR (
+        state IN ('started', 'verifying') AND lease_until <= :now AND safe = :safe
+        AND (safe = 'verify' OR (safe = 'idempotent' AND first_started_at >= :since))
+    ))
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: hold
+-- bulk: tenant text, attempt_id text, name text, owner text, safe text, now bigint, since bigint
+-- Hold what was lost and must not be repeated, for a person.
+UPDATE oncebox_actions SET state = 'unknown', ended_at = :now
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state IN ('started', 'verifying') AND lease_until <= :now
+    AND NOT (safe = :safe
+        AND (safe = 'verify' OR (safe = 'idempotent' AND first_started_at >= :since)))
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    )
+RETURNING tenant, attempt_id, name;
+
+-- name: known
+-- bulk: tenant text, attempt_id text, name text
+-- Actions as they stand, whose they are, and which request holds them.
+SELECT action.tenant, action.attempt_id, action.name, action.state, action.safe, action.holder,
+    action.fence, action.lease_until, action.first_started_at, action.started_at,
+    action.ended_at, action.result, whose.owner, action.request_mark
+FROM oncebox_actions AS action
+JOIN oncebox_attempts AS whose
+    ON whose.tenant = action.tenant AND whose.attempt_id = action.attempt_id
+/* and rows */
+WHERE action.tenant = :tenant AND action.attempt_id = :attempt_id AND action.name = :name;
+
+-- name: prove
+-- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint, result bytea
+-- Record success. It is proof and is taken from every holder there ever was, whatever was
+-- thought before; what is done stays done, with its first result.
+UPDATE oncebox_actions SET state = 'done', ended_at = :now, result = :result
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state <> 'done' AND :fence <= fence
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: deny
+-- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint
+-- Record that an action did not happen; only its holder may. Where a repeat did not happen, the
+-- start that it repeats may still have: that is given back instead.
+UPDATE oncebox_actions SET state = 'not_done', ended_at = :now, lease_until = :now
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state IN ('started', 'verifying') AND fence = :fence
+    AND NOT (state = 'started' AND safe = 'idempotent' AND first_started_at < started_at)
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: give_back
+-- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint
+-- Let the next caller repeat at once what its holder did not repeat.
+UPDATE oncebox_actions SET lease_until = :now, request_mark = :nothing
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state = 'started' AND safe = 'idempotent' AND first_started_at < started_at
+    AND fence = :fence
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: renew
+-- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, until bigint
+-- Prolong leases that nobody has taken over.
+UPDATE oncebox_actions
+SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
+/* from rows */
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND state IN ('started', 'verifying') AND fence = :fence
+    AND EXISTS (
+        SELECT 1 FROM oncebox_attempts AS whose
+        WHERE whose.tenant = :tenant AND whose.attempt_id = :attempt_id
+            AND (:owner IS NULL OR whose.owner = :owner)
+    );
+
+-- name: newest
+-- Actions of a tenant, those that were begun last first.
+SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
+    started_at, ended_at, result
+FROM oncebox_actions
+WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :attempt_id)
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY started_at DESC, attempt_id, name LIMIT :most;
+
+-- name: doubtful
+-- Actions that wait for a person, or would if somebody asked for them now; longest first.
+SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
+    started_at, ended_at, result
+FROM oncebox_actions
+WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :attempt_id)
+    AND (state = 'unknown' OR (state IN ('started', 'verifying') AND lease_until <= :now))
+ORDER BY started_at, attempt_id, name LIMIT :most;
+
+-- name: resolve
+-- A person says what became of an action that is in doubt; whoever holds it still may only
+-- prove the contrary.
+UPDATE oncebox_actions
+SET state = :state, ended_at = :now, result = :result, fence = fence + 1
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
+    AND (state = 'unknown' OR (state IN ('started', 'verifying') AND lease_until <= :now))
+RETURNING tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
+    started_at, ended_at, result;

@@ -1,0 +1,165 @@
+"""Attempts: whose they are, and how often their mail may be asked for again.
+
+Missing and foreign look the same: an agent acts for what its key made.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from oncebox import faults, ids
+from oncebox.errors import NotFound
+from oncebox.ledger.events import outbox
+from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.mail_errors import ResendsUsedUp
+from oncebox.model.action import ActionState, AttemptFigures, Resend
+from oncebox.model.event import EventType, NewEvent
+from oncebox.model.inbox_policy import InboxPolicy
+from oncebox.model.inbox_stats import AttemptStats
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "attempts.sql")
+
+
+def adopt(tx: Transaction, wishes: Iterable[tuple[str, str, str]], now: int) -> None:
+    """Write down whose attempts are: each of ``(tenant, attempt, key)``, unless it is known."""
+    rows = [(*wish, 1, now) for wish in sorted(set(wishes))]
+    tx.run_many(_sql.adopt, rows)
+
+
+def resend(
+    tx: Transaction,
+    asker: Asker,
+    attempt_id: str,
+    mark: bytes,
+    now: int,
+    new_id: ids.NewId = ids.new,
+) -> Resend:
+    """Grant one more mail to an attempt, as often as its policy allows; a repeat gets the same.
+
+    Raises: NotFound, ResendsUsedUp.
+    """
+    name = {"tenant": asker.tenant, "attempt_id": attempt_id}
+    tx.run_many(_sql.adopt, [(asker.tenant, attempt_id, asker.key or "", 0, now)])
+    locked = tx.one(_sql.lock, **name, owner=asker.owner)
+    if locked is None:
+        raise missing()
+    allowed = _allowed(tx, name, locked[0])
+    before = tx.one(_sql.granted, **name, mark=mark)
+    if before is not None:
+        return _told(attempt_id, allowed, before, repeated=True)
+    spent = tx.one(_sql.spend, **name, allowed=allowed)
+    if spent is None:
+        raise _used_up(allowed)
+    number = int(spent[0])
+    tx.run(_sql.grant, **name, number=number, mark=mark, key=asker.key or "", now=now)
+    data = {"number": number, "left": allowed - number}
+    place = (asker.tenant, attempt_id)
+    outbox.record(tx, [event(tx, EventType.RESEND_GRANTED, place, data, now, new_id)])
+    faults.point("actions.resend-not-committed")
+    return _told(attempt_id, allowed, (number, now))
+
+
+def figures(tx: Transaction, asker: Asker, attempt_id: str) -> AttemptFigures | None:
+    """Return what was done for an attempt; None if the asker may not act for it."""
+    name = {"tenant": asker.tenant, "attempt_id": attempt_id}
+    found = tx.one(_sql.one, **name, owner=asker.owner) or _unwritten(tx, asker, name)
+    if found is None:
+        return None
+    owner, created_at, resends = found
+    states = {ActionState(row[0]): int(row[1]) for row in tx.all(_sql.states, **name)}
+    return AttemptFigures(
+        created_at=created_at,
+        resends=resends,
+        allowed=_allowed(tx, name, owner),
+        actions=states,
+    )
+
+
+def stats(
+    tx: Transaction, asker: Asker, attempt_id: str
+) -> tuple[AttemptStats, AttemptFigures | None]:
+    """Return what came to an attempt and what it did, as far as the asker may see either.
+
+    Raises: NotFound.
+    """
+    acted = figures(tx, asker, attempt_id)
+    try:
+        return inboxes.attempt_stats(tx, asker, attempt_id), acted
+    except NotFound:
+        if acted is None:
+            raise
+    nothing = AttemptStats(
+        attempt_id=attempt_id,
+        states={},
+        messages=0,
+        duplicates=0,
+        matched=0,
+        created_at=acted.created_at,
+        first_message_at=None,
+        last_message_at=None,
+        missed=0,
+    )
+    return nothing, acted
+
+
+def event(
+    tx: Transaction,
+    type_: EventType,
+    place: tuple[str, str],
+    data: Mapping[str, str | int],
+    now: int,
+    new_id: ids.NewId,
+) -> NewEvent:
+    """Return an event of a tenant's attempt, filed with its first inbox: its maker hears it."""
+    tenant, attempt_id = place
+    first = tx.one(_sql.first_inbox, tenant=tenant, attempt_id=attempt_id)
+    return NewEvent(
+        id=new_id("evt"),
+        tenant=tenant,
+        type=type_,
+        inbox_id=None if first is None else first[0],
+        attempt_id=attempt_id,
+        subject_id=attempt_id,
+        at=now,
+        data=dict(data),
+    )
+
+
+def missing() -> NotFound:
+    """Return what is said of an attempt that is not there, or not the asker's."""
+    return NotFound("there is no such attempt")
+
+
+def _unwritten(tx: Transaction, asker: Asker, name: dict[str, str]) -> Row | None:
+    """Return an attempt that has inboxes and has done nothing yet."""
+    first = tx.one(_sql.first_inbox, **name)
+    if first is None or asker.owner not in {None, first[1]}:
+        return None
+    return first[1], first[2], 0
+
+
+def _allowed(tx: Transaction, name: dict[str, str], owner: str | None) -> int:
+    """Return how many resends there may be: as many as the strictest policy says."""
+    rows = tx.all(_sql.policies, **name, owner=owner or "")
+    policies = [msgspec.json.decode(row[0], type=InboxPolicy) for row in rows]
+    return min((each.resends for each in policies), default=InboxPolicy().resends)
+
+
+def _told(attempt_id: str, allowed: int, row: Row, *, repeated: bool = False) -> Resend:
+    number, at = row
+    return Resend(attempt_id=attempt_id, number=number, allowed=allowed, at=at, repeated=repeated)
+
+
+def _used_up(allowed: int) -> ResendsUsedUp:
+    times = "once" if allowed == 1 else f"{allowed} times"
+    message = (
+        f"the mail of this attempt may be asked for again {times} (resends in the policy of its "
+        "inboxes), and was; wait for what is on its way, or begin a new attempt"
+        if allowed
+        else "the mail of this attempt must not be asked for again (resends is 0 in the policy of "
+        "its inboxes); wait for what is on its way, or begin a new attempt"
+    )
+    return ResendsUsedUp(message)

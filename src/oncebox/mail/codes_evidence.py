@@ -1,0 +1,400 @@
+"""Evidence: what speaks for and against something that is written like a code."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from oncebox.mail import codes_folding, codes_foreign, codes_shapes, codes_words
+from oncebox.mail.codes_lexicon import Hit, Sense
+from oncebox.mail.codes_mail import Mail
+from oncebox.mail.codes_place import Sheet, Span, stands_out
+from oncebox.mail.codes_shapes import Shape, Token
+from oncebox.mail.codes_words import Label
+from oncebox.model.candidate import Evidence
+
+#: what words count, by what they call something and where they stand
+_BEFORE = {
+    Label.CODE: 35,
+    Label.CODE_FOR: 18,
+    Label.OTHER: -45,
+    Label.GIFT: -55,
+    Label.STANDING: -40,
+    Label.EVENT: -25,
+}
+_BEHIND = {Label.CODE: 30, Label.OTHER: -15, Label.GIFT: -30, Label.STANDING: -5, Label.EVENT: -10}
+_ABOVE = {
+    Label.CODE: 32,
+    Label.CODE_FOR: 20,
+    Label.OTHER: -40,
+    Label.GIFT: -50,
+    Label.STANDING: -35,
+    Label.EVENT: -20,
+}
+_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
+_SAID = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
+_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
+_NEXT_TO = 10
+_IS = 2
+_FAR = 45
+_SHORT_LINE = 48
+_LABEL_LINE = 30
+_INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
+_PARTS = re.compile("[a-z]+")
+_SHORT_WORD = 3
+_NUMERIC = frozenset({Shape.DIGITS, Shape.GROUPS, Shape.SINGLES})
+_LOW = 32
+_CERTAIN, _WEAK = 110, 20
+#: years and dates
+_HARDLY = 6
+_BEGINNING, _FEW = 4_000, 6
+_SHORTLY = 100
+
+
+class Weighed(msgspec.Struct, frozen=True):
+    """Something with all that speaks for and against it."""
+
+    token: Token
+    score: int
+    evidence: tuple[Evidence, ...]
+
+
+def weigh(mail: Mail, sheet: Sheet, known: Mapping[str, int]) -> Iterator[Weighed]:
+    """Yield everything on a page that may be a code, with its evidence.
+
+    What other pages have settled, by the scores that are known, is not looked at again.
+    """
+    tokens = [token for token in _tokens(sheet) if _stands_free(sheet, token)]
+    counts = Counter(token.value for token in tokens)
+    like = Counter((token.shape, len(token.value)) for token in tokens)
+    for token in tokens:
+        look = _Look(mail, sheet, token)
+        look.shape()
+        look.layout()
+        if counts[token.value] > 1:
+            look.add("repeated", 5)
+        if like[token.shape, len(token.value)] == counts[token.value]:
+            look.add("only_one", 6)
+        if look.hopeless or look.settled(known.get(token.value)):
+            continue
+        look.words()
+        yield Weighed(token, look.score, tuple(look.evidence))
+
+
+def _tokens(sheet: Sheet) -> list[Token]:
+    found = codes_shapes.tokens(sheet.text)
+    taken = {(token.start, token.end) for token in found}
+    for block in sheet.blocks()[: codes_shapes.MOST]:
+        token = codes_shapes.whole(sheet.text, block.start, block.end)
+        if token is not None and (token.start, token.end) not in taken:
+            found.append(token)
+    return found
+
+
+def _stands_free(sheet: Sheet, token: Token) -> bool:
+    """Say whether it is what it looks like, and belongs to nothing else."""
+    return not (
+        codes_foreign.is_foreign(sheet.text, token)
+        or codes_foreign.touches_letters(sheet.text, token)
+        or codes_folding.is_mixed(sheet.page.text[token.start : token.end])
+    )
+
+
+class _Look:
+    """One look at something: reasons are added one by one."""
+
+    def __init__(self, mail: Mail, sheet: Sheet, token: Token) -> None:
+        self.mail = mail
+        self.sheet = sheet
+        self.token = token
+        self.evidence: list[Evidence] = []
+        self.score = 0
+        self.alone = False
+        #: something beside it says what to do with it, or what it is for
+        self.asked = self.meant = False
+        #: the line above it does
+        self.led = False
+
+    def add(self, name: str, points: int, span: Span | Hit | None = None) -> None:
+        """Add a reason."""
+        start, end = (span.start, span.end) if span is not None else (None, None)
+        self.evidence.append(Evidence(name=name, points=points, start=start, end=end))
+        self.score += points
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether words are not worth looking for."""
+        shape = self.token.shape
+        if shape is Shape.PHRASE:
+            return not self._is_phrase()
+        return self.score < -5  # noqa: PLR2004
+
+    def settled(self, score: int | None) -> bool:
+        """Say whether it scored elsewhere so well, or so badly, that this place adds nothing."""
+        if score is None:
+            return False
+        return score >= _CERTAIN or (score < _WEAK and not self.alone)
+
+    def _is_phrase(self) -> bool:
+        """Say whether words may be a code: put apart, and not what people say."""
+        words = _PARTS.findall(self.token.value)
+        if any(len(word) < _SHORT_WORD for word in words) or len(set(words)) < len(words):
+            return False
+        plain = self.token.value.replace("-", " ")
+        if self.mail.words.is_spoken(plain, self.mail.tongues):
+            return False
+        if not self.alone:
+            return "-" in self.token.value and self._introduced()
+        if "-" in self.token.value:
+            return True
+        above = self.sheet.above(self.sheet.line(self.token).start - 1)
+        last = self.sheet.text[above[0].start : above[0].end].rstrip() if above else ""
+        return len(words) > 2 and last.endswith(_INTRODUCTIONS[:2])  # noqa: PLR2004
+
+    def _introduced(self) -> bool:
+        """Say whether a colon or a quotation mark stands before it."""
+        return (
+            self.sheet.text[max(0, self.token.start - 3) : self.token.start]
+            .rstrip()
+            .endswith(_INTRODUCTIONS)
+        )
+
+    def shape(self) -> None:
+        """Count how it is written."""
+        token = self.token
+        self.add(f"shape_{token.shape.value}", token.points, Span(token.start, token.end))
+        if token.shape is Shape.LETTERS or (
+            token.shape is Shape.DASHED and token.value.replace("-", "").isalpha()
+        ):
+            self._letters()
+
+    def _letters(self) -> None:
+        """Tell a code of letters from a word in capitals."""
+        word = self.token.value.lower()
+        vowels = sum(letter in "aeiouy" for letter in word)
+        if vowels == 0:
+            self.add("no_word", 10)
+        elif self.token.shape is Shape.LETTERS and vowels * 5 >= len(word) * 2:
+            self.add("like_a_word", -6)
+        if self.token.shape is Shape.LETTERS and self._is_word(word):
+            self.add("word", -40)
+
+    def _is_word(self, word: str) -> bool:
+        """Say whether a word stands elsewhere in small letters, or is known."""
+        for sheet in self.mail.sheets:
+            at = sheet.plain.find(word, 0, _BEGINNING)
+            for _ in range(_FEW):
+                if at < 0:
+                    break
+                if sheet.text[at : at + len(word)] != self.token.value:
+                    return True
+                at = sheet.plain.find(word, at + 1, _BEGINNING)
+        hits = self.mail.words.hits(word, 0, len(word), self.mail.tongues)
+        return bool(hits) and hits[0].start == 0
+
+    def layout(self) -> None:
+        """Count where it stands."""
+        sheet, token = self.sheet, self.token
+        block = sheet.block(token.start)
+        line = sheet.line(token)
+        if block is not None and sheet.fills(token, block.start, max(block.end, token.end)):
+            in_line = sheet.fills(token, line.start, line.end)
+            self.alone = in_line
+            self.add("own_line" if in_line else "own_cell", 25 if in_line else 15)
+            self._face(*stands_out(block))
+        elif sheet.fills(token, line.start, line.end):
+            self.alone = True
+            self.add("own_line", 25)
+        else:
+            run = sheet.run(token)
+            if run is not None:
+                self._face(*stands_out(run))
+            self._end(line)
+        if self._quoted(line):
+            self.add("quoted", -30)
+
+    def _face(self, seen: bool, spelled: bool) -> None:  # noqa: FBT001
+        if seen:
+            self.add("stands_out", 8)
+        if spelled:
+            self.add("large_or_spaced", 6)
+
+    def _end(self, line: Span) -> None:
+        """Count a number that ends a line behind a colon."""
+        before = self.sheet.text[line.start : self.token.start].rstrip()
+        behind = self.sheet.text[self.token.end : line.end].strip(" .!*\"'")
+        if before.endswith((":", "\uff1a", "=", "\u2192")) and not behind:
+            self.add("ends_line", 8)
+
+    def _quoted(self, line: Span) -> bool:
+        if self.sheet.text.startswith(">", line.start):
+            return True
+        return self.token.start > self.sheet.quoted
+
+    def words(self) -> None:
+        """Count what is said around it."""
+        senses = self._beside()
+        if self.alone:
+            senses |= self._around()
+        if self.sheet is not self.mail.subject:
+            self._subject()
+        senses |= self.mail.subject_senses
+        for sense, points in _SAID.items():
+            if sense in senses:
+                self.add(f"word_{sense.value}", points)
+        if self.score >= _LOW:
+            self._short(senses)
+            self._topics()
+
+    def _subject(self) -> None:
+        """Count what the subject says."""
+        for sense, points in _SUBJECT.items():
+            if sense in self.mail.subject_senses:
+                self.add(f"subject_{sense.value}", points)
+        if self._in_subject():
+            self.add("in_subject", 20)
+
+    def _short(self, senses: set[Sense]) -> None:
+        """Count what a mail says that has room for one thing only."""
+        topics = self.mail.topics
+        if self.mail.is_short and Sense.LIMIT in topics and Sense.LIMIT not in senses:
+            self.add("word_limit", 8)
+        if self.mail.is_short and self.token.shape in _NUMERIC and Sense.PURPOSE in topics:
+            self.add("short_mail", 6)
+        if self.mail.is_bare and self.sheet.fills(self.token, 0, len(self.sheet.text)):
+            self.add("nothing_else", 20)
+
+    def _topics(self) -> None:
+        """Count what the whole mail is about."""
+        topics = self.mail.topics
+        business = topics[Sense.OTHER] > 1
+        limited = bool(topics[Sense.LIMIT])
+        paid = self.mail.has_amounts
+        led = self.led and limited and not paid
+        meant = self.asked or ((self.meant or led) and not business)
+        named = bool(topics[Sense.CODE])
+        said = bool(topics[Sense.PURPOSE]) or limited
+        near = topics[Sense.EVENT] > 0 and not limited and self._near(Sense.EVENT)
+        offer = topics[Sense.GIFT] if self.token.shape not in _NUMERIC else 0
+        for name, applies, points in (
+            ("like_a_year", self._is_date() and not said, -20),
+            ("business", self.meant and business, -14),
+            ("no_word_for_code", self.mail.tongues.sure and not named and not meant, -28),
+            ("amounts", paid and not named and not self.asked, -20),
+            ("receipt", paid and business and not limited and not topics[Sense.ASK], -35),
+            ("event", topics[Sense.EVENT] > 1, -30),
+            ("event_near", near, -40),
+            ("offer", offer > 0, -25 if offer > 1 else -10),
+        ):
+            if applies:
+                self.add(name, points)
+
+    def _is_date(self) -> bool:
+        return self.token.shape is Shape.DIGITS and self.token.points <= _HARDLY
+
+    def _near(self, sense: Sense) -> bool:
+        """Say whether a word stands shortly before it, be it in another line."""
+        span = Span(max(0, self.token.start - _SHORTLY), self.token.start)
+        return any(hit.sense is sense for hit in self.mail.hits(self.sheet, span))
+
+    def _in_subject(self) -> bool:
+        shown = self.sheet.text[self.token.start : self.token.end]
+        return self.token.value in self.mail.subject.text or shown in self.mail.subject.text
+
+    def _beside(self) -> set[Sense]:
+        """Count the words of the same sentence."""
+        sheet, token = self.sheet, self.token
+        left = self.mail.hits(sheet, sheet.left(token))
+        right = self.mail.hits(sheet, sheet.right(token))
+        called = codes_words.before(left, sheet.plain, token.start)
+        if called is not None:
+            self._called(*called)
+        else:
+            self._purpose(left)
+        after = codes_words.behind(right, sheet.plain, token.end)
+        if after is not None and after[1].start - token.end <= _FAR:
+            self._behind(*after, called is not None and called[0] is Label.CODE)
+        elif any(hit.sense is Sense.GIFT for hit in right):
+            self.add("behind_gift", _BEHIND[Label.GIFT])
+        return {hit.sense for hit in (*left, *right)}
+
+    def _purpose(self, left: Sequence[Hit]) -> None:
+        """Count what stands where a name would: ``enter …``, ``verification: …``."""
+        asked = left[-1] if left else None
+        if asked is None:
+            return
+        if asked.sense is Sense.ASK and asked.end - asked.start > _IS and self._next_to(asked):
+            self.asked = True
+            self.add("next_to_ask", 14, asked)
+            return
+        for hit in reversed(left):
+            if hit.sense is Sense.PURPOSE and self._next_to(hit):
+                self.meant = True
+                self.add("next_to_purpose", 14, hit)
+                return
+
+    def _next_to(self, hit: Hit) -> bool:
+        return self.token.start - hit.end <= _NEXT_TO
+
+    def _called(self, label: Label, hit: Hit) -> None:
+        """Count what it is called by the words before it."""
+        if label is Label.STANDING and self._passes():
+            self.asked = True
+            self.add("before_password", 20, hit)
+            return
+        self.add(f"before_{label.value}", _BEFORE[label], hit)
+        if label is Label.CODE and self._next_to(hit):
+            self.add("next_to_word", 10, hit)
+
+    def _passes(self) -> bool:
+        """Say whether a password is one of a short text: a few digits, as one-time ones are."""
+        return self.token.shape is Shape.DIGITS and self.mail.is_short
+
+    def _behind(self, label: Label, hit: Hit, called: bool) -> None:  # noqa: FBT001
+        """Count what it is called by the words behind it."""
+        if label is Label.STANDING and self._passes() and not called:
+            self.asked = True
+            self.add("behind_password", 20, hit)
+        elif label is Label.CODE and not called:
+            plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
+            self.add("behind_code", _BEHIND[label] - (15 if plain else 0), hit)
+        elif _BEHIND.get(label, 0) < 0:
+            self.add(f"behind_{label.value}", _BEHIND[label], hit)
+
+    def _around(self) -> set[Sense]:
+        """Count the words of the lines before and behind one that it has to itself."""
+        line = self.sheet.line(self.token)
+        senses: set[Sense] = set()
+        found = False
+        for number, span in enumerate(self.sheet.above(line.start - 1)):
+            hits = self.mail.hits(self.sheet, span)
+            senses |= {hit.sense for hit in hits}
+            self.led = self.led or (number == 0 and Sense.PURPOSE in senses)
+            called = codes_words.before(hits, self.sheet.plain, span.end)
+            if called is not None and not found:
+                found = self._above(called[0], called[1], span, number)
+        for number, span in enumerate(self.sheet.below(line.end + 1)):
+            hits = self.mail.hits(self.sheet, span)
+            senses |= {hit.sense for hit in hits} & {Sense.LIMIT, Sense.PURPOSE}
+            called = codes_words.behind(hits, self.sheet.plain, span.start)
+            if number == 0 and called is not None and not found:
+                self._below(called[0], called[1], span)
+        return senses
+
+    def _above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
+        """Count a line before it; return whether it names it."""
+        if label is Label.CODE or label is Label.CODE_FOR:
+            self.add(f"above_{label.value}", _ABOVE[label] - 5 * number, hit)
+            return True
+        short = span.end - span.start <= _SHORT_LINE or span.end - hit.end <= _NEXT_TO
+        if number == 0 and (short or label is Label.GIFT):
+            only = span.end - span.start <= _LABEL_LINE
+            self.add(f"above_{label.value}", _ABOVE[label] - (10 if only else 0), hit)
+            return True
+        return False
+
+    def _below(self, label: Label, hit: Hit, span: Span) -> None:
+        short = span.end - span.start <= _SHORT_LINE
+        if label in _BELOW and (short or label is Label.CODE):
+            self.add(f"below_{label.value}", _BELOW[label], hit)

@@ -1,0 +1,71 @@
+"""What is known of a whole mail: its language, what it speaks of, whether there is money in it."""
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+
+from oncebox.mail import codes_foreign
+from oncebox.mail.codes_lexicon import Hit, Lexicon, Sense
+from oncebox.mail.codes_place import Sheet, Span
+
+#: so much of a text shows what it is about
+_BEGINNING = 2_000
+#: a mail that is no longer says one thing, as texts to telephones do
+_SHORT = 250
+_NOTHING_ELSE = 24
+
+
+class Mail:
+    """What is known of the whole mail; asked for once, and only when it is needed."""
+
+    def __init__(self, sheets: Sequence[Sheet], words: Lexicon) -> None:
+        """Find out the language."""
+        self.sheets = sheets
+        self.words = words
+        self.subject = sheets[0]
+        # Parts tell the same, or one of them is a stub that asks to look at the other.
+        self._main = max(sheets, key=lambda sheet: len(sheet.plain))
+        self.tongues = words.languages(f"{self.subject.plain} {self._main.plain[:_BEGINNING]}")
+        self.length = max((len(sheet.plain) for sheet in sheets[1:]), default=0)
+        self._hits: dict[tuple[int, int, int], list[Hit]] = {}
+
+    def hits(self, sheet: Sheet, span: Span) -> list[Hit]:
+        """Return the words in a stretch of a page."""
+        key = (id(sheet), span.start, span.end)
+        known = self._hits.get(key)
+        if known is None:
+            known = self._hits[key] = self.words.hits(
+                sheet.plain, span.start, span.end, self.tongues
+            )
+        return known
+
+    @functools.cached_property
+    def topics(self) -> Counter[Sense]:
+        """How many different words of each sense the mail has, in its beginning."""
+        words = {
+            (hit.sense, sheet.plain[hit.start : hit.end])
+            for sheet in {self.subject, self._main}
+            for hit in self.hits(sheet, Span(0, min(len(sheet.plain), _BEGINNING)))
+        }
+        return Counter(sense for sense, _ in words)
+
+    @functools.cached_property
+    def has_amounts(self) -> bool:
+        """Whether there are amounts of money, as in mails about orders."""
+        return any(codes_foreign.has_amount(sheet.text[:_BEGINNING]) for sheet in self.sheets)
+
+    @functools.cached_property
+    def subject_senses(self) -> frozenset[Sense]:
+        """What the subject speaks of."""
+        whole = Span(0, len(self.subject.plain))
+        return frozenset(hit.sense for hit in self.hits(self.subject, whole))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is as short as texts to telephones are."""
+        return self.length <= _SHORT
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is hardly room for more than a code."""
+        return self.length <= _NOTHING_ELSE

@@ -1,0 +1,99 @@
+"""Labels: what the words beside something call it."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from oncebox.mail.codes_lexicon import Hit, Sense
+
+_NOUNS = frozenset({Sense.CODE, Sense.OTHER, Sense.GIFT, Sense.STANDING, Sense.EVENT})
+#: in "code promo" and in "tracking code" so much stands between the two at most
+_JOINED_BEHIND, _JOINED_BEFORE = 7, 2
+_NEAR = 14
+#: a number between a word and something has the word for itself
+_NUMBER = re.compile(r"(?<![^\W_])\d{2,}(?![^\W\d_])")
+_COMMA = re.compile("[,\u060c\u3001\uff0c]")
+_LONG_NUMBER = re.compile(r"(?<![^\W_])\d{3,}(?![^\W\d_])")
+
+
+class Label(StrEnum):
+    """What something is called."""
+
+    CODE = "code"
+    #: a code, for something whose name is nearer
+    CODE_FOR = "code_for"
+    OTHER = "other"
+    GIFT = "gift"
+    STANDING = "standing"
+    EVENT = "event"
+
+
+_LABELS = {sense: Label(sense.value) for sense in _NOUNS}
+
+
+def before(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] | None:
+    """Return what is called by the words before it: by the last that has no number yet."""
+    nouns = [hit for hit in hits if hit.sense in _NOUNS]
+    for number in range(len(nouns) - 1, -1, -1):
+        hit = nouns[number]
+        if hit.sense is not Sense.CODE and _is_taken(plain, hit.end, at):
+            continue
+        return _called(nouns, number), hit
+    return None
+
+
+def _called(nouns: Sequence[Hit], number: int) -> Label:
+    """Return what a noun says together with the one before it."""
+    hit, earlier = nouns[number], nouns[:number]
+    before_it = earlier[-1] if earlier else None
+    if before_it is not None and _qualifies(before_it, hit):
+        return _LABELS[before_it.sense]
+    if hit.sense in {Sense.CODE, Sense.GIFT}:
+        return _LABELS[hit.sense]
+    codes = [each for each in earlier if each.sense is Sense.CODE]
+    if not codes:
+        return _LABELS[hit.sense]
+    if hit.sense is Sense.STANDING:
+        return Label.CODE
+    joined = hit.start - codes[-1].end <= _JOINED_BEHIND
+    return _LABELS[hit.sense] if joined else Label.CODE_FOR
+
+
+def _qualifies(one: Hit, hit: Hit) -> bool:
+    """Say whether a noun says which code or password the next one is: ``tracking code``."""
+    if hit.sense not in {Sense.CODE, Sense.STANDING}:
+        return False
+    if one.sense is Sense.GIFT:
+        return hit.start - one.end <= _NEAR
+    return one.sense in {Sense.OTHER, Sense.EVENT} and hit.start - one.end <= _JOINED_BEFORE
+
+
+def behind(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] | None:
+    """Return what something is called by the words behind it."""
+    nouns = [hit for hit in hits if hit.sense in _NOUNS and not _has_number(plain, hit)]
+    if not nouns or _LONG_NUMBER.search(plain, at, nouns[0].start):
+        return None
+    first = nouns[0]
+    following = nouns[1].sense if len(nouns) > 1 else None
+    if first.sense is Sense.CODE:
+        return Label.CODE, first
+    if following is Sense.CODE and first.sense is not Sense.GIFT:
+        near = nouns[1].start - first.end
+        joined = first.sense is Sense.OTHER and near <= _JOINED_BEFORE
+        return (_LABELS[first.sense] if joined else Label.CODE), nouns[1]
+    return _LABELS[first.sense], first
+
+
+def _has_number(plain: str, hit: Hit) -> bool:
+    """Say whether a name of other numbers has its own right behind it."""
+    if hit.sense is not Sense.OTHER:
+        return False
+    return _NUMBER.search(plain, hit.end, hit.end + _NEAR) is not None
+
+
+def _is_taken(plain: str, start: int, end: int) -> bool:
+    """Say whether a name is not for what comes behind: a number or a comma is between."""
+    return (
+        _NUMBER.search(plain, start, end) is not None
+        or _COMMA.search(plain, start, end) is not None
+    )

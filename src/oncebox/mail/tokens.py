@@ -1,0 +1,124 @@
+"""Tokens: what in a link looks like a secret made for one person, and its parameters."""
+
+import re
+from urllib.parse import unquote
+
+_MOST_PARAMETERS = 100
+#: names of parameters by which a secret goes, as whole words of a name
+_SECRET = frozenset({
+    "token", "secret", "ticket", "otp", "otl", "otc", "nonce", "jwt", "magic", "signature", "sig",
+    "hmac", "hash", "key", "code", "auth", "invite", "invitation", "verification", "confirmation",
+    "activation", "verify", "confirm", "activate", "tok", "passcode", "digest", "challenge", "oob",
+    "oobcode", "reset", "credential", "proof", "payload", "t", "k", "c", "h",
+})  # fmt: skip
+#: and those by which other things go: who it is for, where it came from, where to go then
+_OTHER = frozenset({
+    "utm", "email", "mail", "user", "username", "login", "redirect", "next", "return", "continue",
+    "lang", "locale", "language", "expires", "expire", "expiry", "exp", "expiration", "timestamp",
+    "ts", "time", "date", "ref", "referrer", "source", "src", "campaign", "medium", "gclid",
+    "fbclid", "version", "client", "name", "style", "theme",
+})  # fmt: skip
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_LIKE_ONE = re.compile(r"[A-Za-z0-9_\-.:~=+%|@!$()*,']{6,}")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-f]{16,}", re.IGNORECASE)
+_DATE = re.compile(r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?:[T ].*)?")
+_YEAR = re.compile(r"(?:19|20)[0-9]{2}")
+_ADDRESS = re.compile(r"[^@/]+(?:@|%40)[^@/]+\.[a-z]+", re.IGNORECASE)
+_WORDLIKE = re.compile(r"[a-z]+(?:[-_.][a-z]+)*[0-9]{0,2}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+")
+#: a mix of letters and digits of this length is hardly a word
+_MIXED, _LONG = 8, 16
+
+
+def parameters(url: str) -> tuple[tuple[str, str], ...]:
+    """Return names and values behind the first ``?``, then those of the fragment."""
+    rest, _, fragment = url.partition("#")
+    query = rest.partition("?")[2]
+    if "=" in fragment:
+        inner = fragment.partition("?")[2] if "?" in fragment else fragment
+        query = f"{query}&{inner}" if query else inner
+    found = []
+    for pair in query.split("&")[:_MOST_PARAMETERS]:
+        name, equals, value = pair.partition("=")
+        if name or equals:
+            found.append((_plain(name), _plain(value)))
+    return tuple(found)
+
+
+def _plain(text: str) -> str:
+    return unquote(text.replace("+", " ")) if "%" in text or "+" in text else text
+
+
+def token(url: str) -> str:
+    """Return the secret of a link; empty if it has none.
+
+    A parameter with the name of a secret comes first, then what looks like one: in a parameter,
+    at the end of the path, in the fragment.
+    """
+    named = ""
+    alike = ""
+    given = parameters(url)
+    # A page to go to next may carry the secret.
+    nested = [pair for _, value in given if "?" in value for pair in parameters(value)]
+    for name, value in (*given, *nested[:_MOST_PARAMETERS]):
+        words = {word.lower() for word in _WORDS.findall(name)}
+        secret = max(value.split("/"), key=len) if "://" not in value else ""
+        if not _SECRET.isdisjoint(words):
+            if likeness(secret, named=True) and len(secret) > len(named):
+                named = secret
+        elif likeness(secret) and len(secret) > len(alike) and _OTHER.isdisjoint(words):
+            alike = secret
+    return named or alike or _in_path(url)
+
+
+def _in_path(url: str) -> str:
+    rest, _, fragment = url.partition("#")
+    path = rest.partition("?")[0].partition("://")[2].partition("/")[2]
+    segments = [*path.split("/"), *fragment.partition("?")[0].split("/")]
+    likely = [each for each in map(unquote, segments) if likeness(each)]
+    return max(likely, key=len, default="")
+
+
+def likeness(text: str, *, named: bool = False) -> int:
+    """Say how much a text looks like a secret: 0 not at all, 1 somewhat, 2 surely.
+
+    ``named``: it stands where secrets stand, so that a shorter one may be one too.
+    """
+    if not _LIKE_ONE.fullmatch(text) or _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
+        return 1 if named and 4 <= len(text) < 6 and text.isalnum() else 0  # noqa: PLR2004
+    if _UUID.fullmatch(text) or _HEX.fullmatch(text):
+        return 2
+    return _mixture(text, named=named)
+
+
+def _mixture(text: str, *, named: bool) -> int:
+    """Judge by the mixture of letters and digits."""
+    digits = sum(map(str.isdigit, text))
+    letters = sum(map(str.isalpha, text))
+    if not letters:
+        return 1 if named or digits >= _MIXED else 0
+    if not digits:
+        lower = sum(map(str.islower, text))
+        random = 1 < lower < letters - 1 and not _WORDLIKE.fullmatch(text)
+        return (2 if len(text) >= _LONG else 1) if random and len(text) >= _MIXED else 0
+    if _WORDLIKE.fullmatch(text) or _is_sentence(text):
+        return 0
+    if len(text) >= _LONG:
+        return 2
+    return 1 if named or len(text) >= _MIXED else 0
+
+
+def is_short(text: str) -> bool:
+    """Say whether a text is a few digits or letters that are no word, number or year."""
+    if not text.isalnum() or not any(map(str.isdigit, text)) or _WORDLIKE.fullmatch(text):
+        return False
+    return len(text) > 3 and not _YEAR.fullmatch(text)  # noqa: PLR2004
+
+
+def _is_sentence(text: str) -> bool:
+    """Say whether most of it is words, as in the path of an article."""
+    words = [word for word in re.split(r"[-_.+~ ]", text) if word]
+    plain = sum(
+        len(word) for word in words if word.isalpha() and (word.islower() or word.istitle())
+    )
+    return len(words) > 1 and plain * 5 >= sum(map(len, words)) * 3

@@ -1,0 +1,330 @@
+"""Waits of the clients: one deadline, one grant, whatever happens to the connections meanwhile."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oncebox.artifact_errors import AlreadyClaimed, ArtifactConflict
+from oncebox.client import AsyncClient, Client, ServiceUnreachable, waiting
+from oncebox.client.failures import InboxClosed, WaitContested, WaitEnded, WaitTimedOut
+from oncebox.errors import NotFound
+from oncebox.model.inbox import InboxState
+from oncebox.wire.inboxes import Policy
+from oncebox.wire.waits import SeenMessage, WaitReport
+from tests.client.conftest import Speaker
+from tests.support.finds import code
+from tests.support.lossy import lossy
+from tests.support.running import Running
+from tests.support.scripted import answer, cut, late, nobody, problem, reset, scripted, silence
+from tests.support.waits import Arrivals
+
+GRANT: dict[str, Any] = {
+    "id": "art_1", "inbox_id": "inb_1", "message_id": "msg_1", "sequence": 3, "kind": "code",
+    "state": "claimed", "confidence": 0.9, "tied": False, "matched": True,
+    "sender": {"domain": "shop.example", "verdict": "pass"}, "purposes": ["login"],
+    "received_at": 1, "duplicates": 0, "warnings": [], "superseded_by": None,
+    "claimed": {"at": 2, "mine": True}, "purged": False, "value": "123456", "link": None,
+    "repeated": False,
+}  # fmt: skip
+REPORT: dict[str, Any] = {
+    "inbox_id": "inb_1", "attempt_id": "signup-42", "state": "active", "cursor": 7,
+    "messages_inspected": 2, "smtp_saw": True, "unread": 0,
+    "seen": [
+        {"message_id": "msg_1", "sequence": 6, "why": "sender_not_allowed"},
+        {"message_id": "msg_2", "sequence": 7, "why": "no_code"},
+    ],
+}  # fmt: skip
+GRANTED = answer({"status": "granted", "grant": GRANT, "waited": 0.0, "reports": []})
+RESUME = "w1_" + "a" * 40
+EMPTY = answer({"status": "timeout", "resume": RESUME, "waited": 1.0, "reports": [REPORT]})
+
+
+def code_by(script_url: str, speaker: Speaker, **rest: Any) -> Any:
+    """Wait for a code at a script."""
+    return speaker.ask(script_url, lambda c: c.inboxes.wait_for_code("inb_1", **rest))
+
+
+# against a script
+
+
+def test_a_grant_has_its_value_and_shows_it_to_nobody(speaker: Speaker) -> None:
+    with scripted(GRANTED) as script:
+        grant = code_by(script.url, speaker, sender="shop.example", subject="*code*", within=30)
+
+    assert (grant.value, grant.sequence) == ("123456", 3)
+    assert "123456" not in repr(grant)
+    (heard,) = script.heard
+    assert (heard.method, heard.path) == ("POST", "/v1/inboxes/inb_1/wait")
+    assert heard.json["wait"] == waiting._LONGEST_POLL
+    assert {n: v for n, v in heard.json.items() if v is not None and n != "wait"} == {
+        "kind": "code", "sender": "shop.example", "subject": "*code*", "purpose": "any",
+        "after": 0,
+    }  # fmt: skip
+
+
+def test_several_inboxes_are_one_wait(speaker: Speaker) -> None:
+    with scripted(GRANTED) as script:
+        speaker.ask(script.url, lambda c: c.inboxes.wait_for_code(["inb_1", "inb_2", "inb_1"]))
+
+    assert script.heard[0].path == "/v1/inboxes/wait"
+    assert script.heard[0].json["inboxes"] == ["inb_1", "inb_2"]
+
+
+def test_the_whole_wait_has_one_deadline(speaker: Speaker) -> None:
+    began = time.monotonic()
+    with scripted(late(0.4, EMPTY)) as script, pytest.raises(WaitTimedOut):
+        code_by(script.url, speaker, within=2)
+
+    assert 1 < time.monotonic() - began < 4
+    assert all(each.json["wait"] <= 2 for each in script.heard)
+    assert {each.json["resume"] for each in script.heard} == {None, RESUME}
+
+
+def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut) as ended:
+        code_by(script.url, speaker, within=0.2)
+
+    assert ended.value.report is not None
+    assert ended.value.report.cursor == 7
+    assert ended.value.retry_safe
+    assert str(ended.value).splitlines() == [
+        "no code that fits came within 0.2 s",
+        (
+            "inb_1 (active, attempt signup-42): 2 messages inspected, last number 7; "
+            "SMTP has taken mail for it"
+        ),
+        "  msg_1 (number 6): sender_not_allowed",
+        "  msg_2 (number 7): no_code",
+    ]
+
+
+def test_a_long_report_is_told_in_short() -> None:
+    seen = [SeenMessage(message_id=f"m{n}", sequence=n, why="no_code") for n in range(15)]
+    report = WaitReport(
+        inbox_id="inb_1", attempt_id=None, state=InboxState.CLOSED, cursor=15,
+        messages_inspected=15, seen=seen, smtp_saw=True, unread=2,
+    )  # fmt: skip
+    lines = str(InboxClosed([report])).splitlines()
+
+    assert len(lines) == 13
+    assert "5 earlier ones" in lines[2]
+    assert "2 mails were taken and are not read yet" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [cut(), reset(), problem("commit_unknown", 503, retry_safe=True)],
+    ids=["cut", "reset", "commit-unknown"],
+)
+def test_an_answer_that_was_lost_is_asked_for_again(speaker: Speaker, trouble: Any) -> None:
+    with scripted(EMPTY, trouble, GRANTED) as script:
+        grant = code_by(script.url, speaker)
+
+    assert grant.value == "123456"
+    assert [each.json["resume"] for each in script.heard] == [None, RESUME, RESUME]
+
+
+def test_where_long_polls_are_cut_short_ones_take_over_with_longer_rests(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LONGEST_POLL", 8.0)
+    with scripted(cut(), cut(), cut(), EMPTY, EMPTY, EMPTY, GRANTED) as script:
+        code_by(script.url, speaker)
+
+    assert [each.json["wait"] for each in script.heard] == [8.0, 4.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_poll_that_is_kept_back_is_given_up_and_the_service_asked_at_once(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LONGEST_POLL", 0.5)
+    monkeypatch.setattr(waiting, "_SHORTEST_POLL", 0.1)
+    monkeypatch.setattr(waiting, "_ALLOWED", 0.3)
+    with scripted(silence(), GRANTED) as script:
+        code_by(script.url, speaker, within=20)
+
+    assert [each.json["wait"] for each in script.heard] == [0.5, 0.0]
+
+
+def test_a_long_poll_is_tried_again_after_a_while(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_NEXT_TRIAL", 0.5)
+    with scripted(cut(), late(0.6, EMPTY), GRANTED) as script:
+        code_by(script.url, speaker)
+
+    assert [each.json["wait"] for each in script.heard] == [20.0, 10.0, 20.0]
+
+
+def test_the_service_is_left_alone_for_as_long_as_it_asks(speaker: Speaker) -> None:
+    busy = problem("too_many_requests", 429, retry_safe=True, **{"retry-after": "1"})
+    with scripted(busy, GRANTED) as script:
+        code_by(script.url, speaker)
+
+    assert script.pauses[0] >= 1
+
+
+def test_a_service_that_stops_is_not_rushed_at(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut):
+        code_by(script.url, speaker, within=1.5)
+
+    assert len(script.heard) < 30
+
+
+def test_a_service_that_was_never_heard_is_not_said_to_have_no_mail(speaker: Speaker) -> None:
+    with nobody() as url, pytest.raises(ServiceUnreachable):
+        code_by(url, speaker, within=0.5)
+
+
+@pytest.mark.parametrize(
+    ("code_", "status", "kind"),
+    [("already_claimed", 409, AlreadyClaimed), ("not_found", 404, NotFound)],
+)
+def test_what_will_not_pass_ends_the_wait(
+    speaker: Speaker, code_: str, status: int, kind: type[Exception]
+) -> None:
+    with scripted(problem(code_, status)) as script, pytest.raises(kind):
+        code_by(script.url, speaker)
+
+    assert len(script.heard) == 1
+
+
+def test_a_conflict_names_those_that_are_meant_equally(speaker: Speaker) -> None:
+    conflict = {"inbox_id": "inb_1", "why": "senders_differ", "artifact_ids": ["art_1", "art_2"]}
+    told = {"status": "conflict", "conflict": conflict, "waited": 0, "reports": [REPORT]}
+    with scripted(answer(told)) as script, pytest.raises(ArtifactConflict) as ended:
+        code_by(script.url, speaker)
+
+    assert isinstance(ended.value, WaitContested)
+    assert ended.value.conflict.artifact_ids == ["art_1", "art_2"]
+    assert "senders_differ" in str(ended.value)
+    assert not ended.value.retry_safe
+
+
+def test_a_closed_inbox_ends_the_wait(speaker: Speaker) -> None:
+    told = {"status": "inbox_closed", "waited": 0, "reports": [REPORT | {"state": "closed"}]}
+    with scripted(answer(told)) as script, pytest.raises(InboxClosed) as ended:
+        code_by(script.url, speaker)
+
+    assert isinstance(ended.value, WaitEnded)
+    assert "closed" in str(ended.value)
+
+
+# against a real service
+
+
+def ask(service: Running, speaker: Speaker, question: Callable[[Any], Any]) -> Any:
+    """Ask the service."""
+    return speaker.ask(service.url, question, key=service.key)
+
+
+def bring(service: Running, inbox: str, *codes: str, **rest: Any) -> None:
+    """Let codes come, each in a mail of its own."""
+    letters = [code(each, **rest) for each in codes]
+    service.call(Arrivals(service.box).bring(inbox, *letters))
+
+
+def soon(deed: Callable[[], object], seconds: float = 0.5) -> threading.Timer:
+    """Do something in a moment."""
+    timer = threading.Timer(seconds, deed)
+    timer.start()
+    return timer
+
+
+def test_an_inbox_in_the_hand_has_its_fields_and_its_verbs(service: Running) -> None:
+    policy = Policy(senders=["shop.example"])
+    with Client(service.url, service.key) as client:
+        inbox = client.inboxes.create(attempt_id="signup-42", policy=policy, metadata={"a": "b"})
+        again = client.inboxes.create(attempt_id="signup-42", policy=policy, metadata={"a": "b"})
+        soon(lambda: bring(service, inbox.id, "123456"))
+        grant = inbox.wait_for_code(sender="shop.example", within=30)
+        repeat = again.wait_for_code(sender="shop.example", within=5)
+        (message,) = inbox.messages()
+        closed = inbox.close(drain=0)
+        with pytest.raises(InboxClosed):
+            inbox.wait_for_code(within=20, after=grant.sequence)
+
+    assert (inbox.created, again.created, inbox.id == again.id) == (True, False, True)
+    assert (inbox.email.endswith("@oncebox.test"), inbox.label, inbox.cursor) == (True, "", 0)
+    assert (inbox.attempt_id, inbox.policy, inbox.metadata) == ("signup-42", policy, {"a": "b"})
+    assert (inbox.state, inbox.ended_at, inbox.rotated_to) == ("active", None, None)
+    assert inbox.active_until is not None
+    assert inbox != again
+    assert hash(inbox) == hash(again)
+    assert inbox.id in repr(inbox)
+    assert (grant.value, repeat.value, repeat.repeated) == ("123456", "123456", True)
+    assert (message.id, closed.state) == (grant.message_id, "closed")
+
+
+async def test_the_async_twin_does_the_same(service: Running) -> None:
+    async with AsyncClient(service.url, service.key) as client:
+        inbox = await client.inboxes.create(attempt_id="signup-42")
+        soon(lambda: bring(service, inbox.id, "123456"))
+        grant = await inbox.wait_for_code(within=30)
+        messages = [each.id async for each in inbox.messages()]
+        with pytest.raises(WaitTimedOut) as ended:
+            await inbox.wait_for_link(host="shop.example", within=0.2)
+        closed = await inbox.close(drain=0)
+
+    assert grant.value == "123456"
+    assert messages == [grant.message_id]
+    assert [each.why for each in ended.value.reports[0].seen] == ["no_link"]
+    assert closed.state == "closed"
+
+
+async def test_a_task_that_is_cancelled_waits_no_more(service: Running) -> None:
+    async with AsyncClient(service.url, service.key) as client:
+        inbox = await client.inboxes.create()
+        wait = asyncio.create_task(inbox.wait_for_code(within=60))
+        lobby = service.box.rooms.lobby
+        async with asyncio.timeout(10):
+            while not lobby.visitors:  # noqa: ASYNC110 - no bell rings
+                await asyncio.sleep(0.02)
+        wait.cancel()
+        async with asyncio.timeout(10):
+            while lobby.visitors:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.02)
+
+    assert wait.cancelled() or wait.done()
+
+
+def test_a_wait_survives_a_restart_of_the_service(service: Running, speaker: Speaker) -> None:
+    inbox = ask(service, speaker, lambda c: c.inboxes.create(attempt_id="a")).id
+
+    def restart() -> None:
+        service.stop()
+        time.sleep(0.5)
+        service.start()
+        bring(service, inbox, "123456")
+
+    timer = soon(restart)
+    grant = ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox, within=60))
+    timer.join()
+
+    assert grant.value == "123456"
+
+
+def test_a_grant_whose_answer_was_lost_is_granted_again(service: Running, speaker: Speaker) -> None:
+    inbox = ask(service, speaker, lambda c: c.inboxes.create(attempt_id="a")).id
+    bring(service, inbox, "123456")
+    with lossy(service.url, lambda number, _heard: number < 2) as proxy:
+        grant = speaker.ask(
+            proxy.url, lambda c: c.inboxes.wait_for_code(inbox, within=60), key=service.key
+        )
+
+    assert (grant.value, grant.repeated) == ("123456", True)
+    assert len(proxy.lost) == 2
+
+
+def test_a_second_agent_is_told_that_it_is_too_late(service: Running, speaker: Speaker) -> None:
+    inbox = ask(service, speaker, lambda c: c.inboxes.create(attempt_id="a")).id
+    bring(service, inbox, "123456")
+    ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox, claim_key="one"))
+    with pytest.raises(AlreadyClaimed) as refused:
+        ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox, claim_key="two"))
+
+    assert "123456" not in str(refused.value)

@@ -1,0 +1,325 @@
+"""Claims: one artifact, one grant; the same claim reads it again, nobody else does."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from oncebox.errors import NotFound, StateConflict
+from oncebox.ledger.inboxes.claims import Clerk as Granter
+from oncebox.ledger.inboxes.grants import Grants
+from oncebox.ledger.office import audit
+from oncebox.model.artifact import ArtifactState
+from oncebox.model.candidate import Kind
+from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted
+from oncebox.model.inbox import InboxPolicy
+from oncebox.model.purpose import Purpose
+from oncebox.telemetry import Telemetry
+from tests.support.clerk import TENANT, Clerk
+from tests.support.finds import AGENT, OTHER, Finds, code, judge_link, link
+
+URL = "https://app.shop.example/verify?token=s3cret"
+
+
+@pytest.fixture
+def finds(clerk: Clerk) -> Finds:
+    """A ledger with one inbox."""
+    return Finds(clerk)
+
+
+def granted(outcome: object) -> Granted:
+    """Return a grant that must be one."""
+    assert isinstance(outcome, Granted), outcome
+    return outcome
+
+
+def denied(outcome: object) -> str:
+    """Return why something that must be denied is denied."""
+    assert isinstance(outcome, Denied), outcome
+    return outcome.why
+
+
+def test_a_claim_gets_what_the_artifact_says(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    (outcome,) = finds.claim(finds.ask(artifact.id))
+    (stored,) = finds.all()
+
+    assert (granted(outcome).value.value, granted(outcome).repeated) == ("481920", False)
+    assert granted(outcome).artifact == stored
+    assert (stored.state, stored.claimed_by, stored.claimed_at) == (
+        ArtifactState.CLAIMED,
+        AGENT,
+        finds.clerk.now,
+    )
+
+
+def test_the_same_claim_reads_it_again(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    finds.claim(finds.ask(artifact.id))
+    finds.clerk.now += 1000
+    (again,) = finds.claim(finds.ask(artifact.id))
+
+    assert (granted(again).value.value, granted(again).repeated) == ("481920", True)
+    assert finds.all()[0].claimed_at == finds.clerk.now - 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "claim_key"), [(OTHER, None), (AGENT, "another"), (OTHER, "att_inb_1")]
+)
+def test_another_claim_does_not_get_it(finds: Finds, key: str, claim_key: str | None) -> None:
+    """The claim key alone lets nobody in: it is bound to the API key."""
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    finds.claim(finds.ask(artifact.id))
+    (outcome,) = finds.claim(finds.ask(artifact.id, key, claim_key))
+
+    assert denied(outcome) == "already_claimed"
+
+
+def test_without_a_claim_key_the_attempt_claims(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    finds.claim(finds.ask(artifact.id))
+    (again,) = finds.claim(finds.ask(artifact.id, AGENT, "att_inb_1"))
+
+    assert granted(again).repeated
+
+
+def test_of_many_claims_in_one_commit_one_is_granted(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    asks = [finds.ask(artifact.id, AGENT, f"claim {number % 8}") for number in range(40)]
+    outcomes = finds.claim(*asks)
+
+    assert [isinstance(each, Granted) for each in outcomes] == [n % 8 == 0 for n in range(40)]
+    assert [granted(each).repeated for each in outcomes[::8]] == [False, *[True] * 4]
+
+
+def test_claims_of_many_artifacts_are_answered_in_order(finds: Finds) -> None:
+    for number in range(5):
+        finds.file(code(f"{number}" * 6, sender=f"s{number}@shop.example"))
+    asks = [finds.ask(each.id) for each in reversed(finds.all())]
+    values = [granted(each).value.value[0] for each in finds.claim(*asks)]
+
+    assert values == ["4", "3", "2", "1", "0"]
+
+
+def test_what_was_superseded_is_not_granted(finds: Finds) -> None:
+    finds.file(code("111111"))
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+    old, new = finds.all()
+    first, second = finds.claim(finds.ask(old.id), finds.ask(new.id))
+
+    assert denied(first) == "superseded"
+    assert granted(second).value.value == "222222"
+
+
+def test_who_has_claimed_it_reads_it_again_after_it_was_superseded(finds: Finds) -> None:
+    finds.file(code("111111"))
+    (old,) = finds.all()
+    finds.claim(finds.ask(old.id))
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+    (again,) = finds.claim(finds.ask(old.id))
+
+    assert granted(again).value.value == "111111"
+    assert granted(again).artifact.superseded_by == finds.all()[1].id
+    assert granted(again).artifact.state is ArtifactState.CLAIMED
+
+
+def test_what_does_not_match_is_not_granted(finds: Finds) -> None:
+    finds.file(code("111111", mismatch="sender_not_allowed"))
+    (outcome,) = finds.claim(finds.ask(finds.all()[0].id))
+
+    assert denied(outcome) == "unmatched"
+
+
+def test_missing_and_foreign_look_the_same(finds: Finds) -> None:
+    finds.room.add_inbox("inb_own", owner=AGENT)
+    finds.file(code("111111"), inbox="inb_own")
+    (artifact,) = finds.all("inb_own")
+    agent = Claimant(tenant=TENANT, key_id=OTHER, owner=OTHER)
+    stranger = Claimant(tenant="other", key_id=AGENT, owner=None)
+    asks = [
+        finds.ask("art_none"),
+        Ask(claimant=agent, artifact_id=artifact.id),
+        Ask(claimant=stranger, artifact_id=artifact.id),
+        *(
+            msgspec.structs.replace(finds.wish(inbox="inb_own"), claimant=who)
+            for who in (agent, stranger)
+        ),
+        finds.wish(inbox="inb_none"),
+    ]
+
+    assert finds.claim(*asks) == [Denied(why="not_found")] * 6
+
+
+# links
+
+
+def test_a_link_is_granted_as_it_was_judged_and_in_parts(finds: Finds) -> None:
+    finds.room.add_inbox("inb_2", policy=InboxPolicy(link_hosts=("app.shop.example",)))
+    finds.file(link(URL), inbox="inb_2")
+    (outcome,) = finds.claim(finds.ask(finds.all("inb_2")[0].id))
+
+    assert granted(outcome).value.value == URL
+    assert (granted(outcome).link.host, granted(outcome).link.token) == (  # type: ignore[union-attr]
+        "app.shop.example",
+        "s3cret",
+    )
+
+
+def test_a_link_that_the_policy_refuses_stays_available(finds: Finds) -> None:
+    finds.file(link(URL))
+    (artifact,) = finds.all()
+    (outcome,) = finds.claim(finds.ask(artifact.id))
+
+    assert isinstance(outcome, Denied)
+    assert (outcome.why, outcome.reason, outcome.host) == (
+        "link_refused",
+        "host_not_allowed",
+        "sender",
+    )
+    assert finds.all() == [artifact]
+
+
+# wishes
+
+
+def test_a_wish_is_granted_what_is_meant(finds: Finds) -> None:
+    nothing = finds.claim(finds.wish())
+    finds.file(code("481920"))
+    (outcome,) = finds.claim(finds.wish())
+    (again,) = finds.claim(finds.wish())
+
+    assert nothing == [None]
+    assert (granted(outcome).value.value, granted(outcome).repeated) == ("481920", False)
+    assert granted(again).repeated
+
+
+def test_a_wish_of_another_claim_hears_that_it_is_claimed(finds: Finds) -> None:
+    finds.file(code("481920"))
+    outcomes = finds.claim(finds.wish(), finds.wish(claim_key="another"))
+
+    assert granted(outcomes[0]).repeated is False
+    assert denied(outcomes[1]) == "already_claimed"
+
+
+def test_after_a_resend_the_same_claim_gets_the_new_one(finds: Finds) -> None:
+    finds.file(code("111111"))
+    finds.claim(finds.wish())
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+    (outcome,) = finds.claim(finds.wish())
+
+    assert (granted(outcome).value.value, granted(outcome).repeated) == ("222222", False)
+
+
+def test_who_asks_for_what_comes_later_does_not_get_the_old_one_again(finds: Finds) -> None:
+    finds.file(code("111111"))
+    (first,) = finds.claim(finds.wish())
+    after = granted(first).artifact.sequence
+    waiting = finds.claim(finds.wish(after=after))
+    finds.clerk.now += 1000
+    finds.file(code("111111"))
+    (outcome,) = finds.claim(finds.wish(after=after))
+
+    assert waiting == [None]
+    assert (granted(outcome).value.value, granted(outcome).repeated) == ("111111", True)
+
+
+def test_a_crash_costs_nothing_even_if_another_sender_wrote_meanwhile(finds: Finds) -> None:
+    finds.file(code("111111"))
+    finds.claim(finds.wish())
+    finds.file(code("222222", sender="no-reply@other.example"))
+    mine, others = finds.claim(finds.wish(), finds.wish(claim_key="another"))
+
+    assert granted(mine).value.value == "111111"
+    assert isinstance(others, Contested)
+    assert others.why == "senders_differ"
+
+
+def test_a_conflict_is_solved_by_naming_the_sender_or_the_purpose(finds: Finds) -> None:
+    finds.file(code("111111"), code("222222", sender="a@other.example"))
+    finds.file(code("333333", sender="a@other.example", subject="Reset your password"))
+    wishes = [
+        finds.wish(),
+        finds.wish(sender="shop.example", claim_key="1"),
+        finds.wish(sender="a@other.example"),
+        finds.wish(sender="a@other.example", purpose=Purpose.RESET, claim_key="2"),
+        finds.wish(sender="nobody.example"),
+    ]
+    all_, by_domain, both, by_purpose, nobody = finds.claim(*wishes)
+
+    assert isinstance(all_, Contested)
+    assert granted(by_domain).value.value == "111111"
+    assert isinstance(both, Contested)
+    assert both.why == "purposes_differ"
+    assert granted(by_purpose).value.value == "333333"
+    assert nobody is None
+
+
+# release
+
+
+def test_a_released_artifact_can_be_claimed_again_and_the_audit_says_why(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    finds.claim(finds.ask(artifact.id))
+    released = finds.release(artifact.id)
+    first, second = finds.claim(finds.ask(artifact.id, OTHER), finds.ask(artifact.id))
+    (deed,) = finds.clerk.run(audit.of, TENANT, artifact.id)
+
+    assert (released.state, released.releases) == (ArtifactState.AVAILABLE, 1)
+    assert (deed.action, deed.why, deed.detail) == (
+        "artifact.release",
+        "agent died",
+        f"claimed by {AGENT}",
+    )
+    assert granted(first).value.value == "481920"
+    assert denied(second) == "already_claimed"
+
+
+def test_a_released_artifact_stays_superseded(finds: Finds) -> None:
+    finds.file(code("111111"))
+    (old,) = finds.all()
+    finds.claim(finds.ask(old.id))
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+
+    assert finds.release(old.id).state is ArtifactState.SUPERSEDED
+
+
+def test_what_nobody_has_claimed_cannot_be_released(finds: Finds) -> None:
+    finds.file(code("481920"))
+    with pytest.raises(StateConflict):
+        finds.release(finds.all()[0].id)
+    with pytest.raises(NotFound):
+        finds.release("art_none")
+
+    assert finds.clerk.run(audit.of, TENANT, finds.all()[0].id) == []
+
+
+# many at once
+
+
+async def test_claims_share_commits_and_one_of_a_hundred_is_granted(finds: Finds) -> None:
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    database, telemetry = finds.clerk.place.open(), Telemetry()
+    try:
+        grants = Grants(database, Granter(finds.strongbox, judge_link), telemetry)
+        outcomes = await asyncio.gather(
+            *(grants.ask(finds.ask(artifact.id, AGENT, f"claim {n}")) for n in range(100))
+        )
+    finally:
+        await database.close()
+
+    assert sum(isinstance(each, Granted) for each in outcomes) == 1
+    scraped = telemetry.scrape()
+    assert 'oncebox_artifacts_total{end="granted",kind="code"} 1.0' in scraped
+    assert 'oncebox_artifacts_total{end="already_claimed",kind="code"} 99.0' in scraped
+    assert Kind.CODE.value in scraped

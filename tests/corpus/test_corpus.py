@@ -1,0 +1,119 @@
+"""The corpus: codes and links are found as often as we say, by rules that name nobody."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from oncebox.mail import attachments, bodies, codes, codes_lexicon, fields, structure
+from oncebox.mail.codes_lexicon import Lexicon
+from oncebox.mail.layout import Page
+from oncebox.mail.limits import ParseLimits
+from oncebox.mail.parse import parse
+from tests.corpus import labels, score, table
+from tests.corpus.__main__ import CORPUS, main
+from tests.corpus.score import BARS, Kind, Score, Verdict
+from tests.house.tree import ROOT
+from tests.support.shared import shared
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> list[Verdict]:
+    return list(score.judge(shared(CORPUS)))
+
+
+@pytest.mark.parametrize("kind", BARS)
+def test_what_mails_are_about_is_found_as_often_as_we_say(
+    kind: Kind, verdicts: list[Verdict]
+) -> None:
+    result = score.total(kind, [verdict for verdict in verdicts if verdict.kind == kind])
+
+    assert result.passes(kind), f"{result.rate:.1%} right, {result.false_rate:.1%} false"
+
+
+def test_the_page_shows_what_is_measured(verdicts: list[Verdict]) -> None:
+    """``python -m tests.corpus --page`` writes it."""
+    assert table.on_page() == table.of_page(verdicts)
+
+
+def test_no_word_and_no_rule_names_a_product(verdicts: list[Verdict]) -> None:
+    products = {verdict.label.product for verdict in verdicts}
+    names = {re.split(r"[-_]", product)[0] for product in products} - {"raw", "sms", "acme"}
+    source = "\n".join(
+        path.read_text("utf-8").lower()
+        for path in sorted((ROOT / "src/oncebox/mail").rglob("code*.py"))
+    )
+
+    assert not [name for name in sorted(names) if re.search(rf"\b{name}\b", source)]
+
+
+def test_a_folder_without_labels_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert "no labels.jsonl" in capsys.readouterr().out
+
+
+def test_a_corpus_below_the_bar_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.eml").write_bytes(b"Subject: hi\r\n\r\nHello, how are you?\r\n")
+    label = '{"file": "a.eml", "lang": "en", "kind": "otp", "otp": "1234", "otp_accept": ["1234"]}'
+    (tmp_path / "labels.jsonl").write_text(label + "\n", "utf-8")
+
+    assert main([str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "code missed: a.eml (en)" in out
+    assert "1234" not in out
+
+
+def test_ambiguous_labels_do_not_count() -> None:
+    doubtful = labels.Label(file="a__b.eml", lang="en", kind="none", ambiguous=True)
+
+    assert score.total("", [Verdict(doubtful, "code", False, True, False)]) == Score("", 0, 0, 0, 0)
+
+
+def test_every_language_that_was_asked_for_has_a_table() -> None:
+    asked = """
+        en es pt fr de it nl pl cs tr ru uk ar he fa hi zh ja ko vi id th sv da no fi el ro hu
+    """
+
+    assert not set(asked.split()) - set(codes_lexicon.LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("kept", "least"),
+    [
+        pytest.param(lambda _own, _language: False, 44, id="no tables"),
+        pytest.param(lambda _own, language: language == "en", 56, id="English only"),
+        pytest.param(lambda own, language: language != own, 58, id="all but its own"),
+    ],
+)
+def test_layout_and_shape_find_codes_where_words_are_not_known(
+    kept: Callable[[str, str], bool], least: int
+) -> None:
+    folder = shared(CORPUS)
+    lexicons: dict[str, Lexicon] = {}
+    right = false = 0
+    for label in labels.read(folder):
+        own = _SPELLED.get(label.lang[:2], label.lang[:2])
+        if own not in lexicons:
+            tables = codes_lexicon.LANGUAGES.items()
+            lexicons[own] = Lexicon({name: words for name, words in tables if kept(own, name)})
+        subject, pages = _pages((folder / label.file).read_bytes())
+        best = codes.find(subject, pages, lexicons[own]).best
+        right += best is not None and labels.canonical(best.value) in label.code
+        false += best is not None and not label.code and not label.ambiguous
+
+    assert false == 0
+    assert right >= least
+
+
+#: Norwegian has one table
+_SPELLED = {"nb": "no"}
+
+
+def _pages(raw: bytes) -> tuple[str, Sequence[Page]]:
+    limits = ParseLimits()
+    leaves = structure.leaves(raw, fields.split(raw, 0, len(raw), limits), limits, set())
+    shown = [leaf for leaf in leaves if not attachments.is_attached(leaf)]
+    return parse(raw).subject, bodies.read(raw, shown, limits, set()).pages

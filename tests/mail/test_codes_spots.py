@@ -1,0 +1,31 @@
+"""Spots: where patterns are asked is where they match, and nowhere is left out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oncebox.mail import codes_shapes as shapes
+from oncebox.mail.codes_spots import Spots
+
+_PATTERNS = {
+    "words": shapes._ATOM,
+    "digits": shapes._GROUPS,
+    "numbers": shapes._MANY_GROUPS,
+    "singles": shapes._SINGLES,
+    "dashed": shapes._DASHED,
+    "capitals": shapes._CAPITALS,
+}
+_PIECES = st.sampled_from([
+    "a", "Z", "1", "9", " ", "-", "\n", "|", "+", "(", ")", ".", "/", "'", "\u200b", "\u2010",
+    "\u2013", "\u00a0", "\u2019", "é", "中", "_", "@", "  ", "OTP-", "123 456", "4 8 2 9", "AB12",
+    "ABCD", "\u00ad", "+49 (30) 123 456",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _PATTERNS)
+@given(text=st.lists(_PIECES, max_size=40).map("".join) | st.text(max_size=80))
+def test_a_pattern_asked_at_its_spots_finds_what_it_finds_everywhere(name: str, text: str) -> None:
+    pattern = _PATTERNS[name]
+    asked = [match.span() for match in shapes._all(pattern, text, getattr(Spots(text), name))]
+
+    assert asked == [match.span() for match in pattern.finditer(text)]

@@ -1,0 +1,35 @@
+"""Every planted fault, room by room."""
+
+from tests.mutants.actions import ACTIONS
+from tests.mutants.artifacts import ARTIFACTS
+from tests.mutants.client import CLIENT
+from tests.mutants.codes import CODES
+from tests.mutants.events import EVENTS
+from tests.mutants.inboxes import INBOXES
+from tests.mutants.links import LINKS
+from tests.mutants.messages import MESSAGES
+from tests.mutants.mutants import MUTANTS
+from tests.mutants.reading import READING
+from tests.mutants.senders import SENDERS
+from tests.mutants.service import SERVICE
+from tests.mutants.smtp import SMTP
+from tests.mutants.vault import VAULT
+from tests.mutants.waiting import WAITING
+
+EVERY = (
+    *MUTANTS,
+    *SERVICE,
+    *CLIENT,
+    *INBOXES,
+    *SENDERS,
+    *MESSAGES,
+    *READING,
+    *SMTP,
+    *EVENTS,
+    *VAULT,
+    *ARTIFACTS,
+    *CODES,
+    *LINKS,
+    *WAITING,
+    *ACTIONS,
+)

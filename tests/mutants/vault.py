@@ -1,0 +1,201 @@
+"""Faults in the sealing of mail, and in what agents are told."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_INBOXES = "src/oncebox/ledger/inboxes"
+_VAULT = "src/oncebox/ledger/vault.py"
+_MAIL = "src/oncebox/worker/mail.py"
+_MESSAGES = "src/oncebox/edge/http/messages.py"
+_STRINGS = "tests/integration/test_strings.py::test_a_code_is_in_no_file_at_any_time"
+_INJECTION = "tests/edge/test_injection.py"
+_SPOOLED = "tests/smtp/test_connections.py::test_what_is_in_the_file_of_a_large_mail_cannot_be_read"
+
+
+def _tests(*names: str) -> Selection:
+    return Selection(tuple(f"tests/contract/test_vault.py::{name}" for name in names))
+
+
+VAULT = (
+    Mutant(
+        "mail stored as it came",
+        (
+            Patch(
+                f"{_INBOXES}/post.py",
+                "sealed = self._vault.seal(data, vaults.mail(tenant, shared or ids_[0]))",
+                "sealed = data",
+            ),
+        ),
+        (_tests("test_what_mail_says_is_not_in_the_database"), Selection((_STRINGS,))),
+    ),
+    Mutant(
+        "what was read of mail stored as it is",
+        (
+            Patch(
+                _MAIL,
+                "encoded=self._vault.seal(read.encoded, place))",
+                "encoded=read.encoded)",
+            ),
+        ),
+        (_tests("test_what_mail_says_is_not_in_the_database"), Selection((_STRINGS,))),
+    ),
+    Mutant(
+        "sealed values bound to their row, but to no tenant",
+        (
+            Patch(
+                _VAULT,
+                'f"oncebox_payloads.body\\0{tenant}\\0{payload_id}"',
+                'f"oncebox_payloads.body\\0{payload_id}"',
+            ),
+        ),
+        (_tests("test_a_sealed_value_opens_in_no_other_place"),),
+    ),
+    Mutant(
+        "documents bound to their tenant, but to no row",
+        (
+            Patch(
+                _VAULT,
+                'f"oncebox_messages.document\\0{tenant}\\0{message_id}"',
+                'f"oncebox_messages.document\\0{tenant}"',
+            ),
+        ),
+        (_tests("test_a_message_that_cannot_be_opened_warns_and_the_others_are_read"),),
+    ),
+    Mutant(
+        "sealed for each inbox, not once for all",
+        (
+            Patch(
+                f"{_INBOXES}/post.py",
+                'shared = self._new_id("pay") if len(own) > 1 else None',
+                "shared = None",
+            ),
+        ),
+        (_tests("test_what_several_inboxes_of_a_tenant_share_is_sealed_once"),),
+    ),
+    Mutant(
+        "large mail sealed on the loop",
+        (
+            Patch(
+                f"{_INBOXES}/post.py",
+                "mail = await asyncio.to_thread(self._mail, envelope, data)",
+                "mail = self._mail(envelope, data)",
+            ),
+        ),
+        (_tests("test_a_large_mail_is_sealed_and_opened_beside_the_loop"),),
+    ),
+    Mutant(
+        "one document that cannot be opened hides them all",
+        (
+            Patch(
+                f"{_INBOXES}/reading.py",
+                "        except MailNotOpened:\n            found[id_] = None",
+                "        except ZeroDivisionError:\n            found[id_] = None",
+            ),
+        ),
+        (_tests("test_a_message_that_cannot_be_opened_warns_and_the_others_are_read"),),
+    ),
+    Mutant(
+        "one original that cannot be opened stops the filing",
+        (
+            Patch(
+                f"{_INBOXES}/messages.py",
+                "    except MailNotOpened:\n        return None",
+                "    except ZeroDivisionError:\n        return None",
+            ),
+        ),
+        (_tests("test_a_copy_of_a_message_that_cannot_be_opened_is_still_a_copy"),),
+    ),
+    Mutant(
+        "mail that cannot be opened tried again and again",
+        (Patch(_MAIL, "raise Permanent(str(error)) from error", "raise"),),
+        (
+            _tests(
+                "test_mail_that_cannot_be_opened_is_dead_at_once_and_keeps_nobody_waiting",
+            ),
+        ),
+    ),
+    Mutant(
+        "a sealed mail cut to the size of the plain one",
+        (
+            Patch(
+                "src/oncebox/ledger/deliveries/leases.py",
+                "body = whole if source == MAIL else whole[start : start + size]",
+                "body = whole[start : start + size]",
+            ),
+        ),
+        (
+            _tests(
+                "test_a_large_mail_is_sealed_and_opened_beside_the_loop",
+                "test_a_mail_to_several_inboxes_is_claimed_whole_for_each",
+            ),
+        ),
+    ),
+    Mutant(
+        "a webhook that looks sealed is opened",
+        (
+            Patch(
+                "src/oncebox/ledger/deliveries/inspections.py",
+                "    if source == MAIL:\n",
+                "    if source:\n",
+            ),
+        ),
+        (_tests("test_a_webhook_that_looks_sealed_is_left_alone"),),
+    ),
+    Mutant(
+        "an error that quotes the mail is kept",
+        (Patch(_MAIL, "if not isinstance(error, Permanent):", "if False:"),),
+        (
+            Selection(
+                ("tests/contract/test_mail_worker.py::test_an_error_does_not_quote_the_mail",)
+            ),
+        ),
+    ),
+    Mutant(
+        "large mail on disk as it comes",
+        (
+            Patch(
+                "src/oncebox/edge/smtp/spool.py",
+                "_write_all(self._file, self._encryptor.update(piece))",
+                "_write_all(self._file, piece)",
+            ),
+            Patch(
+                "src/oncebox/edge/smtp/spool.py",
+                "return self._cipher.decryptor().update(self._file.read())",
+                "return self._file.read()",
+            ),
+        ),
+        (Selection((_SPOOLED,)),),
+    ),
+    Mutant(
+        "what was let go lies on in the file",
+        (Patch("src/oncebox/store/sqlite.py", "secure_delete = ON", "secure_delete = OFF"),),
+        (Selection((_STRINGS,)),),
+    ),
+    Mutant(
+        "an agent reads what stands behind the plus sign",
+        (
+            Patch(
+                _MESSAGES,
+                "    if not _may_read(call):\n        return typed\n    exact",
+                "    exact",
+            ),
+        ),
+        (Selection((f"{_INJECTION}::test_no_answer_of_the_api_says_a_word_of_a_sender",)),),
+    ),
+    Mutant(
+        "an event that tells the domain as it was written",
+        (
+            Patch(
+                "src/oncebox/model/filing.py",
+                '"sender_domain": safe_domain(parsed.sender.domain),',
+                '"sender_domain": parsed.sender.domain,',
+            ),
+        ),
+        (Selection((f"{_INJECTION}::test_no_answer_of_the_api_says_a_word_of_a_sender",)),),
+    ),
+    Mutant(
+        "a domain as long as a sentence",
+        (Patch("src/oncebox/model/filing.py", "_LONGEST_DOMAIN = 64", "_LONGEST_DOMAIN = 253"),),
+        (Selection((f"{_INJECTION}::test_a_domain_is_told_as_a_name_and_a_sentence_is_not",)),),
+    ),
+)

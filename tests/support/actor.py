@@ -1,0 +1,110 @@
+"""Actors by hand: actions and resends of attempts, in time the test owns."""
+
+import itertools
+from typing import Any
+
+from oncebox.ledger.attempts import actions, attempts
+from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.model.action import (
+    Action,
+    ActionState,
+    ActionWord,
+    BeginAction,
+    BegunAction,
+    Resend,
+    request_mark,
+)
+from oncebox.model.effect import Safe
+from tests.support.clerk import LEASE, TENANT, Clerk
+
+DAY = 86_400_000
+ATTEMPT = "signup-42"
+NAME = "verify"
+
+_numbers = itertools.count()
+
+
+class Actor:
+    """One agent, or an operator, at the clerk's time."""
+
+    def __init__(self, clerk: Clerk, key: str = "key_1", *, sees_all: bool = False) -> None:
+        """Ask with this key."""
+        self.clerk = clerk
+        self.asker = Asker(tenant=TENANT, key=key, sees_all=sees_all)
+
+    def wish(
+        self,
+        safe: Safe = Safe.ONCE,
+        *,
+        attempt: str = ATTEMPT,
+        name: str = NAME,
+        request: str | None = None,
+        lease: int = LEASE,
+        window: int = DAY,
+    ) -> BeginAction:
+        """Return a wish to begin; a new request unless one is named."""
+        request = request or f"request-{next(_numbers)}"
+        return BeginAction(
+            tenant=self.asker.tenant,
+            attempt_id=attempt,
+            name=name,
+            key=self.asker.key or "",
+            owner=self.asker.owner,
+            safe=safe,
+            mark=request_mark(self.asker.key or "", request),
+            lease=lease,
+            window=window,
+            now=self.clerk.now,
+        )
+
+    def word(self, fence: int = 1, **more: Any) -> ActionWord:
+        """Return a word on an action."""
+        return ActionWord(
+            tenant=self.asker.tenant,
+            attempt_id=more.pop("attempt", ATTEMPT),
+            name=more.pop("name", NAME),
+            owner=self.asker.owner,
+            fence=fence,
+            now=self.clerk.now,
+            **more,
+        )
+
+    def ask(self, safe: Safe = Safe.ONCE, **more: Any) -> BegunAction | None:
+        """Want to begin; None if the attempt is somebody else's."""
+        return self.clerk.run(actions.begin, [self.wish(safe, **more)])[0]
+
+    def begin(self, safe: Safe = Safe.ONCE, **more: Any) -> BegunAction:
+        """Want to begin."""
+        begun = self.ask(safe, **more)
+        assert begun is not None
+        return begun
+
+    def done(self, fence: int = 1, result: bytes | None = b"1", **more: Any) -> Action | None:
+        """Say that it happened."""
+        return self.clerk.run(actions.finish, [self.word(fence, result=result, **more)])[0]
+
+    def not_done(self, fence: int = 1, **more: Any) -> bool:
+        """Say that it did not happen; say whether that counts."""
+        word = self.word(fence, **more)
+        action = self.clerk.run(actions.deny, [word])[0]
+        return action is not None and actions.counts(word, action)
+
+    def heartbeat(self, fence: int = 1, lease: int = LEASE) -> bool:
+        """Keep the action; say whether it is still held."""
+        word = self.word(fence, until=self.clerk.now + lease)
+        action = self.clerk.run(actions.renew, [word])[0]
+        return action is not None and actions.holds(word, action)
+
+    def resend(self, request: str, attempt: str = ATTEMPT) -> Resend:
+        """Want one more mail."""
+        mark = request_mark(self.asker.key or "", request)
+        return self.clerk.run(attempts.resend, self.asker, attempt, mark, self.clerk.now)
+
+    def state(self) -> ActionState:
+        """Return where the action stands."""
+        (action,) = self.clerk.run(actions.newest, TENANT, attempt_id=ATTEMPT)
+        return action.state
+
+    def lose(self) -> None:
+        """Let the lease run out."""
+        self.clerk.now += LEASE

@@ -1,0 +1,238 @@
+"""Codes and links that come by mail, for tests: filed, claimed and released by hand."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from oncebox import Oncebox, ids
+from oncebox.ledger.deliveries import arrivals, leases
+from oncebox.ledger.inboxes import artifacts, claims, messages
+from oncebox.ledger.inboxes.claims import Clerk as Granter
+from oncebox.ledger.inboxes.grants import claimant
+from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.ledger.inboxes.strongbox import Strongbox
+from oncebox.model.artifact import Artifact
+from oncebox.model.candidate import Candidate, Found, Kind
+from oncebox.model.delivery import Delivery
+from oncebox.model.envelope import MAIL
+from oncebox.model.filing import Filed, Filing, filing
+from oncebox.model.grant import Ask, Outcome, Wish
+from oncebox.model.inbox import InboxPolicy
+from oncebox.model.message import Parsed, Sender, SenderStanding, Status
+from oncebox.model.verdict import Result, Verdict
+from oncebox.store.database import Transaction
+from oncebox.worker.findings import findings
+from tests.support.clerk import TENANT, Clerk
+from tests.support.letters import FILE, Mailroom, envelope, posted
+from tests.support.office import KEY, Office
+
+AGENT, OTHER = "key_agent", "key_other"
+_numbers = itertools.count(1)
+
+
+class Allowed(NamedTuple):
+    """A verdict on a link, as the link policy gives it."""
+
+    allowed: bool
+    reason: str
+    canonical: str
+    host: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    token: str = ""
+
+
+def judge_link(url: str, policy: InboxPolicy) -> Allowed:
+    """Let links out to hosts that are listed; a small stand-in for the link policy."""
+    host = url.removeprefix("https://").partition("/")[0]
+    if host not in policy.link_hosts:
+        return Allowed(allowed=False, reason="host_not_allowed", canonical="", host=host)
+    token = url.rpartition("=")[2]
+    return Allowed(True, "allowed", url, host, (("token", token),), token)
+
+
+def candidate(value: str, kind: Kind = Kind.CODE, score: int = 10) -> Candidate:
+    """Return something that was found in a mail."""
+    return Candidate(
+        kind=kind, value=value, shown=value, where="plain", start=0, end=len(value),
+        score=score, confidence=0.987,
+    )  # fmt: skip
+
+
+def found_codes(*values: str) -> Found:
+    """Return what is found in a mail with these codes, which are as good as each other."""
+    codes = tuple(candidate(value) for value in values)
+    tied = len(codes) > 1
+    return Found(code=None if tied else codes[0], codes=codes, codes_tied=tied)
+
+
+def found_link(url: str) -> Found:
+    """Return what is found in a mail with one link."""
+    link = candidate(url, Kind.LINK)
+    return Found(link=link, links=(link,))
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail with something in it."""
+
+    found: Found
+    sender: str = "no-reply@shop.example"
+    #: whether the sender's domain vouches for it
+    proven: bool = True
+    #: the signed date; none: it is not signed
+    signed_at: int | None = None
+    #: none: the clerk's time
+    received_at: int | None = None
+    subject: str = "Your verification code"
+    mismatch: str = ""
+    standing: SenderStanding = SenderStanding.SINGLE
+
+
+def code(*values: str, **rest: Any) -> Letter:
+    """Return a mail with codes."""
+    return Letter(found=found_codes(*values), **rest)
+
+
+def link(url: str, **rest: Any) -> Letter:
+    """Return a mail with a link."""
+    return Letter(found=found_link(url), **rest)
+
+
+def parsed(letter: Letter) -> Parsed:
+    """Return what is read of a mail."""
+    single = letter.standing is SenderStanding.SINGLE
+    sender = Sender(
+        address=letter.sender if single else "",
+        domain=letter.sender.rpartition("@")[2] if single else "",
+        standing=letter.standing,
+    )
+    return Parsed(
+        status=Status.PARSED,
+        subject=letter.subject,
+        sender=sender,
+        date=letter.signed_at,
+        identity=f"identity {next(_numbers):040}".encode(),
+        found=letter.found,
+    )
+
+
+def verdict(letter: Letter) -> Verdict:
+    """Return what is proven of its sender."""
+    if not letter.proven:
+        return Verdict()
+    details = ("signed_date",) if letter.signed_at is not None else ()
+    domain = letter.sender.rpartition("@")[2]
+    return Verdict(dkim=Result.PASS, dmarc=Result.PASS, domain=domain, details=details)
+
+
+class Finds:
+    """A clerk's hands for artifacts."""
+
+    def __init__(self, clerk: Clerk) -> None:
+        """Work with this clerk, in inbox ``inb_1`` and others that are added."""
+        self.clerk = clerk
+        self.room = Mailroom(clerk)
+        self.office = Office(clerk)
+        self.strongbox = Strongbox(KEY)
+        self.granter = Granter(self.strongbox, judge_link)
+
+    def file(self, *letters: Letter, inbox: str = "inb_1") -> list[Filed]:
+        """Take mails in and file them in one commit."""
+        filings = [self.filing(each, inbox) for each in letters]
+        return self.clerk.run(FILE, filings, self.clerk.now)
+
+    def filing(self, letter: Letter, inbox: str = "inb_1") -> Filing:
+        """Take a mail in, claim it and read it."""
+        delivery = self._delivery(letter, inbox)
+        said, read, judged = envelope(inbox), parsed(letter), verdict(letter)
+        return filing(
+            delivery,
+            said.recipients[0],
+            said,
+            parsed=read,
+            verdict=judged,
+            mismatch=letter.mismatch,
+            ids=(ids.new("msg"), ids.new("evt")),
+            artifacts=findings(self.strongbox, TENANT, inbox, read, judged),
+        )
+
+    def _delivery(self, letter: Letter, inbox: str) -> Delivery:
+        at = self.clerk.now if letter.received_at is None else letter.received_at
+        raw = f"mail {next(_numbers)}".encode()
+        self.clerk.run(arrivals.accept, posted(raw, inbox, now=at), self.clerk.now)
+        (delivery,) = self.clerk.claim(source=MAIL)
+        return msgspec.structs.replace(delivery, received_at=at)
+
+    def all(self, inbox: str = "inb_1") -> list[Artifact]:
+        """Return the artifacts of an inbox, oldest first."""
+        found = self.clerk.run(artifacts.page, Asker(tenant=TENANT), inbox, most=1000)
+        return found[::-1]
+
+    def asker(self, key: str = AGENT) -> Asker:
+        """Return somebody who sees everything of the tenant."""
+        return Asker(tenant=TENANT, key=key)
+
+    def ask(self, artifact_id: str, key: str = AGENT, claim_key: str | None = None) -> Ask:
+        """Return a claim of one artifact."""
+        return Ask(claimant=claimant(self.asker(key), claim_key), artifact_id=artifact_id)
+
+    def wish(
+        self,
+        kind: Kind = Kind.CODE,
+        key: str = AGENT,
+        claim_key: str | None = None,
+        inbox: str = "inb_1",
+        **rest: Any,
+    ) -> Ask:
+        """Return a claim of whatever is meant."""
+        wish = Wish(inbox_id=inbox, kind=kind, **rest)
+        return Ask(claimant=claimant(self.asker(key), claim_key), wish=wish)
+
+    def claim(self, *asks: Ask) -> list[Outcome]:
+        """Claim, all in one commit."""
+        return self.clerk.run(self.granter.claim, asks, self.clerk.now)
+
+    def release(self, artifact_id: str) -> Artifact:
+        """Take an artifact back."""
+        return self.clerk.run(
+            claims.release, self.asker(), artifact_id, self.office.deed(why="agent died")
+        )
+
+    def sql(self, statement: str) -> list[Any]:
+        """Look into the database."""
+
+        def look(tx: Transaction) -> Sequence[Any]:
+            return tx.execute(statement)
+
+        return list(self.clerk.run(look))
+
+
+async def bring(box: Oncebox, inbox: str, *letters: Letter, tenant: str = "") -> list[str]:
+    """File mails into an inbox of an opened box, past the worker; return their artifacts."""
+    rooms = box.rooms
+    tenant, now = tenant or box.settings.tenant, rooms.database.clock()
+    raws = [f"mail {next(_numbers)} {ids.new('raw')}".encode() for _ in letters]
+    new = [each for raw in raws for each in posted(raw, inbox, now=now, tenant=tenant)]
+    await rooms.database.write(arrivals.accept, new, now)
+    who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
+    said, filings = envelope(inbox, tenant=tenant), []
+    claimed = await rooms.database.write(leases.claim, who, 1000, now)
+    for letter, delivery in zip(letters, sorted(claimed, key=lambda each: each.id), strict=True):
+        read, judged = parsed(letter), verdict(letter)
+        found = findings(rooms.strongbox, tenant, inbox, read, judged)
+        filings.append(
+            filing(
+                delivery,
+                said.recipients[0],
+                said,
+                parsed=read,
+                verdict=judged,
+                mismatch=letter.mismatch,
+                ids=(ids.new("msg"), ids.new("evt")),
+                artifacts=found,
+            )
+        )
+    await rooms.database.write(messages.file, filings, now, vault=rooms.vault)
+    rooms.mail.ring()
+    return [each.id for filing_ in filings for each in filing_.artifacts]

@@ -1,0 +1,69 @@
+"""Codes and links that come into the inboxes of an opened box, for those who wait there."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from oncebox import ids
+from oncebox.ledger.deliveries import arrivals, leases
+from oncebox.ledger.inboxes import messages
+from oncebox.model.envelope import MAIL
+from oncebox.model.filing import filing
+from oncebox.store.database import Transaction
+from oncebox.worker.findings import findings
+from tests.support.finds import Letter, parsed, verdict
+from tests.support.letters import envelope, posted
+from tests.support.sorter import Sorter
+
+
+class Arrivals(Sorter):
+    """Files letters as the worker does, with what was found in them."""
+
+    async def post(self, inbox_id: str, *, at: int | None = None) -> None:
+        """Take a mail in, and leave it unread."""
+        now = self.database.clock() if at is None else at
+        raw = hashlib.sha256(ids.new("raw").encode()).hexdigest().encode()
+        new = posted(raw, inbox_id, now=now, tenant=self.box.settings.tenant)
+        await self.database.write(arrivals.accept, new, now)
+
+    async def bring(self, inbox_id: str, *letters: Letter) -> list[str]:
+        """File letters in one commit; return the ids of their messages."""
+        tenant, now = self.box.settings.tenant, self.database.clock()
+        for _ in letters:
+            await self.post(inbox_id)
+        who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
+        claimed = await self.database.write(leases.claim, who, 1000, now + 1_000)
+        said = envelope(inbox_id, tenant=tenant)
+        strongbox = self.box.rooms.strongbox
+        filings = []
+        for each, letter in zip(claimed, letters, strict=True):
+            at = each.received_at if letter.received_at is None else letter.received_at
+            delivery = msgspec.structs.replace(each, received_at=at)
+            read, judged = parsed(letter), verdict(letter)
+            found = findings(strongbox, tenant, inbox_id, read, judged)
+            filings.append(
+                filing(
+                    delivery, said.recipients[0], said,
+                    parsed=read, verdict=judged, mismatch=letter.mismatch,
+                    ids=(ids.new("msg"), ids.new("evt")), artifacts=found,
+                )
+            )  # fmt: skip
+        filed = await self.database.write(messages.file, filings, now, vault=self.box.rooms.vault)
+        await self.database.write(_read)
+        self.box.rooms.mail.ring()
+        return [each.message_id for each in filed]
+
+
+def _read(tx: Transaction) -> None:
+    tx.execute(
+        "UPDATE oncebox_deliveries SET state = 'done', due_at = NULL WHERE state = 'processing'"
+    )
+
+
+def code_of(answer: Any) -> str:
+    """Return the code that a wait was granted."""
+    told = answer.json()
+    assert told["status"] == "granted", told
+    value: str = told["grant"]["value"]
+    return value

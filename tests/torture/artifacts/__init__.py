@@ -1,0 +1,1 @@
+"""Artifacts under torture: claimed and waited for by crowds that are killed and cut off."""

@@ -1,0 +1,146 @@
+"""What becomes an artifact, and that what it says does not slip out."""
+
+import msgspec
+import pytest
+
+from oncebox.errors import MasterKeyWrong
+from oncebox.ledger.inboxes.strongbox import Strongbox
+from oncebox.model.artifact import (
+    TRANSITIONS,
+    WARNINGS,
+    ArtifactState,
+    ArtifactValue,
+    Link,
+    in_thousandths,
+    joined,
+    parted,
+    worth_keeping,
+)
+from oncebox.model.candidate import Found, Kind
+from oncebox.seal import MasterKey
+from oncebox.wire.artifacts import ArtifactSender, Grant
+from oncebox.worker.findings import findings
+from tests.support.finds import candidate, code, parsed, verdict
+
+KEY = MasterKey(bytes(range(32)))
+
+
+def test_the_best_of_each_kind_is_kept() -> None:
+    best, other = candidate("111111", score=20), candidate("222222", score=10)
+    link = candidate("https://x", Kind.LINK)
+    found = Found(code=best, codes=(best, other), link=link, links=(link,))
+
+    assert worth_keeping(found) == [(best, False), (link, False)]
+    assert worth_keeping(Found(codes=(other,))) == []
+
+
+def test_where_nobody_can_tell_all_that_are_as_good_are_kept() -> None:
+    """The same value twice is one of them, and a long list is cut."""
+    equal = tuple(candidate(f"{n % 4}" * 6) for n in range(9))
+    less = (*equal[:2], candidate("999999", score=1))
+    many = tuple(candidate(f"{n:06}") for n in range(30))
+
+    assert worth_keeping(Found(codes=equal, codes_tied=True)) == [(e, True) for e in equal[:4]]
+    assert worth_keeping(Found(codes=less, codes_tied=True)) == [(e, True) for e in equal[:2]]
+    assert len(worth_keeping(Found(codes=many, codes_tied=True))) == 5
+
+
+@pytest.mark.parametrize(
+    ("confidence", "stored"), [(0, 0), (0.98765, 988), (1, 1000), (7.0, 1000), (-1.0, 0)]
+)
+def test_confidence_is_kept_in_thousandths(confidence: float, stored: int) -> None:
+    assert in_thousandths(confidence) == stored
+
+
+def test_purposes_are_one_word() -> None:
+    assert joined({"signup", "login"}) == "login,signup"
+    assert parted("login,signup") == ("login", "signup")
+    assert parted(joined(())) == ()
+
+
+def test_only_states_that_exist_change() -> None:
+    assert {state for pair in TRANSITIONS for state in pair} == set(ArtifactState)
+    assert all(WARNINGS.values())
+
+
+def test_what_an_artifact_says_is_not_in_its_text_form() -> None:
+    value = ArtifactValue(value="481920", shown="48 19 20")
+    link = Link(host="x.example", token="481920", parameters=(("t", "481920"),))
+    grant = Grant(
+        id="art_1", inbox_id="inb_1", message_id="msg_1", sequence=1, kind=Kind.CODE,
+        state=ArtifactState.CLAIMED, confidence=1, tied=False, matched=True,
+        sender=ArtifactSender(domain="x.example", verdict="pass"), purposes=[], received_at=1,
+        duplicates=0, warnings=[], superseded_by=None, claimed=None, purged=False,
+        value="481920", link=None, repeated=False,
+    )  # fmt: skip
+
+    for each in (value, link, grant):
+        assert "481920" not in repr(each) + str(each) + f"{each}"
+        assert "481920" not in repr(each.__rich_repr__())
+
+
+# the strongbox
+
+
+def test_a_value_opens_only_for_its_own_row() -> None:
+    box = Strongbox(KEY)
+    sealed = box.seal("acme", "art_1", ArtifactValue(value="481920"))
+
+    assert box.open("acme", "art_1", sealed).value == "481920"
+    assert b"481920" not in sealed
+    for tenant, id_ in (("other", "art_1"), ("acme", "art_2")):
+        with pytest.raises(MasterKeyWrong):
+            box.open(tenant, id_, sealed)
+    with pytest.raises(MasterKeyWrong):
+        Strongbox(MasterKey(bytes(32))).open("acme", "art_1", sealed)
+
+
+def test_marks_depend_on_every_part_and_on_the_key() -> None:
+    box = Strongbox(KEY)
+    parts = [
+        ("acme", "inb_1", Kind.CODE, "1"),
+        ("acme", "inb_1", Kind.CODE, "2"),
+        ("acme", "inb_1", Kind.LINK, "1"),
+        ("acme", "inb_2", Kind.CODE, "1"),
+        ("acm", "einb_1", Kind.CODE, "1"),
+    ]
+    marks = {box.mark(*each) for each in parts}
+    claims = {
+        box.claim_mark("acme", key, claim) for key, claim in (("k", "c"), ("kc", ""), ("", "kc"))
+    }
+
+    assert len(marks | claims) == len(parts) + 3
+    assert box.mark(*parts[0]) == Strongbox(KEY).mark(*parts[0])
+    assert box.mark(*parts[0]) != Strongbox(MasterKey(bytes(32))).mark(*parts[0])
+
+
+def test_derived_keys_differ_by_purpose_and_are_not_the_key() -> None:
+    one, two = KEY.derive("one"), KEY.derive("two")
+
+    assert one == MasterKey(bytes(range(32))).derive("one")
+    assert len({one, two, bytes(range(32))}) == 3
+    assert len(one) == 32
+
+
+# findings
+
+
+def test_a_date_counts_only_if_its_sender_signed_it() -> None:
+    signed = code("481920", signed_at=5_000)
+    read = parsed(signed)
+    unsigned = msgspec.structs.replace(verdict(signed), details=())
+    foreign = msgspec.structs.replace(verdict(signed), domain="other.example")
+    box = Strongbox(KEY)
+    dates = [
+        findings(box, "acme", "inb_1", read, each)[0].signed_at
+        for each in (verdict(signed), unsigned, foreign)
+    ]
+
+    assert dates == [5_000, None, None]
+
+
+def test_a_value_that_no_json_can_say_is_spelled_out() -> None:
+    letter = code("48\ud800")
+    (found,) = findings(Strongbox(KEY), "acme", "inb_1", parsed(letter), verdict(letter))
+
+    assert Strongbox(KEY).open("acme", found.id, found.sealed).value == "48\\ud800"
