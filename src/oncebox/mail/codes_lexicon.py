@@ -79,6 +79,8 @@ _Trie = dict[str, "_Trie"]
 _END = ""
 #: scripts from here on have no accents to drop, and many no spaces between words
 _RUNNING = "\u0590"
+#: such scripts, and not the marks that stand in every text
+_WITHOUT_SPACES = re.compile("[\u0590-\u1fff\u2c00-\U0010ffff]")
 #: words of this length and so many are remembered
 _USUAL, _REMEMBERED = 24, 20_000
 #: so much of a text shows its language
@@ -184,7 +186,7 @@ class Lexicon:
         counts: Counter[str] = Counter()
         for word in set(words):
             counts.update(self._spoken_in.get(word, ()))
-        if sample and max(sample) >= _RUNNING:
+        if not sample.isascii() and _WITHOUT_SPACES.search(sample):
             for language, syllables in self._syllables.items():
                 counts[language] += sum(syllable in sample for syllable in syllables)
         most = max(counts.values(), default=0)

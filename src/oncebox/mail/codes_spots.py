@@ -18,10 +18,16 @@ ZERO_WIDTH = (
     "\ufe0e\ufe0f\ufeff\u20e3"
 )
 _LETTERS = frozenset(string.ascii_letters)
-_UNSEEN = re.compile(f"[{ZERO_WIDTH}]")
 _CHARACTERS = _LETTERS | frozenset(string.digits)
+#: letters, and what nobody sees
+_SILENT = _LETTERS | frozenset(
+    chr(code) for code in range(0x10000) if re.fullmatch(f"[{ZERO_WIDTH}]", chr(code))
+)
 #: how far a word is followed back to its beginning
 _FAR = 40
+#: digits of a number that is a word by itself, and of the first of several groups
+_LONG = 4
+_FEW, _MANY = 2, 5
 
 _LARGE, _OTHER, _GAP = b"A", b"a", b" "
 _CLASSES = bytes(
@@ -52,24 +58,25 @@ class Spots:
 
     @property
     def digits(self) -> Iterator[int]:
-        """Where a number begins."""
-        return iter(self._numbers)
+        """Where a number begins that is neither one digit nor long."""
+        return (start for start, end in self._numbers if _FEW <= end - start <= _MANY)
 
     @property
     def words(self) -> Iterator[int]:
-        """Where a word begins that has a digit in it."""
+        """Where a word begins that has a digit in it, unless it is a short number."""
         text = self._text
-        for start in self._numbers:
+        for start, end in self._numbers:
             at = start
-            while at > 0 and start - at < _FAR and _continues(text[at - 1]):
+            while at > 0 and start - at < _FAR and text[at - 1] in _SILENT:
                 at -= 1
-            yield at
+            if at < start or end - start >= _LONG or text[end : end + 1] in _SILENT:
+                yield at
 
     @property
     def numbers(self) -> Iterator[int]:
         """Where a number begins, with a plus sign and a parenthesis before it."""
         text = self._text
-        for start in self._numbers:
+        for start, _ in self._numbers:
             at = start - 1 if text[start - 1 : start] == "(" else start
             if text[at - 1 : at] == "+":
                 yield at - 1
@@ -100,14 +107,9 @@ class Spots:
         return (match.start() for match in _CHARACTER.finditer(self._text))
 
     @cached_property
-    def _numbers(self) -> list[int]:
-        return [match.start() for match in _NUMBER.finditer(self._text)]
+    def _numbers(self) -> list[tuple[int, int]]:
+        return [match.span() for match in _NUMBER.finditer(self._text)]
 
 
 #: a character with a gap behind it
 _CHARACTER = re.compile("[A-Za-z0-9](?![A-Za-z0-9])")
-
-
-def _continues(character: str) -> bool:
-    """Say whether a word may go on behind this: by a letter, or by what nobody sees."""
-    return character in _LETTERS or _UNSEEN.match(character) is not None
