@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 _NUMBER = re.compile("[0-9]+")
 _DASHES = re.compile("[\\-\u2010\u2011\u2013]")
@@ -23,6 +24,8 @@ _CHARACTERS = _LETTERS | frozenset(string.digits)
 _SILENT = _LETTERS | frozenset(
     chr(code) for code in range(0x10000) if re.fullmatch(f"[{ZERO_WIDTH}]", chr(code))
 )
+#: more numbers are in no mail that is about a code
+_MOST = 12_000
 #: how far a word is followed back to its beginning
 _FAR = 40
 #: digits of a number that is a word by itself, and of the first of several groups
@@ -108,7 +111,7 @@ class Spots:
 
     @cached_property
     def _numbers(self) -> list[tuple[int, int]]:
-        return [match.span() for match in _NUMBER.finditer(self._text)]
+        return [match.span() for match in islice(_NUMBER.finditer(self._text), _MOST)]
 
 
 #: a character with a gap behind it
