@@ -57,7 +57,7 @@ _COUNTING = "0123456789"
 MOST = 120
 #: and so many that turn out to be written otherwise, of so many places where they could begin
 _MOST_MATCHES, _MOST_SPOTS = 4_000, 12_000
-_LONGEST = 16
+_LONGEST, _LONGEST_PHRASE = 16, 80
 
 
 class Shape(StrEnum):
@@ -134,6 +134,8 @@ def _first(every: Iterator[Token]) -> Iterator[Token]:
 
 def whole(text: str, start: int, end: int) -> Token | None:
     """Return a block as a code that is written in words or in pairs, if it is."""
+    if end - start > _LONGEST_PHRASE:
+        return None
     bare = text[start:end]
     if _PHRASE.fullmatch(bare):
         return Token(bare, start, end, Shape.PHRASE, 6 if "-" in bare else 0)
