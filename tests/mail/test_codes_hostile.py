@@ -1,8 +1,6 @@
 """Codes in hostile mail: nothing that is not there, never an error, in bounded time."""
 
 import re
-import sys
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from oncebox.mail import codes, codes_folding
 from oncebox.mail.layout import of_plain
 from tests.mail.code_pages import marked
+from tests.support.steps import steps
 
 #: as much as is looked at
 _MUCH = 256 * 1024
@@ -74,32 +73,14 @@ _HOSTILE = {
 }
 
 
-def _steps(work: Callable[[], object]) -> int:
-    """Return how many lines of Python are run; what patterns do is bounded by their repeats."""
-    count = 0
-
-    def trace(_frame: object, event: str, _argument: object) -> object:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)  # type: ignore[arg-type]  # the frame is not looked at
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_twice_the_text_takes_at_most_twice_the_steps(name: str) -> None:
+def test_twice_the_text_takes_at_most_twice_thesteps(name: str) -> None:
     text = _HOSTILE[name]
     # Blocks are the reader's own; they are made before and counted elsewhere.
     half, whole = of_plain(text[: len(text) // 2]), of_plain(text)
     codes.find("", [half])
-    small = _steps(lambda: codes.find("", [half]))
-    large = _steps(lambda: codes.find("", [whole]))
+    small = steps(lambda: codes.find("", [half]))
+    large = steps(lambda: codes.find("", [whole]))
 
     assert large <= 2 * small + 1_000
     assert large < 500_000
@@ -109,4 +90,4 @@ def test_a_mebibyte_of_digits_is_no_code_and_no_work() -> None:
     page = of_plain("7" * (1 << 20))
 
     assert codes.find("Your code", [page]).ranked == ()
-    assert _steps(lambda: codes.find("Your code", [page])) < 2_000
+    assert steps(lambda: codes.find("Your code", [page])) < 2_000
