@@ -74,7 +74,7 @@ _HOSTILE = {
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_twice_the_text_takes_at_most_twice_thesteps(name: str) -> None:
+def test_twice_the_text_takes_at_most_twice_the_steps(name: str) -> None:
     text = _HOSTILE[name]
     # Blocks are the reader's own; they are made before and counted elsewhere.
     half, whole = of_plain(text[: len(text) // 2]), of_plain(text)
