@@ -8,7 +8,8 @@ import pytest
 
 from oncebox import errors
 from oncebox.config import WaitSettings
-from oncebox.ledger.inboxes import lobby, marks
+from oncebox.ledger import lookout
+from oncebox.ledger.inboxes import marks
 from oncebox.ledger.inboxes.lobby import Lobby, Visitor
 from oncebox.ledger.inboxes.marks import Mark
 from oncebox.refusals import TooManyRequests
@@ -217,10 +218,10 @@ async def test_nothing_is_read_when_nobody_waits(room: Lobby, desk: Sorter) -> N
     visitor = enter(room, desk)
     await settled(visitor)
     visitor.leave()
-    await asyncio.sleep(lobby._POLL * 1.5)
+    await asyncio.sleep(lookout._POLL * 1.5)
     before = room._database.reads  # type: ignore[attr-defined]
     await desk.file("inb_1", mail())
-    await asyncio.sleep(lobby._POLL * 1.5)
+    await asyncio.sleep(lookout._POLL * 1.5)
 
     assert room._database.reads == before  # type: ignore[attr-defined]
     assert room.visitors == 0

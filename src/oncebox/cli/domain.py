@@ -6,7 +6,7 @@ import click
 
 from oncebox.assembly import Rooms
 from oncebox.cli.call import Call, examples, with_call
-from oncebox.cli.office import deed_of, owned, signed, whose
+from oncebox.cli.office import deed_of, owned, signed, tell_removed, whose
 from oncebox.cli.words import moment
 from oncebox.ledger.events.outbox import EVENTS
 from oncebox.ledger.inboxes.inboxes import Asker
@@ -87,10 +87,7 @@ def remove(call: Call, *, name: str, tenant: str | None, who: str, why: str) -> 
         await rooms.database.write(rooms.postmaster.remove_domain, name, deed)
 
     call.run(work)
-    if call.out.as_json:
-        call.out.record({"name": name, "action": "removed"})
-    elif not call.out.quiet:
-        call.out.line(name, "removed")
+    tell_removed(call, name)
 
 
 def _records(rooms: Rooms, domain: Domain) -> tuple[Record, ...]:

@@ -7,6 +7,7 @@ import click
 
 from oncebox import ids
 from oncebox.assembly import Rooms
+from oncebox.cli.call import Call
 from oncebox.cli.deeds import default_who
 from oncebox.errors import NotFound
 from oncebox.ledger.office.audit import Deed
@@ -54,3 +55,11 @@ async def entry_of(rooms: Rooms, tenant: str | None, name: str) -> Entry:
         message = "there is no such source; list them with: oncebox source list"
         raise NotFound(message)
     return entry
+
+
+def tell_removed(call: Call, name: str) -> None:
+    """Say that something is no longer there."""
+    if call.out.as_json:
+        call.out.record({"name": name, "action": "removed"})
+    elif not call.out.quiet:
+        call.out.line(name, "removed")

@@ -8,7 +8,7 @@ import click
 from oncebox.assembly import Rooms
 from oncebox.cli import source_options
 from oncebox.cli.call import Call, examples, with_call
-from oncebox.cli.office import deed_of, entry_of, owned, signed, whose
+from oncebox.cli.office import deed_of, entry_of, owned, signed, tell_removed, whose
 from oncebox.cli.source_shown import COLUMNS, lines, record, told
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.office.keeper import Keeper
@@ -153,10 +153,7 @@ def remove(call: Call, *, name: str, tenant: str | None, who: str, why: str) -> 
         await rooms.database.write(rooms.keeper.remove, name, deed)
 
     call.run(work)
-    if call.out.as_json:
-        call.out.record({"name": name, "action": "removed"})
-    elif not call.out.quiet:
-        call.out.line(name, "removed")
+    tell_removed(call, name)
 
 
 @click.command("list")

@@ -7,7 +7,7 @@ carry out what a verb describes.
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from oncebox.client.call import Call, Plan
 from oncebox.client.following import Following
@@ -92,51 +92,51 @@ class Verb(Generic[P, T]):
         return update_wrapper(method, self._describe)
 
 
-class Listing(Generic[P, T]):
+class _Iterating(Generic[P, T]):
+    """A method that returns an iterator, made from a function that describes what it is over."""
+
+    def __init__(self, describe: Callable[P, Any]) -> None:
+        """Take the function; its parameters and its words become the method's."""
+        self._describe = describe
+        update_wrapper(self, describe)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, room: None, kind: type) -> Self: ...
+    @overload
+    def __get__(self, room: Room[Now], kind: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, room: Room[Later], kind: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, room: Room[Any] | None, kind: type) -> Any:
+        """Return the method of a room."""
+        if room is None:
+            return self
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return self._carried(room._carrier, self._describe(*args, **kwargs))  # noqa: SLF001 - its own
+
+        return update_wrapper(method, self._describe)
+
+    def _carried(self, carrier: Carrier, described: Any) -> Any:
+        raise NotImplementedError
+
+
+class Listing(_Iterating[P, T]):
     """A method that goes through a list, made from a function that describes its first page."""
 
     def __init__(self, describe: Callable[P, Call[PageOf[T]]]) -> None:
-        """Take the function; its parameters and its words become the method's."""
-        self._describe = describe
-        update_wrapper(self, describe)  # type: ignore[arg-type]
+        """Take the function."""
+        super().__init__(describe)
 
-    @overload
-    def __get__(self, room: None, kind: type) -> "Listing[P, T]": ...
-    @overload
-    def __get__(self, room: Room[Now], kind: type) -> Callable[P, Iterator[T]]: ...
-    @overload
-    def __get__(self, room: Room[Later], kind: type) -> Callable[P, AsyncIterator[T]]: ...
-    def __get__(self, room: Room[Any] | None, kind: type) -> Any:
-        """Return the method of a room."""
-        if room is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room._carrier.pages(self._describe(*args, **kwargs))  # noqa: SLF001 - its own
-
-        return update_wrapper(method, self._describe)
+    def _carried(self, carrier: Carrier, described: Any) -> Any:
+        return carrier.pages(described)
 
 
-class Tailing(Generic[P, T]):
+class Tailing(_Iterating[P, T]):
     """A method that goes through a list that grows, made from a function that describes it."""
 
     def __init__(self, describe: Callable[P, Tail[Any, T]]) -> None:
-        """Take the function; its parameters and its words become the method's."""
-        self._describe = describe
-        update_wrapper(self, describe)  # type: ignore[arg-type]
+        """Take the function."""
+        super().__init__(describe)
 
-    @overload
-    def __get__(self, room: None, kind: type) -> "Tailing[P, T]": ...
-    @overload
-    def __get__(self, room: Room[Now], kind: type) -> Callable[P, Iterator[T]]: ...
-    @overload
-    def __get__(self, room: Room[Later], kind: type) -> Callable[P, AsyncIterator[T]]: ...
-    def __get__(self, room: Room[Any] | None, kind: type) -> Any:
-        """Return the method of a room."""
-        if room is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room._carrier.tail(self._describe(*args, **kwargs))  # noqa: SLF001 - its own
-
-        return update_wrapper(method, self._describe)
+    def _carried(self, carrier: Carrier, described: Any) -> Any:
+        return carrier.tail(described)

@@ -8,15 +8,13 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from oncebox.errors import StoreError
 from oncebox.ledger.events import stream
 from oncebox.ledger.events.outbox import STREAM
+from oncebox.ledger.lookout import Lookout
 from oncebox.model.event import Event, Part, Selection
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 
-#: the longest rest between two looks, in seconds
-_POLL = 1.0
 #: events of one tenant that are read at once, and that are kept
 _READ, _KEPT = 500, 1_000
 
@@ -54,9 +52,8 @@ class Broadcast:
     def __init__(self, database: Database, telemetry: Telemetry) -> None:
         """Begin with nobody; nothing is read before somebody follows."""
         self._database = database
-        self._telemetry = telemetry
         self._channels: dict[str, _Channel] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._lookout = Lookout(database, telemetry, STREAM, self._look, self._channels)
         telemetry.event_streams.set_function(lambda: self.followers)
 
     @property
@@ -73,8 +70,7 @@ class Broadcast:
         channel = self._channels.setdefault(wanted.tenant, _Channel(found.last))
         follower = Follower(self, self._database, channel, wanted, after)
         channel.followers.add(follower)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        self._lookout.begin()
         return follower
 
     def leave(self, follower: "Follower") -> None:
@@ -88,24 +84,7 @@ class Broadcast:
 
     async def close(self) -> None:
         """Read no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        """Read what is new, for as long as somebody follows."""
-        ear = self._database.ear(STREAM)
-        while self._channels:
-            try:
-                await self._look()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                # Everybody who follows waits for this; the next look may go better.
-                self._telemetry.log.exception("broadcast_stumbled")
-            await ear.wait(_POLL)
-        self._task = None  # no await since the last look: who comes now begins anew
+        await self._lookout.close()
 
     async def _look(self) -> None:
         seen = [(tenant, channel.last) for tenant, channel in self._channels.items()]

@@ -9,18 +9,16 @@ from collections import Counter
 from collections.abc import Iterable
 
 from oncebox.config import WaitSettings
-from oncebox.errors import StoreError
 from oncebox.ledger.inboxes import marks
 from oncebox.ledger.inboxes.looks import Looks
 from oncebox.ledger.inboxes.marks import Mark, Named
 from oncebox.ledger.inboxes.messages import MESSAGES
+from oncebox.ledger.lookout import Lookout
 from oncebox.ledger.vault import Vault
 from oncebox.refusals import TooManyRequests
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 
-#: the longest rest between two looks, in seconds
-_POLL = 1.0
 #: seconds after which somebody who found no seat may ask again
 _COME_BACK = 5.0
 
@@ -45,11 +43,10 @@ class Lobby:
         #: what is there for those who wait
         self.looks = Looks(database, vault)
         self._database = database
-        self._telemetry = telemetry
         self._settings = settings
         self._channels: dict[Named, _Channel] = {}
         self._seats: Counter[str] = Counter()
-        self._task: asyncio.Task[None] | None = None
+        self._lookout = Lookout(database, telemetry, MESSAGES, self._look, self._channels)
         telemetry.waits_open.set_function(lambda: self.visitors)
 
     @property
@@ -69,8 +66,7 @@ class Lobby:
         self._seats[key] += 1
         for each in visitor.inboxes:
             self._channels.setdefault(each, _Channel()).visitors.add(visitor)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        self._lookout.begin()
         return visitor
 
     def leave(self, visitor: "Visitor") -> None:
@@ -91,24 +87,7 @@ class Lobby:
     async def close(self) -> None:
         """Look no more."""
         await self.looks.close()
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        """Look whenever there may be something new, for as long as somebody waits."""
-        ear = self._database.ear(MESSAGES)
-        while self._channels:
-            try:
-                await self._look()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                # Everybody who waits depends on this; the next look may go better.
-                self._telemetry.log.exception("lobby_stumbled")
-            await ear.wait(_POLL)
-        self._task = None  # no await since the last look: who comes now begins anew
+        await self._lookout.close()
 
     async def _look(self) -> None:
         found = await self._database.read(marks.read, list(self._channels))
