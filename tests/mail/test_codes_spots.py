@@ -12,7 +12,6 @@ from oncebox.mail.codes_spots import Spots
 _PATTERNS = {
     "words": shapes._ATOM,
     "digits": shapes._GROUPS,
-    "numbers": shapes._MANY_GROUPS,
     "singles": shapes._SINGLES,
     "dashed": shapes._DASHED,
     "capitals": shapes._CAPITALS,

@@ -74,14 +74,14 @@ LINKS = (
     ),
     Mutant(
         "a hidden link taken for a visible one",
-        (Patch(f"{_MAIL}/visible.py", " " * 16 + "if look.shows:\n", " " * 16 + "if True:\n"),),
+        (Patch(f"{_MAIL}/visible.py", "if look.kept or not look.shows:", "if look.kept:"),),
         _tests("test_layout.py", "test_an_anchor_that_nobody_sees_is_none"),
     ),
     Mutant(
         "offsets counted before white space was put in order",
         (Patch(f"{_MAIL}/layout.py",
-               "at += len(bare) + (at > start and (apart or piece[0].isspace()))",
-               "at += len(piece)"),),
+               "at += len(bare) + (at > start and (apart or text[0].isspace()))",
+               "at += len(text)"),),
         _tests("test_layout.py", "test_anchors_stand_where_their_text_stands"),
     ),
     Mutant(

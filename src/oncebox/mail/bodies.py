@@ -1,5 +1,6 @@
 """Bodies: the text of a mail, chosen from its parts as a reader would see them."""
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -15,8 +16,10 @@ _AROUND = ".,:;!?*_-()[]{}<>\"'|#=~\u2013\u2014\u2026\u2018\u2019\u201c\u201d\u2
 _LONG_NUMBER = 4
 #: the line before a signature ends with a space of its own
 _SIGNATURE = "-- "
-#: a longer text is compared by its beginning
-_COMPARED = 100_000
+#: a longer text is compared by its beginning: for its numbers, and for its words
+_COMPARED, _COMPARED_WORDS = 100_000, 6_000
+_FOUR_DIGITS = re.compile(r"\d{4}")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _FEW_WORDS = 5
 #: parts in HTML that are read; each costs more than its size
 _MOST_HTML = 10
@@ -130,13 +133,12 @@ def _unwrapped(text: str, *, drop: bool) -> str:
 
 def _differ(plain: str, seen: str) -> bool:
     """Say whether two texts tell different things: other numbers, or other words altogether."""
-    one, other = plain[:_COMPARED].lower(), seen[:_COMPARED].lower()
-    words, others = set(one.split()), set(other.split())
+    one, other = plain[:_COMPARED], seen[:_COMPARED]
+    if _numbers_differ(one, other) or _numbers_differ(other, one):
+        return True
+    words = set(one[:_COMPARED_WORDS].lower().split())
+    others = set(other[:_COMPARED_WORDS].lower().split())
     common = words & others
-    if any(number not in other for number in _numbers(words - common)):
-        return True
-    if any(number not in one for number in _numbers(others - common)):
-        return True
     if len(common) * 2 >= min(len(words), len(others)):
         return False
     words, others = _bare(words), _bare(others)
@@ -149,5 +151,12 @@ def _bare(words: set[str]) -> set[str]:
     return {word.strip(_AROUND) for word in words if ":/" not in word and "@" not in word}
 
 
-def _numbers(words: set[str]) -> set[str]:
-    return {word for word in _bare(words) if len(word) >= _LONG_NUMBER and word.isdecimal()}
+def _numbers_differ(one: str, other: str) -> bool:
+    """Say whether a text has a long number that another one has not."""
+    if one.isascii() and b"0000" not in one.encode("ascii").translate(_ZEROS):
+        return False
+    long = {word for word in one.split() if _FOUR_DIGITS.search(word)}
+    return any(
+        number.isdecimal() and len(number) >= _LONG_NUMBER and number not in other
+        for number in _bare(long)
+    )

@@ -53,7 +53,7 @@ _PLAIN = _Plain({
     **{ord(space): " " for space in _SPACES},
     **{ord(mark): "'" for mark in _APOSTROPHES},
 })  # fmt: skip
-_PLAIN_ASCII = {ord(space): " " for space in "-\n\t\r"} | {ord("`"): "'"}
+_PLAIN_ASCII = bytes.maketrans(b"-\n\t\r`", b"    '")
 
 
 def digits(text: str) -> str:
@@ -65,7 +65,9 @@ def digits(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a text of the same length without case, accents and kinds of spaces."""
-    return text.lower().translate(_PLAIN_ASCII) if text.isascii() else text.translate(_PLAIN)
+    if not text.isascii():
+        return text.translate(_PLAIN)
+    return text.encode("ascii").lower().translate(_PLAIN_ASCII).decode("ascii")
 
 
 def is_mixed(text: str) -> bool:

@@ -32,9 +32,8 @@ _BEHIND_UNIT = re.compile(
 _HALF = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 #: stars and strokes on both sides only make it bold
 _EMPHASIS = re.compile(r"(?<![*_])(\*{1,3}|_{1,3})$")
-_AMOUNT = re.compile(
-    rf"[{_CURRENCY}]\s?\d|\d\s?[{_CURRENCY}]|\d[.,]\d\d\s?{_MONEY}(?![^\W\d_])", re.IGNORECASE
-)
+_AMOUNT = re.compile(rf"[{_CURRENCY}]\s?\d|\d\s?[{_CURRENCY}]")
+_NAMED_AMOUNT = re.compile(rf"\d[.,]\d\d\s?(?i:{_MONEY})(?![^\W\d_])")
 _OVERRIDE, _POP = "\u202e", "\u202c"
 _LOOK = 24
 _OVERRIDDEN = 500
@@ -87,4 +86,5 @@ def _is_alphabetic(character: str) -> bool:
 
 def has_amount(text: str) -> bool:
     """Say whether there is an amount of money in a text."""
-    return _AMOUNT.search(text) is not None
+    signs = "$" in text or not text.isascii()
+    return bool((signs and _AMOUNT.search(text)) or _NAMED_AMOUNT.search(text))

@@ -82,7 +82,9 @@ _RUNNING = "\u0590"
 #: such scripts, and not the marks that stand in every text
 _WITHOUT_SPACES = re.compile("[\u0590-\u1fff\u2c00-\U0010ffff]")
 #: words of this length and so many are remembered
-_USUAL, _REMEMBERED = 24, 20_000
+_USUAL, _REMEMBERED = 24, 4_000
+#: and by so many sets of languages
+_MOST_CHOIRS = 16
 #: so much of a text shows its language
 _SAMPLE = 1_500
 #: so many frequent words must be in it, and so many languages come into question
@@ -104,7 +106,7 @@ class Tongues(msgspec.Struct, frozen=True):
 
 
 class Vocabulary:
-    """Words as patterns: one for inside of a word, which is remembered, and one for phrases."""
+    """Words as patterns: inside of a word, phrases, and in scripts without spaces."""
 
     def __init__(self, words: Iterable[tuple[str, Sense]]) -> None:
         """Compile the words; of two senses of one word the later counts."""
@@ -128,36 +130,80 @@ class Vocabulary:
             opening[0] for phrase in self._phrases if (opening := _WORD.match(phrase))
         )
         self._anywhere = re.compile(_any(self._running))
-        self._met: dict[str, tuple[Hit, ...]] = {}
 
-    def hits(self, text: str, start: int, end: int) -> Iterator[Hit]:
-        """Yield the words in a stretch of plain text."""
-        if self._running and not text.isascii():
+    @property
+    def openings(self) -> Iterable[str]:
+        """The words that phrases begin with."""
+        return self._openings
+
+    def running(self, text: str, start: int, end: int) -> Iterator[Hit]:
+        """Yield the words of scripts without spaces in a stretch of plain text."""
+        if self._running:
             for match in self._anywhere.finditer(text, start, end):
                 yield Hit(self._running[match[0]], *match.span())
-        if not self._senses:
-            return
-        for match in _WORD.finditer(text, start, end):
-            word, at = match[0], match.start()
-            if word in self._openings:
-                phrase = self._phrase.match(text, at, end)
-                if phrase is not None:
-                    yield Hit(self._phrases[phrase[0]], *phrase.span())
-            met = self._met.get(word)
-            for hit in self._look(word) if met is None else met:
-                yield Hit(hit.sense, at + hit.start, at + hit.end)
 
-    def _look(self, word: str) -> tuple[Hit, ...]:
-        """Return what is in a word, and remember it if it is no longer than words are."""
+    def phrase(self, text: str, start: int, end: int) -> Iterator[Hit]:
+        """Yield the phrase that begins in a place, if one does."""
+        phrase = self._phrase.match(text, start, end)
+        if phrase is not None:
+            yield Hit(self._phrases[phrase[0]], *phrase.span())
+
+    def inside(self, word: str) -> Iterator[Hit]:
+        """Yield what is in a word."""
         if word in self._whole:
-            found: tuple[Hit, ...] = (Hit(self._whole[word], 0, len(word)),)
-        else:
-            found = tuple(
-                Hit(self._senses[match[0]], *match.span()) for match in self._inside.finditer(word)
-            )
+            yield Hit(self._whole[word], 0, len(word))
+        elif self._senses:
+            for match in self._inside.finditer(word):
+                yield Hit(self._senses[match[0]], *match.span())
+
+
+class Choir:
+    """Some vocabularies together: a text is read once, and a word looked up once, for all."""
+
+    def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
+        """Begin with no word met."""
+        self._vocabularies = vocabularies
+        self._openings: dict[str, list[Vocabulary]] = {}
+        for each in vocabularies:
+            for word in each.openings:
+                self._openings.setdefault(word, []).append(each)
+        self._met: dict[str, tuple[Hit, ...]] = {}
+
+    def hits(self, text: str, start: int, end: int) -> list[Hit]:
+        """Return the words in a stretch of plain text, in their order, the longer before others."""
+        found: list[Hit] = []
+        if not text.isascii():
+            for each in self._vocabularies:
+                found += each.running(text, start, end)
+        for match in _WORD.finditer(text, start, end):
+            word = match[0]
+            inside = self._met.get(word)
+            if inside is None:
+                inside = self._meet(word)
+            if inside:
+                at = match.start()
+                found += [Hit(hit.sense, at + hit.start, at + hit.end) for hit in inside]
+            if word in self._openings:
+                for each in self._openings[word]:
+                    found += each.phrase(text, match.start(), end)
+        return _kept(found) if len(found) > 1 else found
+
+    def _meet(self, word: str) -> tuple[Hit, ...]:
+        """Return what is in a word, and remember it if it is no longer than words are."""
+        found = tuple([hit for each in self._vocabularies for hit in each.inside(word)])
         if len(word) <= _USUAL and len(self._met) < _REMEMBERED:
             self._met[word] = found
         return found
+
+
+def _kept(found: list[Hit]) -> list[Hit]:
+    """Return what is left where some stand in others."""
+    found.sort(key=lambda hit: (hit.start, -hit.end, _RANK[hit.sense]))
+    kept: list[Hit] = []
+    for hit in found:
+        if not kept or hit.start >= kept[-1].end:
+            kept.append(hit)
+    return kept
 
 
 class Lexicon:
@@ -167,6 +213,7 @@ class Lexicon:
         """Take the tables."""
         self._tables = languages
         self._compiled: dict[str, Vocabulary] = {}
+        self._choirs: dict[Tongues, Choir] = {}
         self._common: dict[str, frozenset[str]] = {}
         self._syllables: dict[str, tuple[str, ...]] = {}
         self._spoken_in: dict[str, list[str]] = {}
@@ -184,8 +231,9 @@ class Lexicon:
         sample = text[:_SAMPLE]
         words = _WORD.findall(sample)
         counts: Counter[str] = Counter()
-        for word in set(words):
-            counts.update(self._spoken_in.get(word, ()))
+        for word in self._spoken_in.keys() & words:
+            for language in self._spoken_in[word]:
+                counts[language] += 1
         if not sample.isascii() and _WITHOUT_SPACES.search(sample):
             for language, syllables in self._syllables.items():
                 counts[language] += sum(syllable in sample for syllable in syllables)
@@ -209,18 +257,14 @@ class Lexicon:
 
         Where no language is known, the longer words of all of them are looked for.
         """
-        names = {*tongues.names, _EVERYWHERE}
-        if not tongues.sure:
-            names.add("")
-        found = [hit for name in names for hit in self._vocabulary(name).hits(text, start, end)]
-        if not found:
-            return found
-        found.sort(key=lambda hit: (hit.start, -hit.end, _RANK[hit.sense]))
-        kept: list[Hit] = []
-        for hit in found:
-            if not kept or hit.start >= kept[-1].end:
-                kept.append(hit)
-        return kept
+        choir = self._choirs.get(tongues)
+        if choir is None:
+            names = {*tongues.names, _EVERYWHERE, *(() if tongues.sure else ("",))}
+            choir = Choir([self._vocabulary(name) for name in names])
+            if len(self._choirs) >= _MOST_CHOIRS:
+                self._choirs.clear()
+            self._choirs[tongues] = choir
+        return choir.hits(text, start, end)
 
     def is_spoken(self, text: str, tongues: Tongues) -> bool:
         """Say whether plain words are what people say: some are in the tables, or frequent."""

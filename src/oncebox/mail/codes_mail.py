@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from oncebox.mail import codes_foreign
-from oncebox.mail.codes_lexicon import Hit, Lexicon, Sense
+from oncebox.mail.codes_lexicon import Hit, Lexicon, Sense, Tongues
 from oncebox.mail.codes_place import Sheet, Span
 
 #: so much of a text shows what it is about
@@ -19,15 +19,19 @@ class Mail:
     """What is known of the whole mail; asked for once, and only when it is needed."""
 
     def __init__(self, sheets: Sequence[Sheet], words: Lexicon) -> None:
-        """Find out the language."""
+        """Take the pages, the subject first."""
         self.sheets = sheets
         self.words = words
         self.subject = sheets[0]
         # Parts tell the same, or one of them is a stub that asks to look at the other.
-        self._main = max(sheets, key=lambda sheet: len(sheet.plain))
-        self.tongues = words.languages(f"{self.subject.plain} {self._main.plain[:_BEGINNING]}")
-        self.length = max((len(sheet.plain) for sheet in sheets[1:]), default=0)
+        self._main = max(sheets, key=lambda sheet: len(sheet.text))
+        self.length = max((len(sheet.text) for sheet in sheets[1:]), default=0)
         self._hits: dict[tuple[int, int, int], list[Hit]] = {}
+
+    @functools.cached_property
+    def tongues(self) -> Tongues:
+        """The languages that it is in."""
+        return self.words.languages(f"{self.subject.plain} {self._main.plain[:_BEGINNING]}")
 
     def hits(self, sheet: Sheet, span: Span) -> list[Hit]:
         """Return the words in a stretch of a page."""

@@ -36,14 +36,27 @@ class Sheet:
     """A page made ready to be looked at: its text folded, its lines and blocks in order."""
 
     def __init__(self, page: Page) -> None:
-        """Fold the text once."""
+        """Fold what is always asked for."""
         self.page = page
         self.text = codes_folding.digits(page.text)
-        self.plain = codes_folding.plain(page.text)
         self._flat = [block for block in page.blocks if block.kind != "run"]
-        self._starts = [block.start for block in self._flat]
-        self._runs = [block for block in page.blocks if block.kind == "run"]
-        self._run_starts = [block.start for block in self._runs]
+
+    @functools.cached_property
+    def plain(self) -> str:
+        """The text as words are compared."""
+        return codes_folding.plain(self.page.text)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [block.start for block in self._flat]
+
+    @functools.cached_property
+    def _runs(self) -> list[Block]:
+        return [block for block in self.page.blocks if block.kind == "run"]
+
+    @functools.cached_property
+    def _run_starts(self) -> list[int]:
+        return [block.start for block in self._runs]
 
     @functools.cached_property
     def quoted(self) -> int:

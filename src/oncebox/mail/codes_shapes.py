@@ -32,12 +32,16 @@ _CAPITALS = re.compile(rf"(?<![{_A}'\-])[A-Z]{{4,10}}(?![{_A}'\-\u2019])")
 _MANY_GROUPS = re.compile(
     r"(?<![A-Za-z0-9])\+?\(?[0-9]{1,4}(?:[ \u00a0.\-/()]{1,2}[0-9]{2,5}){2,5}(?![A-Za-z0-9])"
 )
+#: so far it goes at most
+_REACH = 45
 _LONG_NUMBER = 9
 _INVISIBLE = re.compile(f"[{ZERO_WIDTH}]")
 _DASH = re.compile("[\\-\u2010\u2011\u2013]")
 _GROUP = re.compile("[A-Za-z0-9]+")
 _PHRASE = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){1,5}")
 _PAIRS = re.compile(r"[A-Z0-9]{2,5}(?: [A-Z0-9]{2,5}){1,3}")
+#: all three of these
+_OF_WORDS = re.compile("[A-Za-z0-9]{2,12}(?:[ -][A-Za-z0-9]{2,12}){0,5}")
 _MIXED = re.compile(r"(?=[^ ]*[a-z][A-Z])[A-Za-z]{5,10}")
 #: a number and its unit, or a name with a number behind it
 _UNIT = re.compile(
@@ -90,28 +94,22 @@ def tokens(text: str) -> list[Token]:
     found += [*_first(_dashed(text, spots)), *_first(_atoms(text, spots))]
     found += _first(_capitals(text, spots))
     found.sort(key=lambda token: (token.start, -token.end))
-    numbers = _telephones(text, spots) if found else []
     kept: list[Token] = []
     for token in found:
-        if (not kept or token.start >= kept[-1].end) and not _is_part(token, numbers):
+        if (not kept or token.start >= kept[-1].end) and not _is_part(text, token):
             kept.append(token)
     return kept
 
 
-def _telephones(text: str, spots: Spots) -> list[tuple[int, int]]:
-    """Return where numbers of many groups stand, as telephones and accounts have."""
-    return [
-        match.span()
-        for match in islice(_all(_MANY_GROUPS, text, spots.numbers), MOST)
-        if sum(character.isdigit() for character in match[0]) >= _LONG_NUMBER
-    ]
-
-
-def _is_part(token: Token, spans: list[tuple[int, int]]) -> bool:
-    """Say whether it is a piece of a longer number."""
+def _is_part(text: str, token: Token) -> bool:
+    """Say whether it is a piece of a longer number, as telephones and accounts have."""
+    low, high = max(0, token.start - _REACH), token.end + _REACH
     return any(
-        start <= token.start and token.end <= end and token.end - token.start < end - start
-        for start, end in spans
+        match.start() <= token.start
+        and token.end <= match.end()
+        and token.end - token.start < match.end() - match.start()
+        and sum(map(str.isdigit, match[0])) >= _LONG_NUMBER
+        for match in _MANY_GROUPS.finditer(text, low, high)
     )
 
 
@@ -134,9 +132,11 @@ def _first(every: Iterator[Token]) -> Iterator[Token]:
 
 def whole(text: str, start: int, end: int) -> Token | None:
     """Return a block as a code that is written in words or in pairs, if it is."""
-    if end - start > _LONGEST_PHRASE:
+    if end - start > _LONGEST_PHRASE or not text[start].isalnum():
         return None
     bare = text[start:end]
+    if not _OF_WORDS.fullmatch(bare):
+        return None
     if _PHRASE.fullmatch(bare):
         return Token(bare, start, end, Shape.PHRASE, 6 if "-" in bare else 0)
     if _PAIRS.fullmatch(bare):

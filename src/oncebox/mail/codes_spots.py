@@ -9,9 +9,7 @@ import re
 import string
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
 
-_NUMBER = re.compile("[0-9]+")
 _DASHES = re.compile("[\\-\u2010\u2011\u2013]")
 #: nobody sees these, and words go on behind them; as a class of characters
 ZERO_WIDTH = (
@@ -32,23 +30,24 @@ _FAR = 40
 _LONG = 4
 _FEW, _MANY = 2, 5
 
-_LARGE, _OTHER, _GAP = b"A", b"a", b" "
+_DIGIT, _LETTER, _NEITHER = b"0", b"Aa", b"."
+_KINDS = (
+    (string.ascii_uppercase, b"A"),
+    (string.ascii_lowercase, b"a"),
+    (string.digits, _DIGIT),
+    # What is not ASCII is read as a question mark, and may be a gap.
+    (" ?-|\n", b" "),
+)
 _CLASSES = bytes(
-    ord(
-        _LARGE
-        if chr(code) in string.ascii_uppercase
-        else _OTHER
-        if chr(code) in _CHARACTERS
-        # What is not ASCII is read as a question mark, and may be a gap.
-        else _GAP
-        if chr(code) in " ?-|\n"
-        else b"."
-    )
+    next((ord(kind) for characters, kind in _KINDS if chr(code) in characters), ord(_NEITHER))
     for code in range(256)
 )
+_ALIKE = bytes.maketrans(b"A0", b"aa")
+#: the last class is none, so it is always found
+_NOT_DIGIT = re.compile(b"[^0]")
 _FOUR_LARGE = re.compile(rb"AAAAA*")
 #: two characters that stand alone, one behind the other: four of them hold such a pair
-_ALONE = re.compile(rb" [Aa] {1,3}[Aa] ")
+_ALONE = (b" a a ", b" a  a ", b" a   a ")
 
 
 class Spots:
@@ -57,7 +56,8 @@ class Spots:
     def __init__(self, text: str) -> None:
         """Put every character into its class."""
         self._text = text
-        self._classes = text.encode("ascii", "replace").translate(_CLASSES)
+        self._ascii = text.isascii()
+        self._classes = text.encode("ascii", "replace").translate(_CLASSES) + _NEITHER
 
     @property
     def digits(self) -> Iterator[int]:
@@ -76,42 +76,54 @@ class Spots:
                 yield at
 
     @property
-    def numbers(self) -> Iterator[int]:
-        """Where a number begins, with a plus sign and a parenthesis before it."""
-        text = self._text
-        for start, _ in self._numbers:
-            at = start - 1 if text[start - 1 : start] == "(" else start
-            if text[at - 1 : at] == "+":
-                yield at - 1
-            if at < start:
-                yield at
-            yield start
-
-    @property
     def dashed(self) -> Iterator[int]:
         """Where a word begins that has a hyphen behind it."""
         text = self._text
-        for dash in _DASHES.finditer(text):
-            at = dash.start()
-            while at > 0 and dash.start() - at < _FAR and text[at - 1] in _CHARACTERS:
+        for dash in self._dashes():
+            at = dash
+            while at > 0 and dash - at < _FAR and text[at - 1] in _CHARACTERS:
                 at -= 1
+            yield at
+
+    def _dashes(self) -> Iterator[int]:
+        if not self._ascii:
+            yield from (dash.start() for dash in _DASHES.finditer(self._text))
+            return
+        at = -1
+        while (at := self._text.find("-", at + 1)) >= 0:
             yield at
 
     @property
     def capitals(self) -> Iterator[int]:
         """Where four large letters begin."""
+        if b"AAAA" not in self._classes:
+            return iter(())
         return (match.start() for match in _FOUR_LARGE.finditer(self._classes))
 
     @property
     def singles(self) -> Iterator[int]:
         """Where a character stands alone, if there are several in a row anywhere."""
-        if _ALONE.search(self._classes) is None:
+        alike = self._classes.translate(_ALIKE)
+        if not any(pair in alike for pair in _ALONE):
             return iter(())
         return (match.start() for match in _CHARACTER.finditer(self._text))
 
     @cached_property
     def _numbers(self) -> list[tuple[int, int]]:
-        return [match.span() for match in islice(_NUMBER.finditer(self._text), _MOST)]
+        """Where numbers stand; one digit by itself is none."""
+        found: list[tuple[int, int]] = []
+        classes, end = self._classes, 0
+        for _ in range(_MOST):
+            start = classes.find(_DIGIT, end)
+            if start < 0:
+                break
+            end = start + 1
+            if classes[end] == _DIGIT[0]:
+                end = _NOT_DIGIT.search(classes, end).start()  # type: ignore[union-attr]
+            touched = classes[start - 1] in _LETTER or classes[end] in _LETTER
+            if end - start > 1 or touched or not self._ascii:
+                found.append((start, end))
+        return found
 
 
 #: a character with a gap behind it

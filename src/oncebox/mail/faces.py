@@ -73,14 +73,14 @@ def _size(was: int, style: Style) -> int:
 
 
 def linked(
-    face: Face | None, attributes: dict[str, str | None], style: Style, ground: Colour | None
+    face: Face | None, attributes: dict[str, str], style: Style, ground: Colour | None
 ) -> Face | None:
     """Return the face of text inside a link, of which there is one for every link."""
     was = face or PLAIN
     href = attributes.get("href")
     if not href:
         return face
-    named = f"{attributes.get('class') or ''} {attributes.get('role') or ''}".lower()
+    named = f"{attributes.get('class', '')} {attributes.get('role', '')}".lower()
     own = style.ground is not False and style.ground != colours.TRANSPARENT
     painted = own and (is_painted(ground) or ground is None)
     button = painted or style.boxed or any(name in named for name in _NAMES)

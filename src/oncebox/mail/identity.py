@@ -12,6 +12,8 @@ from oncebox.model.message import Parsed, SenderStanding
 
 #: a new number for every change of the rule, so that old and new identities never meet
 _RULE = b"oncebox message 1"
+#: of ASCII, as ``str.split`` knows it
+_WHITE_SPACE = b" \t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
 def identity(parsed: Parsed, froms: Iterable[str]) -> bytes:
@@ -55,6 +57,8 @@ def mark(message_id: str) -> bytes | None:
 
 def bare(text: str) -> str:
     """Return text without white space: relays fold and wrap as they like."""
+    if text.isascii():
+        return text.encode("ascii").translate(None, _WHITE_SPACE).decode("ascii")
     return "".join(text.split())
 
 

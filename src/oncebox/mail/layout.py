@@ -1,21 +1,24 @@
 """Layout: how the text of a part is laid out, so that what stands apart can be told."""
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
 from oncebox.mail.faces import Face, Link
 
-#: stands between cells of one line; white space to everybody else
-CELL = "\x1f"
+#: What parts a text from the one before: a cell's border, the end of a line, and the border of a
+#: cell in the line that begins then. These tell what becomes of it where such a thing is met.
+_CELL_BEFORE, _LINE, _CELL_BEHIND = 1, 2, 4
+UNPARTED = 0
+NO_END = tuple(range(8))
+CELL_END = tuple(p | (_CELL_BEHIND if p & _LINE else _CELL_BEFORE) for p in range(8))
+LINE_END = tuple(p & _CELL_BEFORE | _LINE for p in range(8))
 #: more stretches and links than this no reader looks at
 _MOST = 20_000
 _MOST_ANCHORS = 2_000
 _LONGEST_ALT = 200
-_NEVER = 1 << 62
-
 
 _Flat = Literal["line", "cell"]
 _Kind = Literal["line", "cell", "heading", "button", "run"]
@@ -58,7 +61,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     anchors: tuple[Anchor, ...] = ()
 
 
-#: where a piece of text stands, and how it looks
+#: a piece of text and how it looks, and where it stands; plain ones have no face
+_Piece = tuple[str, Face | None]
 _Run = tuple[int, int, Face]
 
 
@@ -77,106 +81,120 @@ def of_plain(text: str) -> Page:
     return Page(origin="plain", text=text, blocks=tuple(blocks))
 
 
-def of_html(pieces: Sequence[str], faces: Sequence[tuple[int, Face]]) -> Page:  # noqa: C901
-    """Return the text of pieces with white space in order, and its layout.
+class Draft:
+    """A page of HTML while it is being read: texts are put down, and lines and cells between them.
 
-    There is one space between words, and no empty line. ``faces`` tells how some of the pieces
-    look, by their number and in their order.
+    There will be one space between words, and no empty line.
     """
-    faced = _Faced(pieces, faces)
-    lines: list[str] = []
-    blocks: list[Block] = []
-    at = read = 0
-    for line in "".join(pieces).split("\n"):
-        if not line and faced.soon > read:
-            read += 1
-            continue
-        kind: _Flat = "cell" if CELL in line else "line"
-        cells = []
-        for text in line.split(CELL):
-            begin, read = read, read + len(text) + 1
-            if not text and faced.soon > begin:
-                continue
-            bare = " ".join(text.split())
-            if faced.soon < read:
-                blocks += faced.blocks(text, begin, bare, at, kind)
-            elif bare:
-                blocks.append(Block(start=at, end=at + len(bare), kind=kind))
-            if bare:
-                cells.append(bare)
-                at += len(bare) + 1
-        if cells:
-            lines.append(" ".join(cells))
-    shown = "\n".join(lines)
-    return Page(
-        origin="html",
-        text=shown,
-        blocks=tuple(blocks[:_MOST]),
-        anchors=faced.anchors(len(shown)),
-    )
 
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._lines: list[str] = []
+        self._blocks: list[Block] = []
+        self._links: dict[int, tuple[Link, list[_Run]]] = {}
+        #: the cells of the line, and the pieces of the last of them
+        self._cells: list[list[_Piece]] = []
+        self._cell: list[_Piece] = []
+        #: a cell begins or ends in the line
+        self._celled = False
+        self._at = 0
 
-class _Faced:
-    """The pieces that do not look plain, while lines and cells are read one after the other."""
+    def put(self, text: str, face: Face | None, parted: int) -> None:
+        """Put down a text that looks so (None: plain), and what parts it from the one before."""
+        if parted:
+            self._end(parted)
+        self._cell.append((text, face))
 
-    def __init__(self, pieces: Sequence[str], faces: Sequence[tuple[int, Face]]) -> None:
-        offsets = list(accumulate(map(len, pieces), initial=0)) if faces else []
-        #: those to come, last first, with offsets before white space was put in order
-        self._raw = [(offsets[at], offsets[at + 1], face) for at, face in reversed(faces)]
-        #: where the next one begins
-        self.soon = self._raw[-1][0] if faces else _NEVER
-        self.links: dict[int, tuple[Link, list[_Run]]] = {}
-
-    def blocks(self, text: str, begin: int, bare: str, at: int, kind: _Flat) -> list[Block]:
-        """Return the blocks of a line or a cell some of which does not look plain."""
-        _, last, face = self._raw[-1]
-        if bare and self.soon == begin and last == begin + len(text) and face.link is None:
-            # All of it looks alike, as most do.
-            self._raw.pop()
-            self.soon = self._raw[-1][0] if self._raw else _NEVER
-            return [_block(at, at + len(bare), "heading" if face.heading else kind, face)]
-        runs = self._runs(text, begin, at)
-        for run in runs:
-            link = run[2].link
-            if link is not None and len(self.links) < _MOST_ANCHORS:
-                self.links.setdefault(id(link), (link, []))[1].append(run)
-        return _blocks(at, at + len(bare), kind, runs) if bare else []
-
-    def anchors(self, end: int) -> tuple[Anchor, ...]:
-        """Return the links with all of their text, which ends there."""
-        return tuple(
-            [
-                _anchor(link, [run for run in runs if run[1] > run[0]], min(runs[0][0], end))
-                for link, runs in self.links.values()
-                if link.alts or any(run[1] > run[0] for run in runs)
-            ]
+    def page(self) -> Page:
+        """Return the page."""
+        self._end(LINE_END[UNPARTED])
+        text = "\n".join(self._lines)
+        return Page(
+            origin="html",
+            text=text,
+            blocks=tuple(self._blocks[:_MOST]),
+            anchors=self._anchors(len(text)),
         )
 
-    def _runs(self, text: str, begin: int, at: int) -> list[_Run]:
-        """Return the pieces of a text that do not look plain, and where they will stand.
+    def _end(self, parted: int) -> None:
+        """End a cell, and perhaps its line."""
+        if self._cell:
+            self._cells.append(self._cell)
+            self._cell = []
+        if parted & _CELL_BEFORE:
+            self._celled = True
+        if parted & _LINE:
+            if self._cells:
+                self._end_line("cell" if self._celled else "line")
+            self._celled = parted & _CELL_BEHIND > 0
 
-        Between two words there will be one space, so it is enough to count.
-        """
-        found: list[_Run] = []
-        start, read = at, begin
-        apart = False
-        end = begin + len(text)
-        while self.soon <= end:
-            first, last, face = self._raw.pop()
-            bare = ""
-            for piece in (text[read - begin : first - begin], text[first - begin : last - begin]):
-                bare = " ".join(piece.split())
+    def _end_line(self, kind: _Flat) -> None:
+        texts = []
+        for cell in self._cells:
+            at = self._at
+            if len(cell) == 1:
+                text, face = cell[0]
+                bare = _spaced(text)
+                runs = [(at, at + len(bare), face)] if face is not None else []
+            else:
+                bare = _spaced("".join([text for text, _ in cell]))
+                runs = _runs(cell, at)
+            if runs:
+                self._note(runs)
                 if bare:
-                    at += len(bare) + (at > start and (apart or piece[0].isspace()))
-                    apart = piece[-1].isspace()
-                elif piece:
-                    apart = True
+                    self._blocks += _blocks(at, at + len(bare), kind, runs)
+            elif bare:
+                self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+            if bare:
+                texts.append(bare)
+                self._at += len(bare) + 1
+        if texts:
+            self._lines.append(" ".join(texts))
+        self._cells = []
+
+    def _note(self, runs: Sequence[_Run]) -> None:
+        """Note the links among the pieces of a cell."""
+        for run in runs:
+            link = run[2].link
+            if link is not None and len(self._links) < _MOST_ANCHORS:
+                self._links.setdefault(id(link), (link, []))[1].append(run)
+
+    def _anchors(self, end: int) -> tuple[Anchor, ...]:
+        """Return the links with all of their text, which ends there."""
+        return tuple([
+            _anchor(link, [run for run in runs if run[1] > run[0]], min(runs[0][0], end))
+            for link, runs in self._links.values()
+            if link.alts or any(run[1] > run[0] for run in runs)
+        ])  # fmt: skip
+
+
+def _spaced(text: str) -> str:
+    """Return a text with one space between words."""
+    bare = text.strip()
+    # Spaces of other kinds are not printable, so here is nothing to do, as in most texts.
+    if "  " not in bare and bare.isprintable():
+        return bare
+    return " ".join(bare.split())
+
+
+def _runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
+    """Return the pieces of a cell that do not look plain, and where they will stand.
+
+    Between two words there will be one space, so it is enough to count.
+    """
+    found: list[_Run] = []
+    start = at
+    apart = False
+    for text, face in cell:
+        bare = _spaced(text)
+        if bare:
+            at += len(bare) + (at > start and (apart or text[0].isspace()))
+            apart = text[-1].isspace()
+        elif text:
+            apart = True
+        if face is not None:
             found.append((at - len(bare), at, face))
-            read = last
-            if last > end:  # white space that counts: the piece goes on in the next line
-                self._raw.append((end + 1, last, face))
-            self.soon = self._raw[-1][0] if self._raw else _NEVER
-        return found
+    return found
 
 
 def _anchor(link: Link, shown: Sequence[_Run], otherwise: int) -> Anchor:
@@ -193,7 +211,10 @@ def _anchor(link: Link, shown: Sequence[_Run], otherwise: int) -> Anchor:
 def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Block]:
     """Return a line or cell with how it looks, or behind it what stands out in it."""
     if len(runs) == 1 and runs[0][:2] == (start, end):
-        return [_block(start, end, _kind([runs[0][2]], kind), runs[0][2])]
+        face = runs[0][2]
+        if face.link is not None:
+            return [_block(start, end, _kind([face], kind), face)]
+        return [_block(start, end, "heading" if face.heading else kind, face)]
     shown = [run for run in runs if run[1] > run[0]]
     if shown and _cover(shown, start, end):
         faces = [face for _, _, face in shown]

@@ -19,7 +19,7 @@ _SELF_ENDING = frozenset({
 })  # fmt: skip
 #: up to here nothing can go wrong that is worth a closer look
 _SMALL, _FEW = 32 * 1024, 1_200
-_MOST_AGAIN = 250_000
+_MOST_AGAIN, _MOST_WRITTEN = 250_000, 32 * 1024 * 1024
 _LONGEST_TAG = 4_096
 
 
@@ -39,7 +39,8 @@ def cut(html: str, limits: ParseLimits, warnings: set[str]) -> str:
 def _nested_until(html: str, limits: ParseLimits) -> int:
     """Return where too many elements are open, or there have been too many."""
     open_now: dict[str, int] = {}
-    total = formatting = opened_again = 0
+    again = _Again(html)
+    total = 0
     for number, found in enumerate(_TAG.finditer(html)):
         tag = found[0].lower()
         name = tag.lstrip("</")
@@ -47,11 +48,43 @@ def _nested_until(html: str, limits: ParseLimits) -> int:
             step = 1 if tag[1] != "/" else -min(1, open_now.get(name, 0))
             open_now[name] = open_now.get(name, 0) + step
             total += step
-            formatting += step if name in _FORMATTING else 0
-        opened_again += formatting
-        if total > limits.nesting or number >= limits.tags or opened_again > _MOST_AGAIN:
+            if step and name in _FORMATTING:
+                again.change(name, step, found.start())
+        again.count()
+        if total > limits.nesting or number >= limits.tags or again.too_much:
             return found.start()
     return len(html)
+
+
+class _Again:
+    """Elements that may open again at every tag, with all that is written in them."""
+
+    def __init__(self, html: str) -> None:
+        self._html = html
+        self._lengths: dict[str, list[int]] = {}
+        self._open = self._length = 0
+        self._opened = self._written = 0
+
+    def change(self, name: str, step: int, at: int) -> None:
+        """Open one that stands there, or close the last of a name."""
+        lengths = self._lengths.setdefault(name, [])
+        if step > 0:
+            tag = _LONG_TAG.match(self._html, at)
+            lengths.append(len(tag[0]) if tag else 0)
+            self._length += lengths[-1]
+        else:
+            self._length -= lengths.pop()
+        self._open += step
+
+    def count(self) -> None:
+        """Open all of them again."""
+        self._opened += self._open
+        self._written += self._length
+
+    @property
+    def too_much(self) -> bool:
+        """Whether a tree of all this would be too large."""
+        return self._opened > _MOST_AGAIN or self._written > _MOST_WRITTEN
 
 
 def _slim_until(html: str) -> int:

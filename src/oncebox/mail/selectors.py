@@ -1,4 +1,4 @@
-"""Selectors: which elements those are about that name ancestors, found in one walk over a tree.
+"""Selectors: which elements those are about that name ancestors, known while a page is read.
 
 A search that tries one ancestor after another takes time that grows with a power of the depth,
 and whoever writes a mail chooses both. Here every beginning of every selector is one bit, and an
@@ -6,10 +6,9 @@ element has the bits of those that end with it: what its parent has is all that 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
-from selectolax.lexbor import LexborNode
 
 _SIMPLE = re.compile(r"([a-z][a-z0-9]*|\*)?((?:[.#][\w-]+|\[[^\[\]]{1,200}\])*)")
 _NAME = re.compile(r"([.#])([\w-]+)")
@@ -22,7 +21,10 @@ _MOST, _LONGEST = 100, 12
 #: steps that are compared with elements, all together
 _MOST_LOOKS = 50_000
 
-Attributes = Mapping[str, str | None]
+Attributes = Mapping[str, str]
+#: the bits of an element's ancestors, and its own
+Trail = tuple[int, int]
+NO_TRAIL: Trail = (0, 0)
 
 
 class Simple(msgspec.Struct, frozen=True):
@@ -44,7 +46,7 @@ class Simple(msgspec.Struct, frozen=True):
         """Say whether an element is one of those."""
         return (
             self.tag in {tag, "*"}
-            and (not self.id or self.id == (attributes.get("id") or "").lower())
+            and (not self.id or self.id == attributes.get("id", "").lower())
             and (not self.classes or self.classes.issubset(classes_of(attributes)))
             and all(_compares(attributes, *each) for each in self.attributes)
         )
@@ -52,7 +54,7 @@ class Simple(msgspec.Struct, frozen=True):
 
 def classes_of(attributes: Attributes) -> list[str]:
     """Return the classes of an element."""
-    return (attributes.get("class") or "").lower().split()
+    return attributes.get("class", "").lower().split()
 
 
 def simple(text: str) -> Simple | None:
@@ -86,7 +88,7 @@ def named_by(selectors: Iterable[Simple]) -> frozenset[str]:
 
 
 class Trails:
-    """Selectors with ancestors, added one by one and then looked for all at once."""
+    """Selectors with ancestors, added one by one and then followed from element to element."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -96,6 +98,8 @@ class Trails:
         #: what a selector's last bit stands for
         self._last: dict[int, int] = {}
         self._named: frozenset[str] = frozenset()
+        self._wanted = 0
+        self._known: dict[tuple[object, ...], int] = {}
         self._looks = 0
 
     @property
@@ -121,47 +125,42 @@ class Trails:
         self._last[len(self._steps) - 1] = number
         return sum(step.weight for step in known)
 
-    def found(self, root: LexborNode) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield elements, by ``mem_id``, with the numbers of the selectors that are about them."""
-        if not self._last:
-            return
+    def seal(self) -> None:
+        """End adding: nothing is asked before."""
         self._named = named_by(self._steps)
-        wanted = sum(1 << bit for bit in self._last)
-        known: dict[tuple[object, ...], int] = {}
-        #: an element, what its ancestors have, and what it has itself
-        around: list[tuple[int, int, int]] = [(root.mem_id, 0, 0)]
-        nodes = root.traverse(include_text=False)
-        next(nodes, None)  # the root itself
-        for node in nodes:
-            parent = node.parent.mem_id  # type: ignore[union-attr]  # only the root has none
-            while len(around) > 1 and around[-1][0] != parent:
-                around.pop()
-            _, above, own = around[-1]
-            below = (above | own) << 1 & self._below
-            fits = self._fits(node, known) & (self._first | below | (own << 1 & self._child))
-            around.append((node.mem_id, above | own, fits))
-            if fits & wanted:
-                yield node.mem_id, tuple(n for bit, n in self._last.items() if fits >> bit & 1)
+        self._wanted = sum(1 << bit for bit in self._last)
 
-    def _fits(self, node: LexborNode, known: dict[tuple[object, ...], int]) -> int:
+    def below(self, trail: Trail, tag: str, attributes: Attributes) -> Trail:
+        """Return the trail of an element below another one."""
+        above, own = trail[0] | trail[1], trail[1]
+        ways = self._first | (above << 1 & self._below) | (own << 1 & self._child)
+        return above, self._fits(tag, attributes) & ways
+
+    def numbers(self, trail: Trail) -> tuple[int, ...]:
+        """Return the numbers of the selectors that are about an element."""
+        own = trail[1]
+        if not own & self._wanted:
+            return ()
+        return tuple([number for bit, number in self._last.items() if own >> bit & 1])
+
+    def _fits(self, tag: str, attributes: Attributes) -> int:
         """Return the bits of the steps that an element alone would be."""
-        tag, attributes = node.tag or "", node.attributes
         key = (tag, *(attributes.get(name, 0) for name in self._named))
-        if key not in known:
+        if key not in self._known:
             self._looks += len(self._steps)
             if self.spent:
                 return 0
-            known[key] = sum(
+            self._known[key] = sum(
                 1 << bit for bit, step in enumerate(self._steps) if step.fits(tag, attributes)
             )
-        return known[key]
+        return self._known[key]
 
 
 def _compares(attributes: Attributes, name: str, way: str, wanted: str) -> bool:
     """Say whether an attribute is there, and is as it should be."""
     if name not in attributes:
         return False
-    value = (attributes[name] or "").lower()
+    value = attributes[name].lower()
     if way in {"", "="}:
         return not way or value == wanted
     if way == "~=":

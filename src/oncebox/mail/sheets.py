@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 
 import msgspec
-from selectolax.lexbor import LexborNode
 
-from oncebox.mail.selectors import Attributes, Simple, Trails, classes_of, named_by, simple
+from oncebox.mail.selectors import Attributes, Simple, Trail, Trails, classes_of, named_by, simple
 from oncebox.mail.styles import Declarations, declarations
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
@@ -33,13 +32,14 @@ class _Rule(msgspec.Struct):
 class Sheet:
     """The rules of a mail, found by class, id or tag."""
 
-    def __init__(self, css: str, root: LexborNode) -> None:
-        """Read the rules; those with ancestors in their selector are looked for in the tree."""
+    def __init__(self, css: str) -> None:
+        """Read the rules."""
         self._by_name: dict[str, list[_Rule]] = {}
-        self._trails: dict[int, _Rule] = {}
+        #: rules with ancestors in their selectors, by number
+        self._far: dict[int, _Rule] = {}
+        self._trails = Trails()
         self._known: dict[tuple[object, ...], tuple[Declarations, ...]] = {}
         self._looks = 0
-        trails = Trails()
         order = 0
         for selectors, body in _rules(css[:_LONGEST]):
             says = declarations(body)
@@ -47,39 +47,30 @@ class Sheet:
                 continue
             for selector in _apart(selectors):
                 order += 1
-                self._add(selector, order, says, trails)
+                self._add(selector, order, says)
             if order > _MOST_RULES:
                 break
-        self._by_node = dict(trails.found(root)) if self._trails else {}
-        self._spent = trails.spent
+        self._trails.seal()
         every = (rule.selector for rules in self._by_name.values() for rule in rules)
         self._named = named_by(each for each in every if each is not None)
-        #: whether a rule may apply to an element without a name of its own
-        self.everywhere = bool(self._by_node) or "*" in self._by_name
 
     @property
     def empty(self) -> bool:
         """Whether no rule matters."""
-        return not (self._by_name or self._by_node)
+        return not (self._by_name or self._far)
 
     @property
     def spent(self) -> bool:
         """Whether there was more to look at than was looked at."""
-        return self._spent or self._looks > _MOST_LOOKS
+        return self._trails.spent or self._looks > _MOST_LOOKS
 
-    @property
-    def tags(self) -> frozenset[str]:
-        """The tags that rules are about; other elements need a class or an id."""
-        return frozenset(name for name in self._by_name if name[0] not in ".#")
+    def below(self, trail: Trail, tag: str, attributes: Attributes) -> Trail:
+        """Return what selectors with ancestors must know of an element below another one."""
+        return self._trails.below(trail, tag, attributes) if self._far else trail
 
-    def rules(
-        self, tag: str, node: LexborNode, attributes: dict[str, str | None]
-    ) -> tuple[Declarations, ...]:
+    def rules(self, trail: Trail, tag: str, attributes: Attributes) -> tuple[Declarations, ...]:
         """Return what applies to an element: nothing, or all of it as one."""
-        numbers = self._by_node.get(node.mem_id, ()) if self._by_node else ()
-        named = not self._named.isdisjoint(attributes)
-        if not (numbers or named or self.everywhere or tag in self._by_name):
-            return ()
+        numbers = self._trails.numbers(trail)
         key = (numbers, tag, *(attributes.get(name, 0) for name in self._named))
         known = self._known.get(key)
         if known is None:
@@ -89,8 +80,8 @@ class Sheet:
     def _combined(
         self, numbers: tuple[int, ...], tag: str, attributes: Attributes
     ) -> tuple[Declarations, ...]:
-        found = [self._trails[number] for number in numbers]
-        identity = (attributes.get("id") or "").lower()
+        found = [self._far[number] for number in numbers]
+        identity = attributes.get("id", "").lower()
         for name in {tag, "*", f"#{identity}", *(f".{each}" for each in classes_of(attributes))}:
             rules = self._by_name.get(name, ())
             self._looks += len(rules)
@@ -108,12 +99,12 @@ class Sheet:
             important |= rule.says[1]
         return ((usual, important),)
 
-    def _add(self, text: str, order: int, says: Declarations, trails: Trails) -> None:
+    def _add(self, text: str, order: int, says: Declarations) -> None:
         selector = simple(text)
         if selector is None:
-            weight = trails.add(text, order)
+            weight = self._trails.add(text, order)
             if weight is not None:
-                self._trails[order] = _Rule((weight, order), None, says)
+                self._far[order] = _Rule((weight, order), None, says)
             return
         named = f"#{selector.id}" if selector.id else ""
         key = named or next((f".{each}" for each in selector.classes), selector.tag)
