@@ -35,6 +35,12 @@ _EMPHASIS = re.compile(r"(?<![*_])(\*{1,3}|_{1,3})$")
 _AMOUNT = re.compile(
     rf"[{_CURRENCY}]\s?\d|\d\s?[{_CURRENCY}]|\d[.,]\d\d\s?{_MONEY}(?![^\W\d_])", re.IGNORECASE
 )
+#: a year behind the rest of its date: a day, a month, or a time and its zone
+_DATED = re.compile(
+    r"(?<!\d)[0-3]?\d(?:st|nd|rd|th|\.|\u00ba)?(?:,? (?:de |of )?[^\W\d_]{3,12}\.?)?,? (?:de |of |del )?$"
+    r"|\d:\d\d(?::\d\d)?(?: [A-Z]{1,5}| [+-]\d{4})? $"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _OVERRIDE, _POP = "\u202e", "\u202c"
 _LOOK = 24
 _OVERRIDDEN = 500
@@ -59,6 +65,8 @@ def is_foreign(text: str, token: Token) -> str:
             return "measure"
         if _MASKED.search(before):
             return "masked"
+        if _YEAR.fullmatch(token.value) and _DATED.search(before):
+            return "date"
     return "address" if _in_address(text, token) else ""
 
 
