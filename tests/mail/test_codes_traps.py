@@ -1,7 +1,10 @@
 """Codes: what real mails put beside them, and what only looks like one."""
 
+# ruff: noqa: RUF001 - marks of other alphabets
+
 import pytest
 
+from oncebox.mail.layout import Page
 from tests.mail.code_pages import boxed, code, marked, plain
 
 
@@ -34,3 +37,63 @@ def test_the_year_of_a_date_is_no_code(text: str) -> None:
 @pytest.mark.parametrize("text", ["Your 4 digit code is 2024.", "Enter the 4-digit code 2019"])
 def test_a_code_may_look_like_a_year(text: str) -> None:
     assert code(plain(text), subject="Your login code") in {"2024", "2019"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("Your new account", "It is ready.\n\nUsername: ann\nPassword: 48291377\n"),
+        ("Guest Wi-Fi", "Network: Harbour\nPassword: 48291377\nGood for 24 hours.\n"),
+    ],
+)
+def test_a_password_that_stays_is_no_code(subject: str, text: str) -> None:
+    assert code(plain(text), subject=subject) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("A treat", "Enter code\n\nBD7K2Q9\n\nto save 15% on your next order. One use only."),
+        ("A gift card for you", "It is worth $50.\n\nPIN\n\n4821\n\nEnjoy!"),
+        ("Give $10, get $10", "Share your code with friends:\n\nANN4829\n\nThey will thank you."),
+    ],
+)
+def test_what_is_worth_money_is_no_code(subject: str, text: str) -> None:
+    assert code(boxed(text), subject=subject) is None
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Re: Verification code is refused",
+        "AW: Code",
+        "[harbour/boat] Verification code is refused (#12)",
+        "[PATCH 2/3] login: send the code once",
+    ],
+)
+def test_a_code_that_people_speak_of_is_not_theirs_to_type(subject: str) -> None:
+    assert code(plain("The code 482913 is refused every time."), subject=subject) is None
+
+
+def test_a_word_that_proves_the_sender_is_no_code() -> None:
+    text = "Anti-phishing code: BLUEFOX\n\nYour verification code is:\n\n482913\n"
+
+    assert code(plain(text), subject="Sign in") == "482913"
+    assert code(plain("Your anti-phishing code: BLUEFOX\n"), subject="News") is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "page", "wanted"),
+    [
+        ("Confirm your address", plain("Your token:\n\n3fa9c1\n\nPaste it there.\n"), "3fa9c1"),
+        ("118209 - verification", plain("Hi Ann, type the code to go on."), "118209"),
+        ("Hello", marked("<p>Use <code>F7X-K2P</code> to verify your address.</p>"), "F7X-K2P"),
+        (
+            "Confirm your identity",
+            boxed("Please enter the following:\n\n7K2M9Q\n\nIt expires in an hour."),
+            "7K2M9Q",
+        ),
+    ],
+)
+def test_a_code_need_not_be_called_one(subject: str, page: Page, wanted: str) -> None:
+    assert code(page, subject=subject) == wanted

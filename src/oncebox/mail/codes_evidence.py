@@ -35,6 +35,7 @@ _ABOVE = {
 _BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
 _SAID = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
 _SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
+_LEADING = frozenset({Sense.PURPOSE, Sense.ASK})
 _NEXT_TO = 10
 _IS = 2
 _FAR = 45
@@ -237,8 +238,12 @@ class _Look:
         senses = self._beside()
         if self.alone:
             senses |= self._around()
+        if self.mail.is_discussed:
+            self.add("discussion", -60)
         if self.sheet is not self.mail.subject:
             self._subject()
+        elif self._begins():
+            self.add("begins_subject", 10)
         senses |= self.mail.subject_senses
         for sense, points in _SAID.items():
             if sense in senses:
@@ -254,6 +259,12 @@ class _Look:
                 self.add(f"subject_{sense.value}", points)
         if self._in_subject():
             self.add("in_subject", 20)
+
+    def _begins(self) -> bool:
+        """Say whether a number begins the text, of a mail that speaks of a code."""
+        if self.token.start or self.token.shape not in _NUMERIC:
+            return False
+        return bool(self.mail.topics[Sense.CODE])
 
     def _short(self, senses: set[Sense]) -> None:
         """Count what a mail says that has room for one thing only."""
@@ -285,6 +296,7 @@ class _Look:
             ("receipt", paid and business and not limited and not topics[Sense.ASK], -35),
             ("event", topics[Sense.EVENT] > 1, -30),
             ("event_near", near, -40),
+            ("gift", paid and Sense.GIFT in self.mail.subject_senses, -20),
             ("offer", offer > 0, -25 if offer > 1 else -10),
         ):
             if applies:
@@ -312,6 +324,8 @@ class _Look:
             self._called(*called)
         else:
             self._purpose(left)
+            if self.asked and right and right[0].sense is Sense.PURPOSE:
+                self.add("asked_for", 8, right[0])
         after = codes_words.behind(right, sheet.plain, token.end)
         if after is not None and after[1].start - token.end <= _FAR:
             self._behind(*after, called is not None and called[0] is Label.CODE)
@@ -348,8 +362,14 @@ class _Look:
             self.add("next_to_word", 10, hit)
 
     def _passes(self) -> bool:
-        """Say whether a password is one of a short text: a few digits, as one-time ones are."""
-        return self.token.shape is Shape.DIGITS and self.mail.is_short
+        """Say whether a password is one of a short text: a few digits, as one-time ones are.
+
+        One that has a user's name beside it stays, and so does that of a network or a machine.
+        """
+        mail = self.mail
+        if self.token.shape is not Shape.DIGITS or not mail.is_short:
+            return False
+        return mail.topics[Sense.STANDING] <= 1 and Sense.OTHER not in mail.subject_senses
 
     def _behind(self, label: Label, hit: Hit, called: bool) -> None:  # noqa: FBT001
         """Count what it is called by the words behind it."""
@@ -370,7 +390,7 @@ class _Look:
         for number, span in enumerate(self.sheet.above(line.start - 1)):
             hits = self.mail.hits(self.sheet, span)
             senses |= {hit.sense for hit in hits}
-            self.led = self.led or (number == 0 and Sense.PURPOSE in senses)
+            self.led = self.led or (number == 0 and not senses.isdisjoint(_LEADING))
             called = codes_words.before(hits, self.sheet.plain, span.end)
             if called is not None and not found:
                 found = self._above(called[0], called[1], span, number)
@@ -380,7 +400,15 @@ class _Look:
             called = codes_words.behind(hits, self.sheet.plain, span.start)
             if number == 0 and called is not None and not found:
                 self._below(called[0], called[1], span)
+            elif number == 0 and self.token.shape not in _NUMERIC:
+                self._worth(hits)
         return senses
+
+    def _worth(self, hits: Sequence[Hit]) -> None:
+        """Count that the line below says what it is worth: ``to save on your next order``."""
+        gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
+        if gift is not None:
+            self.add("below_worth", -45, gift)
 
     def _above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Count a line before it; return whether it names it."""

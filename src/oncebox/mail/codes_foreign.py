@@ -37,7 +37,8 @@ _AMOUNT = re.compile(
 )
 #: a year behind the rest of its date: a day, a month, or a time and its zone
 _DATED = re.compile(
-    r"(?<!\d)[0-3]?\d(?:st|nd|rd|th|\.|\u00ba)?(?:,? (?:de |of )?[^\W\d_]{3,12}\.?)?,? (?:de |of |del )?$"
+    r"(?<!\d)[0-3]?\d(?:st|nd|rd|th|\.|\u00ba)?(?:,? (?:de |of )?[^\W\d_]{3,12}\.?)?"
+    r",? (?:de |of |del )?$"
     r"|\d:\d\d(?::\d\d)?(?: [A-Z]{1,5}| [+-]\d{4})? $"
 )
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -59,15 +60,21 @@ def is_foreign(text: str, token: Token) -> str:
     if _GOES_ON.match(behind) or _CAME_ON.search(before):
         return "part_of_more"
     if token.shape is not Shape.LETTERS and token.shape is not Shape.PHRASE:
-        if _MONEY_BEFORE.search(before) or _MONEY_BEHIND.match(behind):
-            return "amount"
-        if _BEHIND_UNIT.match(behind) or (len(token.value) <= 4 and _HALF.match(behind)):  # noqa: PLR2004
-            return "measure"
-        if _MASKED.search(before):
-            return "masked"
-        if _YEAR.fullmatch(token.value) and _DATED.search(before):
-            return "date"
+        counted = _counted(token, before, behind)
+        if counted:
+            return counted
     return "address" if _in_address(text, token) else ""
+
+
+def _counted(token: Token, before: str, behind: str) -> str:
+    """Say what a number counts by what touches it; empty if nothing."""
+    if _MONEY_BEFORE.search(before) or _MONEY_BEHIND.match(behind):
+        return "amount"
+    if _BEHIND_UNIT.match(behind) or (len(token.value) <= 4 and _HALF.match(behind)):  # noqa: PLR2004
+        return "measure"
+    if _MASKED.search(before):
+        return "masked"
+    return "date" if _YEAR.fullmatch(token.value) and _DATED.search(before) else ""
 
 
 def _in_address(text: str, token: Token) -> bool:

@@ -1,6 +1,7 @@
 """What is known of a whole mail: its language, what it speaks of, whether there is money in it."""
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,6 +14,10 @@ _BEGINNING = 2_000
 #: a mail that is no longer says one thing, as texts to telephones do
 _SHORT = 250
 _NOTHING_ELSE = 24
+#: how the subjects of answers begin, and what those of issues and patches have
+_DISCUSSED = re.compile(
+    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\[[\w. ]+/[\w. ]+\]|\(#\d+\)|\[patch\b"
+)
 
 
 class Mail:
@@ -59,6 +64,11 @@ class Mail:
         """What the subject speaks of."""
         whole = Span(0, len(self.subject.plain))
         return frozenset(hit.sense for hit in self.hits(self.subject, whole))
+
+    @functools.cached_property
+    def is_discussed(self) -> bool:
+        """Whether people speak of something: it is an answer, an issue or a patch."""
+        return _DISCUSSED.search(self.subject.plain) is not None
 
     @property
     def is_short(self) -> bool:

@@ -11,7 +11,9 @@ TABLE = {
             "one time pass, one time pin, =pin, one time number, single use pass, "
             "verification number, one time key, =totp, =2fa, =mfa, one time token, passphrase, "
             "security number, authentication number, dynamic pass, verification pin, =tan, "
-            "access token"
+            "access token, verification token, confirmation token, login token, sign in token, "
+            "signin token, security token, authentication token, auth token, following token, "
+            "this token, token below, token is, token:"
         ),
         purpose=(
             "verif, confirm, authenticat, log in, login, sign in, signin, sign up, signup, "
@@ -51,12 +53,14 @@ TABLE = {
             "diagnostic, dept, registration number, registered number, company number, "
             "registered in, device id, incident, meter, pickup, collection code, company no, "
             "trial, event code, course code, class code, product code, item code, style code, "
-            "colour code, color code, sort by, locker number, donation"
+            "colour code, color code, sort by, locker number, donation, anti phishing, "
+            "antiphishing, phishing, delivery pin, delivery code, door code, gate code"
         ),
         gift=(
             "coupon, voucher, promo, discount, gift, percent off, =off, checkout, rebate, "
             "referral, refer a friend, invite code, offer, deal, sale, save, shop now, redeem, "
-            "loyalty, cashback, credit, free shipping, bonus"
+            "loyalty, cashback, credit, free shipping, bonus, invite friends, "
+            "invite your friends, with friends, with your friends"
         ),
         standing=(
             "password, your username, user name, username, passwort, initial pass, "
