@@ -97,3 +97,14 @@ def test_a_word_that_proves_the_sender_is_no_code() -> None:
 )
 def test_a_code_need_not_be_called_one(subject: str, page: Page, wanted: str) -> None:
     assert code(page, subject=subject) == wanted
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("Your MFA was reset", "An administrator did so at noon (request 48291377)."),
+        ("How do I reset the code?", "Bob answered:\n\nTry 482913 as the manual says.\n"),
+    ],
+)
+def test_a_number_that_nothing_calls_a_code_is_none(subject: str, text: str) -> None:
+    assert code(plain(text), subject=subject) is None

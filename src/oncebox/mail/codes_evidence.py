@@ -114,6 +114,8 @@ class _Look:
         self.alone = False
         #: something beside it says what to do with it, or what it is for
         self.asked = self.meant = False
+        #: something in its sentence calls it a code
+        self.named = False
         #: the line above it does
         self.led = False
 
@@ -243,6 +245,7 @@ class _Look:
         if self.sheet is not self.mail.subject:
             self._subject()
         elif self._begins():
+            self.named = True
             self.add("begins_subject", 10)
         senses |= self.mail.subject_senses
         for sense, points in _SAID.items():
@@ -286,10 +289,12 @@ class _Look:
         meant = self.asked or ((self.meant or led) and not business)
         named = bool(topics[Sense.CODE])
         said = bool(topics[Sense.PURPOSE]) or limited
+        apart = self.alone or self.named or self.asked or self.meant
         near = topics[Sense.EVENT] > 0 and not limited and self._near(Sense.EVENT)
         offer = topics[Sense.GIFT] if self.token.shape not in _NUMERIC else 0
         for name, applies, points in (
             ("like_a_year", self._is_date() and not said, -20),
+            ("unnamed", not apart, -8),
             ("business", self.meant and business, -14),
             ("no_word_for_code", self.mail.tongues.sure and not named and not meant, -28),
             ("amounts", paid and not named and not self.asked, -20),
@@ -357,6 +362,7 @@ class _Look:
             self.asked = True
             self.add("before_password", 20, hit)
             return
+        self.named = label is Label.CODE or label is Label.CODE_FOR
         self.add(f"before_{label.value}", _BEFORE[label], hit)
         if label is Label.CODE and self._next_to(hit):
             self.add("next_to_word", 10, hit)
@@ -377,6 +383,7 @@ class _Look:
             self.asked = True
             self.add("behind_password", 20, hit)
         elif label is Label.CODE and not called:
+            self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
             self.add("behind_code", _BEHIND[label] - (15 if plain else 0), hit)
         elif _BEHIND.get(label, 0) < 0:

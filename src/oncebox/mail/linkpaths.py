@@ -49,7 +49,7 @@ _BUSINESS = (
     "track", "order", "invoice", "receipt", "shipping", "shipment", "delivery", "cart", "checkout",
     "product", "shop", "store", "booking", "reservation", "payment", "billing", "pay", "event",
     "calendar", "offer", "coupon", "promo", "sale", "article", "story", "issue", "ticketing",
-    "campaign", "webinar",
+    "campaign", "webinar", "gift", "voucher", "reward", "meeting", "meetup", "refer",
 )  # fmt: skip
 
 

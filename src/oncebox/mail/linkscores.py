@@ -19,6 +19,8 @@ _FILES = (
 _MANY = 4
 #: fewer points than this, and words say plainly what a link is not
 _CLEAR = -40
+#: so many words before a colon say what a link is; more of them lead to it
+_CAPTION = 2
 
 
 class Seen(msgspec.Struct):
@@ -78,7 +80,7 @@ def judge(link: Seen, *, common: frozenset[str]) -> None:
     for name, each in points:
         link.add(name, each, spot)
     _by_address(link)
-    if not any(each.points > 0 for each in link.evidence):
+    if not any(each.points > 0 and each.name != "captioned" for each in link.evidence):
         link.add("nothing_said", -25)
     _by_secret(link, common)
     _by_look(link)
@@ -97,7 +99,8 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
     if Said.UNLESS in before:
         found.append(("unless", -20 if Said.IGNORE in before else -80))
     elif spot.before.endswith((":", "\uff1a")) and not spot.label:
-        found.append(("announced", 4))
+        words = len(spot.before[:-1].rpartition(":")[2].split())
+        found.append(("announced" if words > _CAPTION else "captioned", 4))
     if label & (Said.DO | Said.SOFT):
         if Said.DO in around:
             found.append(("sentence_does", 6))
@@ -106,7 +109,9 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
         return found
     found += _of_sentence(before, around)
     if spot.lead and not before & (Said.DO | Said.SOFT | Said.NEVER):
-        found += _of_lead(linkspeech.hear(spot.lead))
+        lead = _of_lead(linkspeech.hear(spot.lead))
+        # What a link says itself counts more than what led to it.
+        found += [(name, each // 2) for name, each in lead] if Said.BUSINESS in label else lead
     return found
 
 

@@ -85,7 +85,8 @@ def likeness(text: str, *, named: bool = False) -> int:
     ``named``: it stands where secrets stand, so that a shorter one may be one too.
     """
     if not _LIKE_ONE.fullmatch(text) or _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
-        return 1 if named and 4 <= len(text) < 6 and text.isalnum() else 0  # noqa: PLR2004
+        short = named and 4 <= len(text) < 6 and text.isalnum()  # noqa: PLR2004
+        return 1 if short and not (text.isalpha() and text[1:].islower()) else 0
     if _UUID.fullmatch(text) or _HEX.fullmatch(text):
         return 2
     return _mixture(text, named=named)

@@ -147,7 +147,7 @@ TABLE: dict[str, Words] = {
         "promo|diskon|acara|tiket|lihat|buka |balas|komentar|pesan|dokumen|berkas",
     ),
     "ms": Words(
-        do="sahkan|pengesahan|mengesahkan|aktifkan|tetapkan semula|set semula|pulihkan|"
+        do="sahkan|pengesahan|mengesahkan|aktifkan|mengaktifkan|tetapkan semula|tetapan semula|menetapkan semula|set semula|pulihkan|"
         "buka kunci|tukar kata laluan|ubah kata laluan|kata laluan baharu|kata laluan baru",
         soft="log masuk|daftar masuk|sertai|terima jemputan|jemputan|teruskan|daftar|selesaikan|"
         "padam",

@@ -19,10 +19,11 @@ TABLE: dict[str, Words] = {
         "access your|access my|access the|yes|set up|create account|create your account|"
         "create my account|claim your account|open the app|let me in|one-time|redeem",
         never="unsubscri|powered by|opt out|opt-out|preference|email settings|notification settings|"
-        "mail settings|manage your|manage sub|manage not|manage email|privacy|terms|legal|"
+        "mail settings|manage|invite friend|invite your friend|invite a friend|"
+        "invite more|invite other|refer a|refer your|privacy|terms|legal|"
         "imprint|polic|cookie|help|support|faq|contact|learn more|read more|more info|"
         "find out|about|blog|!in browser|!in your browser|view online|view this email|"
-        "web version|web page|download|app store|get the app|get our app|play store|share|"
+        "web version|!web page|download|app store|get the app|get our app|play store|share|"
         "follow us|like us|feedback|survey|rate |home|shop|website|our site|careers|"
         "status page|documentation|docs|community|guide|forward to|new one|new link|new code|"
         "resend|re-send|send again|another link|request a|request another|send a new|tweet|"
@@ -38,7 +39,7 @@ TABLE: dict[str, Words] = {
         "trial|discount|offer|sale|deal|coupon|cart|checkout|return|refund|upgrade|billing|"
         "article|conference|meeting|browse |buy|product|explore|issue|request|review|view|"
         "open|see |reply|comment|message|document|file|photo|activity|details|dashboard|task|"
-        "project|check out",
+        "project|check out|gift|voucher|reward|status",
     ),
     "de": Words(
         do="bestatig|verifizier|aktivier|freischalt|zurucksetz|zuruckzusetz|zurucksetzung|"
