@@ -66,8 +66,9 @@ def token(url: str) -> str:
         if not _SECRET.isdisjoint(words):
             if likeness(secret, named=True) and len(secret) > len(named):
                 named = secret
-        elif likeness(secret) and len(secret) > len(alike) and _OTHER.isdisjoint(words):
-            alike = secret
+        elif len(secret) > len(alike) and _OTHER.isdisjoint(words) and not secret.isdigit():
+            # A number by any other name is that of a person, a team or a page.
+            alike = secret if likeness(secret) else alike
     return named or alike or _in_path(url)
 
 
@@ -87,7 +88,7 @@ def likeness(text: str, *, named: bool = False) -> int:
     if not _LIKE_ONE.fullmatch(text) or _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
         short = named and 4 <= len(text) < 6 and text.isalnum()  # noqa: PLR2004
         return 1 if short and not (text.isalpha() and text[1:].islower()) else 0
-    if _UUID.fullmatch(text) or _HEX.fullmatch(text):
+    if _UUID.fullmatch(text) or (_HEX.fullmatch(text) and not text.isdigit()):
         return 2
     return _mixture(text, named=named)
 
