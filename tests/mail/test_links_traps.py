@@ -1,5 +1,7 @@
 """Links: what real mails put beside them, and what only looks like the one that is meant."""
 
+# ruff: noqa: RUF001 - words of other alphabets, a mail to a line
+
 import pytest
 
 from oncebox.mail import layout, links, visible
@@ -62,3 +64,42 @@ def test_a_button_that_opens_what_a_sentence_led_to_is_taken() -> None:
     page = html(f"<p>Here is your magic link.</p><p><a href='https://acme.io/m/{T}'>Open</a></p>")
 
     assert best("Your magic link", page) == f"https://acme.io/m/{T}"
+
+
+_NOT_YOU = [
+    ("en", "If you did not change it, please reset your password.", "Reset password"),
+    ("de", "Falls du das nicht warst, setze dein Passwort zurück.", "Passwort zurücksetzen"),
+    ("fr", "Si ce n'était pas vous, changez votre mot de passe.", "Changer le mot de passe"),
+    ("nl", "Als jij dit niet was, herstel dan je wachtwoord.", "Wachtwoord herstellen"),
+    ("ro", "Dacă nu ai fost tu, resetează parola.", "Resetează parola"),
+    ("el", "Αν δεν το κάνατε εσείς, επαναφέρετε τον κωδικό.", "Επαναφορά κωδικού"),
+    ("fi", "Jos et tehnyt tätä itse, nollaa salasanasi.", "Nollaa salasana"),
+    ("hr", "Ako to niste bili vi, resetirajte lozinku.", "Resetiraj lozinku"),
+    ("ru", "Если вы этого не делали, смените пароль.", "Сменить пароль"),
+    ("ko", "본인이 아닌 경우 비밀번호를 재설정하세요.", "비밀번호 재설정"),
+    ("ja", "心当たりがない場合はパスワードをリセットしてください。", "リセット"),
+]
+
+
+@pytest.mark.parametrize(("lead", "label"), [each[1:] for each in _NOT_YOU],
+                         ids=[each[0] for each in _NOT_YOU])  # fmt: skip
+def test_a_button_for_those_who_did_not_do_it_is_not_taken(lead: str, label: str) -> None:
+    button = f"<table><tr><td bgcolor='#36c'><a href='https://acme.io/reset/{T}'>{label}</a></td></tr></table>"
+
+    assert best("", html(f"<p>{lead}</p>{button}")) is None
+
+
+@pytest.mark.parametrize(
+    ("lead", "label"),
+    [
+        ("If you did not ask for it, please contact us.", "Reset password"),
+        ("If you did not ask for it, your password stays as it is.", "Reset password"),
+        ("If you didn't ask for a reset, you can delete this mail.", "Reset password"),
+        ("Wenn du das nicht warst, ist nichts weiter zu tun.", "Passwort zurücksetzen"),
+        ("心当たりがない場合は破棄してください。", "パスワードをリセット"),
+    ],
+)
+def test_a_button_below_such_a_sentence_is_for_those_who_did(lead: str, label: str) -> None:
+    button = f"<table><tr><td bgcolor='#36c'><a href='https://acme.io/x/{T}'>{label}</a></td></tr></table>"
+
+    assert best("", html(f"<p>{lead}</p>{button}")) == f"https://acme.io/x/{T}"

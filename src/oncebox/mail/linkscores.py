@@ -1,5 +1,6 @@
 """Scores: how likely a link is the one that a mail is about, point by point."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -21,6 +22,11 @@ _MANY = 4
 _CLEAR = -40
 #: so many words before a colon say what a link is; more of them lead to it
 _CAPTION = 2
+
+
+#: in scripts from here on, commas are few
+_COMMALESS = "\u0e00"
+_COMMA = re.compile("[,\uff0c\u3001\u060c]")
 
 
 class Seen(msgspec.Struct):
@@ -105,11 +111,11 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
         if Said.DO in around:
             found.append(("sentence_does", 6))
         if spot.lead and _is_unless(linkspeech.hear(spot.lead)):
-            found.append(("lead_unless", -70 if spot.lead.endswith(":") else -15))
+            found.append(("lead_unless", -90 if _leads_on(spot.lead) else -15))
         return found
     found += _of_sentence(before, around)
     if spot.lead and not before & (Said.DO | Said.SOFT | Said.NEVER):
-        lead = _of_lead(linkspeech.hear(spot.lead))
+        lead = _of_lead(spot.lead)
         # What a link says itself counts more than what led to it.
         found += [(name, each // 2) for name, each in lead] if Said.BUSINESS in label else lead
     return found
@@ -153,10 +159,22 @@ def _is_unless(said: Said) -> bool:
     return Said.UNLESS in said and Said.IGNORE not in said
 
 
-def _of_lead(said: Said) -> list[tuple[str, int]]:
+def _leads_on(lead: str) -> bool:
+    """Say whether what to do "if it was not you" is the link: ``…, reset your password``."""
+    if lead.endswith((":", ",", "\uff1a", "\uff0c", "\u3001", "\u060c")):
+        return True
+    condition = _COMMA.search(lead)
+    if condition is None:
+        return max(lead) >= _COMMALESS and Said.DO in linkspeech.hear(lead)
+    return Said.DO in linkspeech.hear(lead[condition.end() :])
+
+
+def _of_lead(lead: str) -> list[tuple[str, int]]:
     found = []
+    said = linkspeech.hear(lead)
     if said & (Said.UNLESS | Said.IGNORE):
-        return [("lead_unless", -35)] if _is_unless(said) else []
+        unless = [("lead_unless", -90 if _leads_on(lead) else -35)]
+        return unless if _is_unless(said) else []
     if Said.DO in said:
         found.append(("lead_does", 24))
     elif Said.SOFT in said:

@@ -33,7 +33,7 @@ TABLE: dict[str, Words] = {
         "don’t recogni|report|!secure your|!secure my|!secure account|revoke|decline|reject|"
         "deny|cancel|undo|revert|block|not mine|wrong account|not your|!no longer|unauthori|"
         "suspicious|!lock my|!lock your|disavow|disable|stop|never signed|not sign",
-        ignore="ignore|dismiss|disregard|no further action|nothing to do|safely|no action",
+        ignore="ignore|delete this|discard|dismiss|disregard|no further action|nothing to do|safely|no action",
         business="order|invoice|receipt|booking|reservation|appointment|payment|purchase|shipment|"
         "deliver|track|parcel|package|webinar|event|rsvp|attend|seat|ticket|calendar|demo|"
         "trial|discount|offer|sale|deal|coupon|cart|checkout|return|refund|upgrade|billing|"
@@ -43,7 +43,9 @@ TABLE: dict[str, Words] = {
     ),
     "de": Words(
         do="bestatig|verifizier|aktivier|freischalt|zurucksetz|zuruckzusetz|zurucksetzung|"
-        "entsperr|wiederherstell|validier|passwort andern|passwort festlegen|"
+        "entsperr|wiederherstell|validier|passwort andern|passwort zu andern|kennwort zu andern|"
+        "setze dein passwort|setzen sie ihr passwort|setzen sie das passwort|andere dein passwort|"
+        "andern sie ihr passwort|andern sie bitte ihr passwort|passwort festlegen|"
         "passwort erstellen|passwort vergeben|passwort setzen|neues passwort|neues kennwort|"
         "kennwort andern|kennwort festlegen|passwort wahlen|uberpruf|authentifizier|freigeben",
         soft="anmeld|einlogg|login|beitret|annehm|einladung|akzeptier|abonnier|fortfahren|weiter|"
@@ -74,7 +76,7 @@ TABLE: dict[str, Words] = {
         "!in browser|!in je browser|online bekijken|webversie|lees meer|meer informatie|"
         "download|delen|volg ons|beoordeel|enquete|juridisch|cookie|beheer|over ons|"
         "opnieuw aanvragen|nieuwe link|nieuwe code",
-        against="niet jij|niet u|was jij|was u|niet door jou|niet door u|heb je niet gevr|heb je niet aang|hebt u niet gevr|hebt u niet aang|heb jij niet|meld dit|"
+        against="niet jij|niet u|jij dit niet|jij het niet|jij niet|u dit niet|u het niet|was jij|was u|niet door jou|niet door u|heb je niet gevr|heb je niet aang|hebt u niet gevr|hebt u niet aang|heb jij niet|meld dit|"
         "rapporteer|weiger|afwijz|intrek|annule|ongedaan|blokkeer|!beveilig je|!beveilig uw|"
         "verdacht|niet herken|niet aangevraagd",
         ignore="negeer|niets te doen|geen actie",
