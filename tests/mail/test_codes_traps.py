@@ -69,6 +69,9 @@ def test_what_is_worth_money_is_no_code(subject: str, text: str) -> None:
         "AW: Code",
         "[harbour/boat] Verification code is refused (#12)",
         "[PATCH 2/3] login: send the code once",
+        "[Harbour - Bug #12] (New) Verification code is refused",
+        "[Tracker] (HAR-12) Verification code is refused",
+        "[Bug 4829] Verification code is refused",
     ],
 )
 def test_a_code_that_people_speak_of_is_not_theirs_to_type(subject: str) -> None:

@@ -60,6 +60,35 @@ def test_words_beside_do_not_hide_it(subject: str, text: str) -> None:
     assert best(subject, layout.of_plain(text)) == f"https://acme.io/confirm/{H}"
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Verify your address: [{0}]({0})\n", f"https://acme.io/verify/{T}?a=1"),
+        ("Please activate it by visiting {0}\n", f"https://acme.io/i.php?action=activate;u=1;code={T}"),
+        ("To get started, click the link below.\n    <{0}>\n", f"https://acme.io/join/{T}"),
+        ("Use this link for a new password: {0}\n", f"https://acme.io/start?do=resendpwd&pwauth={H}"),
+    ],
+)  # fmt: skip
+def test_a_link_is_read_as_programs_write_it(text: str, wanted: str) -> None:
+    assert best("", layout.of_plain(text.format(wanted))) == wanted
+
+
+def test_who_leaves_a_list_of_invitations_is_not_invited() -> None:
+    text = (
+        f"To get started, click the link below.\n\nhttps://acme.io/join/{T}\n\n"
+        f"Unsubscribe from invitation reminders: https://acme.io/x/{H}\n"
+    )
+
+    assert best("Bob has invited you", layout.of_plain(text)) == f"https://acme.io/join/{T}"
+
+
+@pytest.mark.parametrize("name", ["orgID", "page", "id"])
+def test_the_number_of_a_team_is_no_secret(name: str) -> None:
+    page = html(f"<p><a href='https://acme.io/login?{name}=112233445566778899'>Login</a></p>")
+
+    assert best("Password changed", page) is None
+
+
 def test_a_button_that_opens_what_a_sentence_led_to_is_taken() -> None:
     page = html(f"<p>Here is your magic link.</p><p><a href='https://acme.io/m/{T}'>Open</a></p>")
 

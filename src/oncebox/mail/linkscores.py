@@ -100,7 +100,7 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
     """Return what the words of a spot count."""
     label = linkspeech.hear(spot.label) if spot.label else Said.NOTHING
     found = _of_label(label)
-    before = linkspeech.hear(spot.before) if spot.before else Said.NOTHING
+    before = _hear_before(spot.before) if spot.before else Said.NOTHING
     around = before | (linkspeech.hear(spot.after) if spot.after else Said.NOTHING)
     if Said.UNLESS in before:
         found.append(("unless", -20 if Said.IGNORE in before else -80))
@@ -134,6 +134,16 @@ def _of_label(said: Said) -> list[tuple[str, int]]:
     if Said.BUSINESS in said:
         found.append(("label_business", -24 if said & (Said.DO | Said.SOFT) else -15))
     return found
+
+
+def _hear_before(text: str) -> Said:
+    """Return what a sentence says: ``unsubscribe from invitations`` invites nobody."""
+    said = linkspeech.hear(text)
+    if Said.NEVER in said and Said.SOFT in said:
+        opening = linkspeech.hear(" ".join(text.split(maxsplit=2)[:2]))
+        if opening & (Said.NEVER | Said.SOFT) == Said.NEVER:
+            return said & ~Said.SOFT
+    return said
 
 
 def _of_sentence(before: Said, around: Said) -> list[tuple[str, int]]:

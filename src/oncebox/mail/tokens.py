@@ -45,6 +45,11 @@ def parameters(url: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
 def _plain(text: str) -> str:
     return unquote(text.replace("+", " ")) if "%" in text or "+" in text else text
 
@@ -60,6 +65,8 @@ def token(url: str) -> str:
     given = parameters(url)
     # A page to go to next may carry the secret.
     nested = [pair for _, value in given if "?" in value for pair in parameters(value)]
+    # Some programs write semicolons between parameters.
+    nested += [_pair(part) for _, value in given if ";" in value for part in value.split(";")[1:]]
     for name, value in (*given, *nested[:_MOST_PARAMETERS]):
         words = {word.lower() for word in _WORDS.findall(name)}
         secret = max(value.split("/"), key=len) if "://" not in value else ""
