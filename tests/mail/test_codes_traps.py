@@ -111,3 +111,14 @@ def test_a_code_need_not_be_called_one(subject: str, page: Page, wanted: str) ->
 )
 def test_a_number_that_nothing_calls_a_code_is_none(subject: str, text: str) -> None:
     assert code(plain(text), subject=subject) is None
+
+
+def test_the_text_of_a_link_is_no_code_of_letters() -> None:
+    page = marked("<h2>Summer party</h2><p>Join us in July</p><p><a href='/r'><b>RSVP</b></a></p>")
+
+    assert code(page, subject="You are invited") is None
+
+
+def test_a_number_as_a_subject_is_no_code_if_the_mail_says_something_else() -> None:
+    assert code(plain("Blah blah blah"), subject="64423") is None
+    assert code(plain(""), subject="64423") == "64423"

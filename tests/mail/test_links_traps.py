@@ -132,3 +132,30 @@ def test_a_button_below_such_a_sentence_is_for_those_who_did(lead: str, label: s
     button = f"<table><tr><td bgcolor='#36c'><a href='https://acme.io/x/{T}'>{label}</a></td></tr></table>"
 
     assert best("", html(f"<p>{lead}</p>{button}")) == f"https://acme.io/x/{T}"
+
+
+@pytest.mark.parametrize(
+    ("subject", "lead", "label"),
+    [
+        ("Order confirmed", "Order 4829 is confirmed.", "View order"),
+        ("New in Acme", "Dark mode and more.", "Get started"),
+        ("Join our webinar", "Save your seat.", "Register now"),
+        ("Bob wrote to you", "Bob would like to meet.", "Accept"),
+    ],
+)
+def test_a_circular_asks_nobody_for_anything(subject: str, lead: str, label: str) -> None:
+    markup = (
+        f"<p>{lead}</p><table><tr><td bgcolor='#36c'><a href='https://acme.io/x/{T}'>{label}</a></td></tr></table>"
+        "<p><a href='https://acme.io/leave'>Unsubscribe</a></p>"
+    )
+
+    assert best(subject, html(markup)) is None
+
+
+def test_an_invitation_may_be_left_like_a_list() -> None:
+    markup = (
+        f"<p>Bob invited you.</p><p><a href='https://acme.io/x/{T}'>Join the team</a></p>"
+        "<p><a href='https://acme.io/leave'>Unsubscribe</a></p>"
+    )
+
+    assert best("Bob invited you to Acme", html(markup)) == f"https://acme.io/x/{T}"

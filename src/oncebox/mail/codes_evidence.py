@@ -6,41 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from oncebox.mail import codes_folding, codes_foreign, codes_shapes, codes_words
+from oncebox.mail import codes_tokens, codes_words
 from oncebox.mail.codes_lexicon import Hit, Sense
 from oncebox.mail.codes_mail import Mail
 from oncebox.mail.codes_place import Sheet, Span, stands_out
+from oncebox.mail.codes_points import (
+    ABOVE,
+    BEFORE,
+    BEHIND,
+    BELOW,
+    FAR,
+    IS,
+    LABEL_LINE,
+    NEXT_TO,
+    SAID,
+    SHORT_LINE,
+    SUBJECT,
+)  # fmt: skip
 from oncebox.mail.codes_shapes import Shape, Token
 from oncebox.mail.codes_words import Label
 from oncebox.model.candidate import Evidence
 
-#: what words count, by what they call something and where they stand
-_BEFORE = {
-    Label.CODE: 35,
-    Label.CODE_FOR: 18,
-    Label.OTHER: -45,
-    Label.GIFT: -55,
-    Label.STANDING: -40,
-    Label.EVENT: -25,
-}
-_BEHIND = {Label.CODE: 30, Label.OTHER: -15, Label.GIFT: -30, Label.STANDING: -5, Label.EVENT: -10}
-_ABOVE = {
-    Label.CODE: 32,
-    Label.CODE_FOR: 20,
-    Label.OTHER: -40,
-    Label.GIFT: -50,
-    Label.STANDING: -35,
-    Label.EVENT: -20,
-}
-_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
-_SAID = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
-_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
 _LEADING = frozenset({Sense.PURPOSE, Sense.ASK})
-_NEXT_TO = 10
-_IS = 2
-_FAR = 45
-_SHORT_LINE = 48
-_LABEL_LINE = 30
 _INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
 _PARTS = re.compile("[a-z]+")
 _SHORT_WORD = 3
@@ -66,7 +53,7 @@ def weigh(mail: Mail, sheet: Sheet, known: Mapping[str, int]) -> Iterator[Weighe
 
     What other pages have settled, by the scores that are known, is not looked at again.
     """
-    tokens = [token for token in _tokens(sheet) if _stands_free(sheet, token)]
+    tokens = codes_tokens.find(sheet)
     counts = Counter(token.value for token in tokens)
     like = Counter((token.shape, len(token.value)) for token in tokens)
     for token in tokens:
@@ -81,25 +68,6 @@ def weigh(mail: Mail, sheet: Sheet, known: Mapping[str, int]) -> Iterator[Weighe
             continue
         look.words()
         yield Weighed(token, look.score, tuple(look.evidence))
-
-
-def _tokens(sheet: Sheet) -> list[Token]:
-    found = codes_shapes.tokens(sheet.text)
-    taken = {(token.start, token.end) for token in found}
-    for block in sheet.blocks()[: codes_shapes.MOST]:
-        token = codes_shapes.whole(sheet.text, block.start, block.end)
-        if token is not None and (token.start, token.end) not in taken:
-            found.append(token)
-    return found
-
-
-def _stands_free(sheet: Sheet, token: Token) -> bool:
-    """Say whether it is what it looks like, and belongs to nothing else."""
-    return not (
-        codes_foreign.is_foreign(sheet.text, token)
-        or codes_foreign.touches_letters(sheet.text, token)
-        or codes_folding.is_mixed(sheet.page.text[token.start : token.end])
-    )
 
 
 class _Look:
@@ -182,6 +150,8 @@ class _Look:
             self.add("like_a_word", -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
+        if self.token.shape is Shape.LETTERS and self.sheet.is_clicked(self.token):
+            self.add("clicked", -30)
 
     def _is_word(self, word: str) -> bool:
         """Say whether a word stands elsewhere in small letters, or is known."""
@@ -248,7 +218,7 @@ class _Look:
             self.named = True
             self.add("begins_subject", 10)
         senses |= self.mail.subject_senses
-        for sense, points in _SAID.items():
+        for sense, points in SAID.items():
             if sense in senses:
                 self.add(f"word_{sense.value}", points)
         if self.score >= _LOW:
@@ -257,7 +227,7 @@ class _Look:
 
     def _subject(self) -> None:
         """Count what the subject says."""
-        for sense, points in _SUBJECT.items():
+        for sense, points in SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
         if self._in_subject():
@@ -276,8 +246,15 @@ class _Look:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        if self.mail.is_bare and self.sheet.fills(self.token, 0, len(self.sheet.text)):
+        if self.mail.is_bare and self._fills_mail():
             self.add("nothing_else", 20)
+
+    def _fills_mail(self) -> bool:
+        """Say whether no part has anything else to say."""
+        if not self.sheet.fills(self.token, 0, len(self.sheet.text)):
+            return False
+        parts = [sheet.text.strip() for sheet in self.mail.sheets[1:]]
+        return all(self.token.value in part for part in parts if part)
 
     def _topics(self) -> None:
         """Count what the whole mail is about."""
@@ -332,10 +309,10 @@ class _Look:
             if self.asked and right and right[0].sense is Sense.PURPOSE:
                 self.add("asked_for", 8, right[0])
         after = codes_words.behind(right, sheet.plain, token.end)
-        if after is not None and after[1].start - token.end <= _FAR:
+        if after is not None and after[1].start - token.end <= FAR:
             self._behind(*after, called is not None and called[0] is Label.CODE)
         elif any(hit.sense is Sense.GIFT for hit in right):
-            self.add("behind_gift", _BEHIND[Label.GIFT])
+            self.add("behind_gift", BEHIND[Label.GIFT])
         return {hit.sense for hit in (*left, *right)}
 
     def _purpose(self, left: Sequence[Hit]) -> None:
@@ -343,7 +320,7 @@ class _Look:
         asked = left[-1] if left else None
         if asked is None:
             return
-        if asked.sense is Sense.ASK and asked.end - asked.start > _IS and self._next_to(asked):
+        if asked.sense is Sense.ASK and asked.end - asked.start > IS and self._next_to(asked):
             self.asked = True
             self.add("next_to_ask", 14, asked)
             return
@@ -354,7 +331,7 @@ class _Look:
                 return
 
     def _next_to(self, hit: Hit) -> bool:
-        return self.token.start - hit.end <= _NEXT_TO
+        return self.token.start - hit.end <= NEXT_TO
 
     def _called(self, label: Label, hit: Hit) -> None:
         """Count what it is called by the words before it."""
@@ -363,7 +340,7 @@ class _Look:
             self.add("before_password", 20, hit)
             return
         self.named = label is Label.CODE or label is Label.CODE_FOR
-        self.add(f"before_{label.value}", _BEFORE[label], hit)
+        self.add(f"before_{label.value}", BEFORE[label], hit)
         if label is Label.CODE and self._next_to(hit):
             self.add("next_to_word", 10, hit)
 
@@ -385,9 +362,9 @@ class _Look:
         elif label is Label.CODE and not called:
             self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            self.add("behind_code", _BEHIND[label] - (15 if plain else 0), hit)
-        elif _BEHIND.get(label, 0) < 0:
-            self.add(f"behind_{label.value}", _BEHIND[label], hit)
+            self.add("behind_code", BEHIND[label] - (15 if plain else 0), hit)
+        elif BEHIND.get(label, 0) < 0:
+            self.add(f"behind_{label.value}", BEHIND[label], hit)
 
     def _around(self) -> set[Sense]:
         """Count the words of the lines before and behind one that it has to itself."""
@@ -420,16 +397,16 @@ class _Look:
     def _above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Count a line before it; return whether it names it."""
         if label is Label.CODE or label is Label.CODE_FOR:
-            self.add(f"above_{label.value}", _ABOVE[label] - 5 * number, hit)
+            self.add(f"above_{label.value}", ABOVE[label] - 5 * number, hit)
             return True
-        short = span.end - span.start <= _SHORT_LINE or span.end - hit.end <= _NEXT_TO
+        short = span.end - span.start <= SHORT_LINE or span.end - hit.end <= NEXT_TO
         if number == 0 and (short or label is Label.GIFT):
-            only = span.end - span.start <= _LABEL_LINE
-            self.add(f"above_{label.value}", _ABOVE[label] - (10 if only else 0), hit)
+            only = span.end - span.start <= LABEL_LINE
+            self.add(f"above_{label.value}", ABOVE[label] - (10 if only else 0), hit)
             return True
         return False
 
     def _below(self, label: Label, hit: Hit, span: Span) -> None:
-        short = span.end - span.start <= _SHORT_LINE
-        if label in _BELOW and (short or label is Label.CODE):
-            self.add(f"below_{label.value}", _BELOW[label], hit)
+        short = span.end - span.start <= SHORT_LINE
+        if label in BELOW and (short or label is Label.CODE):
+            self.add(f"below_{label.value}", BELOW[label], hit)

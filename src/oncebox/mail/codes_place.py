@@ -45,6 +45,7 @@ class Sheet:
         self._flat = [block for block in page.blocks if block.kind != "run"]
         self._starts = [block.start for block in self._flat]
         self._runs = [block for block in page.blocks if block.kind == "run"]
+        self._links = page.anchors
         self._run_starts = [block.start for block in self._runs]
 
     @functools.cached_property
@@ -52,6 +53,11 @@ class Sheet:
         """Where an older mail begins that was forwarded or answered; the end if none is."""
         found = [at for mark in _QUOTED if (at := self.plain.find(mark)) >= 0]
         return min(found, default=len(self.text))
+
+    def is_clicked(self, token: Token) -> bool:
+        """Say whether it is the text of a link."""
+        number = bisect_right(self._links, token.start, key=lambda link: link.start) - 1
+        return number >= 0 and self._links[number].end >= token.end
 
     def blocks(self) -> list[Block]:
         """Return the lines and cells."""

@@ -16,6 +16,12 @@ _FILES = (
     ".png", ".gif", ".jpg", ".jpeg", ".svg", ".webp", ".ico", ".css", ".js", ".pdf", ".ics",
     ".woff", ".woff2", ".mp4", ".zip", ".apk", ".ipa", ".xml", ".rss",
 )  # fmt: skip
+#: what the texts of links say by which one leaves a list
+_LEAVING = (
+    "unsubscri", "opt out", "opt-out", "abmeld", "abbestell", "d\u00e9sinscri", "d\u00e9sabon",
+    "darse de baja", "cancelar", "disiscri", "uitschrij", "wypisz",
+    "\u043e\u0442\u043f\u0438\u0441", "\u9000\u8ba2", "\u914d\u4fe1\u505c\u6b62",
+)  # fmt: skip
 #: a secret that stands in so many links is not that of one of them
 _MANY = 4
 #: fewer points than this, and words say plainly what a link is not
@@ -116,8 +122,10 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
     found += _of_sentence(before, around)
     if spot.lead and not before & (Said.DO | Said.SOFT | Said.NEVER):
         lead = _of_lead(spot.lead)
-        # What a link says itself counts more than what led to it.
-        found += [(name, each // 2) for name, each in lead] if Said.BUSINESS in label else lead
+        if Said.BUSINESS in label:  # what a link says itself counts more than what led to it
+            business = any(name == "lead_business" for name, _ in lead)
+            lead = [(name, each // 2) for name, each in lead if each < 0 or not business]
+        found += lead
     return found
 
 
@@ -246,6 +254,14 @@ def _by_look(link: Seen) -> None:
         link.add("spelled_out", 8, next(spot for spot in spots if spot.spelled))
     if any(spot.other for spot in spots) and link.wrapping is None:
         link.add("shows_another", -30, next(spot for spot in spots if spot.other))
+
+
+def leaves(link: Seen) -> bool:
+    """Say whether a link leaves a list: whoever may leave one was written to with many others."""
+    said = [each.name for each in link.evidence]
+    if "label_other" not in said and "address_other" not in said:
+        return False
+    return any(word in spot.label.lower() for spot in link.spots for word in _LEAVING)
 
 
 def commons(links: Sequence[Seen]) -> frozenset[str]:

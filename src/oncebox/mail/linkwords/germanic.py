@@ -20,7 +20,7 @@ TABLE: dict[str, Words] = {
         "create my account|claim your account|open the app|let me in|one-time|redeem",
         never="unsubscri|powered by|opt out|opt-out|preference|email settings|notification settings|"
         "mail settings|manage|invite friend|invite your friend|invite a friend|"
-        "invite more|invite other|refer a|refer your|privacy|terms|legal|"
+        "invite more|invite other|continue reading|continue shopping|keep reading|keep shopping|refer a|refer your|privacy|terms|legal|"
         "imprint|polic|cookie|help|support|faq|contact|learn more|read more|more info|"
         "find out|about|blog|!in browser|!in your browser|view online|view this email|"
         "web version|!web page|download|app store|get the app|get our app|play store|share|"
