@@ -6,23 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from oncebox.mail import codes_tokens, codes_words
+from oncebox.mail import codes_points, codes_tokens, codes_words
 from oncebox.mail.codes_lexicon import Hit, Sense
 from oncebox.mail.codes_mail import Mail
 from oncebox.mail.codes_place import Sheet, Span, stands_out
-from oncebox.mail.codes_points import (
-    ABOVE,
-    BEFORE,
-    BEHIND,
-    BELOW,
-    FAR,
-    IS,
-    LABEL_LINE,
-    NEXT_TO,
-    SAID,
-    SHORT_LINE,
-    SUBJECT,
-)  # fmt: skip
 from oncebox.mail.codes_shapes import Shape, Token
 from oncebox.mail.codes_words import Label
 from oncebox.model.candidate import Evidence
@@ -218,7 +205,7 @@ class _Look:
             self.named = True
             self.add("begins_subject", 10)
         senses |= self.mail.subject_senses
-        for sense, points in SAID.items():
+        for sense, points in codes_points.SAID.items():
             if sense in senses:
                 self.add(f"word_{sense.value}", points)
         if self.score >= _LOW:
@@ -227,7 +214,7 @@ class _Look:
 
     def _subject(self) -> None:
         """Count what the subject says."""
-        for sense, points in SUBJECT.items():
+        for sense, points in codes_points.SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
         if self._in_subject():
@@ -309,10 +296,10 @@ class _Look:
             if self.asked and right and right[0].sense is Sense.PURPOSE:
                 self.add("asked_for", 8, right[0])
         after = codes_words.behind(right, sheet.plain, token.end)
-        if after is not None and after[1].start - token.end <= FAR:
+        if after is not None and after[1].start - token.end <= codes_points.FAR:
             self._behind(*after, called is not None and called[0] is Label.CODE)
         elif any(hit.sense is Sense.GIFT for hit in right):
-            self.add("behind_gift", BEHIND[Label.GIFT])
+            self.add("behind_gift", codes_points.BEHIND[Label.GIFT])
         return {hit.sense for hit in (*left, *right)}
 
     def _purpose(self, left: Sequence[Hit]) -> None:
@@ -320,7 +307,11 @@ class _Look:
         asked = left[-1] if left else None
         if asked is None:
             return
-        if asked.sense is Sense.ASK and asked.end - asked.start > IS and self._next_to(asked):
+        if (
+            asked.sense is Sense.ASK
+            and asked.end - asked.start > codes_points.IS
+            and self._next_to(asked)
+        ):
             self.asked = True
             self.add("next_to_ask", 14, asked)
             return
@@ -331,7 +322,7 @@ class _Look:
                 return
 
     def _next_to(self, hit: Hit) -> bool:
-        return self.token.start - hit.end <= NEXT_TO
+        return self.token.start - hit.end <= codes_points.NEXT_TO
 
     def _called(self, label: Label, hit: Hit) -> None:
         """Count what it is called by the words before it."""
@@ -340,7 +331,7 @@ class _Look:
             self.add("before_password", 20, hit)
             return
         self.named = label is Label.CODE or label is Label.CODE_FOR
-        self.add(f"before_{label.value}", BEFORE[label], hit)
+        self.add(f"before_{label.value}", codes_points.BEFORE[label], hit)
         if label is Label.CODE and self._next_to(hit):
             self.add("next_to_word", 10, hit)
 
@@ -362,9 +353,9 @@ class _Look:
         elif label is Label.CODE and not called:
             self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            self.add("behind_code", BEHIND[label] - (15 if plain else 0), hit)
-        elif BEHIND.get(label, 0) < 0:
-            self.add(f"behind_{label.value}", BEHIND[label], hit)
+            self.add("behind_code", codes_points.BEHIND[label] - (15 if plain else 0), hit)
+        elif codes_points.BEHIND.get(label, 0) < 0:
+            self.add(f"behind_{label.value}", codes_points.BEHIND[label], hit)
 
     def _around(self) -> set[Sense]:
         """Count the words of the lines before and behind one that it has to itself."""
@@ -397,16 +388,19 @@ class _Look:
     def _above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Count a line before it; return whether it names it."""
         if label is Label.CODE or label is Label.CODE_FOR:
-            self.add(f"above_{label.value}", ABOVE[label] - 5 * number, hit)
+            self.add(f"above_{label.value}", codes_points.ABOVE[label] - 5 * number, hit)
             return True
-        short = span.end - span.start <= SHORT_LINE or span.end - hit.end <= NEXT_TO
+        short = (
+            span.end - span.start <= codes_points.SHORT_LINE
+            or span.end - hit.end <= codes_points.NEXT_TO
+        )
         if number == 0 and (short or label is Label.GIFT):
-            only = span.end - span.start <= LABEL_LINE
-            self.add(f"above_{label.value}", ABOVE[label] - (10 if only else 0), hit)
+            only = span.end - span.start <= codes_points.LABEL_LINE
+            self.add(f"above_{label.value}", codes_points.ABOVE[label] - (10 if only else 0), hit)
             return True
         return False
 
     def _below(self, label: Label, hit: Hit, span: Span) -> None:
-        short = span.end - span.start <= SHORT_LINE
-        if label in BELOW and (short or label is Label.CODE):
-            self.add(f"below_{label.value}", BELOW[label], hit)
+        short = span.end - span.start <= codes_points.SHORT_LINE
+        if label in codes_points.BELOW and (short or label is Label.CODE):
+            self.add(f"below_{label.value}", codes_points.BELOW[label], hit)
