@@ -233,15 +233,9 @@ class _Look:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        if self.mail.is_bare and self._fills_mail():
+        whole = self.sheet.fills(self.token, 0, len(self.sheet.text))
+        if whole and self.mail.is_only(self.token.value):
             self.add("nothing_else", 20)
-
-    def _fills_mail(self) -> bool:
-        """Say whether no part has anything else to say."""
-        if not self.sheet.fills(self.token, 0, len(self.sheet.text)):
-            return False
-        parts = [sheet.text.strip() for sheet in self.mail.sheets[1:]]
-        return all(self.token.value in part for part in parts if part)
 
     def _topics(self) -> None:
         """Count what the whole mail is about."""

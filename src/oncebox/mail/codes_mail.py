@@ -76,7 +76,9 @@ class Mail:
         """Whether it is as short as texts to telephones are."""
         return self.length <= _SHORT
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether there is hardly room for more than a code."""
-        return self.length <= _NOTHING_ELSE
+    def is_only(self, value: str) -> bool:
+        """Say whether there is hardly room for more than a code, and no part says another thing."""
+        if self.length > _NOTHING_ELSE:
+            return False
+        parts = [sheet.text.strip() for sheet in self.sheets[1:]]
+        return all(value in part for part in parts if part)
