@@ -122,3 +122,10 @@ def test_the_text_of_a_link_is_no_code_of_letters() -> None:
 def test_a_number_as_a_subject_is_no_code_if_the_mail_says_something_else() -> None:
     assert code(plain("Blah blah blah"), subject="64423") is None
     assert code(plain(""), subject="64423") == "64423"
+
+
+def test_a_code_may_count() -> None:
+    cells = "".join(f"<td>{digit}</td>" for digit in "123456")
+
+    assert code(marked(f"<p>Your code:</p><table><tr>{cells}</tr></table>")) == "123456"
+    assert code(marked(f"<p>How did we do?</p><table><tr>{cells}</tr></table>")) is None

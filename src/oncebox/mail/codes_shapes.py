@@ -213,9 +213,9 @@ def _groups(text: str, spots: Spots) -> Iterator[Token]:
 def _singles(text: str, spots: Spots) -> Iterator[Token]:
     for match in _all(_SINGLES, text, spots.singles):
         value = "".join(_GROUP.findall(match[0]))
-        if value in _COUNTING:
-            continue  # pages, or marks to be given
         points = max(of_digits(value), 12) if value.isdigit() else (12 if _mixed(value) else -8)
+        if value in _COUNTING:
+            points = -5  # pages, or marks to be given
         yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
 
 
