@@ -68,6 +68,8 @@ def test_what_is_worth_money_is_no_code(subject: str, text: str) -> None:
         "Re: Verification code is refused",
         "AW: Code",
         "[harbour/boat] Verification code is refused (#12)",
+        "[harbour/boat] Verification code is refused (Issue #12)",
+        "harbour | Verification code is refused (!12)",
         "[PATCH 2/3] login: send the code once",
         "[Harbour - Bug #12] (New) Verification code is refused",
         "[Tracker] (HAR-12) Verification code is refused",
@@ -129,3 +131,17 @@ def test_a_code_may_count() -> None:
 
     assert code(marked(f"<p>Your code:</p><table><tr>{cells}</tr></table>")) == "123456"
     assert code(marked(f"<p>How did we do?</p><table><tr>{cells}</tr></table>")) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("Möteskod", "Möteskod\n\n482913\n\nVi ses."),
+        ("Mødekode", "Mødekode\n\n482913\n\nVi ses."),
+        ("Σύσκεψη", "Κωδικός σύσκεψης\n\n482913\n\nΘα τα πούμε."),
+        ("Tichet", "Număr tichet\n\n771204\n\nMulțumim."),
+        ("ההזמנה שלך", "קוד הזמנה\n\nX7K2PQ\n\nתודה"),
+    ],
+)
+def test_other_numbers_have_names_in_their_languages(subject: str, text: str) -> None:
+    assert code(boxed(text), subject=subject) is None

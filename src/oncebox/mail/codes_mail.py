@@ -16,7 +16,7 @@ _SHORT = 250
 _NOTHING_ELSE = 24
 #: how the subjects of answers begin, and what those of issues and patches have
 _DISCUSSED = re.compile(
-    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\[[\w. ]+/[\w. ]+\]|\(#\d+\)"
+    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\([a-z ]*[#!]\d+\)"
     r"|\[patch\b|\[[^\]]*#\d+\]|^(?:\[[^\]]*\] ?)?[\[(][a-z]{2,12} \d+[\])]"
 )
 

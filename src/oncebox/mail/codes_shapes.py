@@ -215,7 +215,7 @@ def _singles(text: str, spots: Spots) -> Iterator[Token]:
         value = "".join(_GROUP.findall(match[0]))
         points = max(of_digits(value), 12) if value.isdigit() else (12 if _mixed(value) else -8)
         if value in _COUNTING:
-            points = -5  # pages, or marks to be given
+            points = 0  # pages, or marks to be given
         yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
 
 
