@@ -16,8 +16,9 @@ _SHORT = 250
 _NOTHING_ELSE = 24
 #: how the subjects of answers begin, and what those of issues and patches have
 _DISCUSSED = re.compile(
-    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\([a-z ]*[#!]\d+\)"
-    r"|\[patch\b|\[[^\]]*#\d+\]|^(?:\[[^\]]*\] ?)?[\[(][a-z]{2,12} \d+[\])]"
+    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\([a-z ]{0,20}[#!]\d{1,9}\)"
+    r"|\[patch\b|\[[^\[\]]{0,60}#\d{1,9}\]"
+    r"|^(?:\[[^\[\]]{0,60}\] ?)?[\[(][a-z]{2,12} \d{1,9}[\])]"
 )
 
 
