@@ -145,3 +145,19 @@ def test_a_code_may_count() -> None:
 )
 def test_other_numbers_have_names_in_their_languages(subject: str, text: str) -> None:
     assert code(boxed(text), subject=subject) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("<#> Use OTP 134637 to log in. It is valid for 5 minutes\nYDJ9FDE8Ern", "134637"),
+        ("6767 is otp for 3838", "6767"),
+        ("otp of 4554 is 9988", "9988"),
+        ("Harbour ID code is: 482913. Do not share it.", "482913"),
+        ("Harbour Tickets: 482913 is your code", "482913"),
+        ("Votre code de validation est 48291377. Montant : 59,90 EUR", "48291377"),
+        ("TAC 482913 utk RM120.00", "482913"),
+    ],
+)
+def test_texts_to_telephones_are_read_as_they_are_written(text: str, wanted: str) -> None:
+    assert code(plain(text)) == wanted

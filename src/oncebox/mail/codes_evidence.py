@@ -14,7 +14,6 @@ from oncebox.mail.codes_shapes import Shape, Token
 from oncebox.mail.codes_words import Label
 from oncebox.model.candidate import Evidence
 
-_LEADING = frozenset({Sense.PURPOSE, Sense.ASK})
 _INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
 _PARTS = re.compile("[a-z]+")
 _SHORT_WORD = 3
@@ -24,7 +23,7 @@ _CERTAIN, _WEAK = 110, 20
 #: years and dates
 _HARDLY = 6
 _BEGINNING, _FEW = 4_000, 6
-_SHORTLY = 100
+_SHORTLY, _CLOSE = 100, 5
 
 
 class Weighed(msgspec.Struct, frozen=True):
@@ -282,14 +281,14 @@ class _Look:
         sheet, token = self.sheet, self.token
         left = self.mail.hits(sheet, sheet.left(token))
         right = self.mail.hits(sheet, sheet.right(token))
-        called = codes_words.before(left, sheet.plain, token.start)
+        after = codes_words.behind(right, sheet.plain, token.end)
+        called = codes_words.before(left, sheet.plain, token.start, after)
         if called is not None:
             self._called(*called)
         else:
             self._purpose(left)
             if self.asked and right and right[0].sense is Sense.PURPOSE:
                 self.add("asked_for", 8, right[0])
-        after = codes_words.behind(right, sheet.plain, token.end)
         if after is not None and after[1].start - token.end <= codes_points.FAR:
             self._behind(*after, called is not None and called[0] is Label.CODE)
         elif any(hit.sense is Sense.GIFT for hit in right):
@@ -347,7 +346,8 @@ class _Look:
         elif label is Label.CODE and not called:
             self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            self.add("behind_code", codes_points.BEHIND[label] - (15 if plain else 0), hit)
+            near = 6 if hit.start - self.token.end <= _CLOSE else 0
+            self.add("behind_code", codes_points.BEHIND[label] + near - (15 if plain else 0), hit)
         elif codes_points.BEHIND.get(label, 0) < 0:
             self.add(f"behind_{label.value}", codes_points.BEHIND[label], hit)
 
@@ -359,7 +359,7 @@ class _Look:
         for number, span in enumerate(self.sheet.above(line.start - 1)):
             hits = self.mail.hits(self.sheet, span)
             senses |= {hit.sense for hit in hits}
-            self.led = self.led or (number == 0 and not senses.isdisjoint(_LEADING))
+            self.led = self.led or (number == 0 and bool(senses & {Sense.PURPOSE, Sense.ASK}))
             called = codes_words.before(hits, self.sheet.plain, span.end)
             if called is not None and not found:
                 found = self._above(called[0], called[1], span, number)

@@ -44,6 +44,7 @@ _DATED = re.compile(
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _OVERRIDE, _POP = "\u202e", "\u202c"
 _LOOK = 24
+_STAMP = 11
 _OVERRIDDEN = 500
 
 
@@ -57,13 +58,18 @@ def is_foreign(text: str, token: Token) -> str:
     near = max(0, token.start - _OVERRIDDEN)
     if text.rfind(_OVERRIDE, near, token.start) > text.rfind(_POP, near, token.start):
         return "reversed"
-    if _GOES_ON.match(behind) or _CAME_ON.search(before):
+    if _GOES_ON.match(behind) or _CAME_ON.search(before) or _is_stamp(text, token):
         return "part_of_more"
     if token.shape is not Shape.LETTERS and token.shape is not Shape.PHRASE:
         counted = _counted(token, before, behind)
         if counted:
             return counted
     return "address" if _in_address(text, token) else ""
+
+
+def _is_stamp(text: str, token: Token) -> bool:
+    """Say whether it is the stamp of an app, with which texts that begin so end."""
+    return len(token.value) == _STAMP and text.lstrip().startswith(("<#>", "[#]"))
 
 
 def _counted(token: Token, before: str, behind: str) -> str:
