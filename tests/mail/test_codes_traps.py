@@ -124,6 +124,12 @@ def test_the_text_of_a_link_is_no_code_of_letters() -> None:
 def test_a_number_as_a_subject_is_no_code_if_the_mail_says_something_else() -> None:
     assert code(plain("Blah blah blah"), subject="64423") is None
     assert code(plain(""), subject="64423") == "64423"
+    assert code(plain("2715\n")) == "2715"
+
+
+@pytest.mark.parametrize("text", ["Type the 6-digit code in the app.", "Your 2-Step code expired."])
+def test_how_many_digits_a_code_has_is_not_the_code(text: str) -> None:
+    assert code(plain(text), subject="Your login code") is None
 
 
 def test_a_code_may_count() -> None:

@@ -67,9 +67,8 @@ class _Look:
         self.score = 0
         self.alone = False
         #: something beside it says what to do with it, or what it is for
-        self.asked = self.meant = False
-        #: something in its sentence calls it a code
-        self.named = False
+        #: or calls it a code
+        self.asked = self.meant = self.named = False
         #: the line above it does
         self.led = False
 
@@ -232,7 +231,7 @@ class _Look:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        whole = self.sheet.fills(self.token, 0, len(self.sheet.text))
+        whole = self.sheet.fills(self.token, 0, len(self.sheet.text.rstrip()))
         if whole and self.mail.is_only(self.token.value):
             self.add("nothing_else", 20)
 
@@ -346,8 +345,9 @@ class _Look:
         elif label is Label.CODE and not called:
             self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            near = 6 if hit.start - self.token.end <= _CLOSE else 0
-            self.add("behind_code", codes_points.BEHIND[label] + near - (15 if plain else 0), hit)
+            near = self.token.shape in _NUMERIC and hit.start - self.token.end <= _CLOSE
+            more = 6 if near else -15 if plain else 0
+            self.add("behind_code", codes_points.BEHIND[label] + more, hit)
         elif codes_points.BEHIND.get(label, 0) < 0:
             self.add(f"behind_{label.value}", codes_points.BEHIND[label], hit)
 
