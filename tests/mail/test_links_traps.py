@@ -73,6 +73,12 @@ def test_a_link_is_read_as_programs_write_it(text: str, wanted: str) -> None:
     assert best("", layout.of_plain(text.format(wanted))) == wanted
 
 
+def test_a_link_may_carry_the_code_alone() -> None:
+    text = "Your code is 105-876, or tap on this to verify your telephone: v.acme.io/105876\n"
+
+    assert best("A message for you", layout.of_plain(text)) == "v.acme.io/105876"
+
+
 def test_who_leaves_a_list_of_invitations_is_not_invited() -> None:
     text = (
         f"To get started, click the link below.\n\nhttps://acme.io/join/{T}\n\n"

@@ -66,8 +66,7 @@ class _Look:
         self.evidence: list[Evidence] = []
         self.score = 0
         self.alone = False
-        #: something beside it says what to do with it, or what it is for
-        #: or calls it a code
+        #: something beside it says what to do with it, or what it is for, or calls it a code
         self.asked = self.meant = self.named = False
         #: the line above it does
         self.led = False

@@ -26,6 +26,8 @@ _LEAVING = (
 _MANY = 4
 #: fewer points than this, and words say plainly what a link is not
 _CLEAR = -40
+#: as long as most codes are
+_LIKE_A_CODE = 6
 #: so many words before a colon say what a link is; more of them lead to it
 _CAPTION = 2
 
@@ -231,8 +233,9 @@ def _by_secret(link: Seen, common: frozenset[str]) -> None:
     if path.lower().endswith(_FILES):
         link.add("file", -80)
     if not link.token:
-        short = _has_short_secret(bare)
-        link.add("secret_short" if short else "no_secret", 0 if short else -60)
+        short = _short_secret(bare)
+        points = 6 if len(short) >= _LIKE_A_CODE else 0
+        link.add("secret_short" if short else "no_secret", points if short else -60)
     elif link.token in common:
         link.add("secret_common", -40)
     else:
@@ -240,10 +243,10 @@ def _by_secret(link: Seen, common: frozenset[str]) -> None:
         link.add("secret" if sure else "secret_likely", 25 if sure else 10)
 
 
-def _has_short_secret(path: str) -> bool:
-    """Say whether a path ends with a few digits or letters that are no word."""
+def _short_secret(path: str) -> str:
+    """Return the few digits or letters that are no word, with which a path ends."""
     last = path.partition("/")[2].rstrip("/").rpartition("/")[2]
-    return tokens.is_short(last)
+    return last if tokens.is_short(last) else ""
 
 
 def _by_look(link: Seen) -> None:

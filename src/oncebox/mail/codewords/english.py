@@ -55,7 +55,8 @@ TABLE = {
             "registered in, device id, incident, meter, pickup, collection code, company no, "
             "trial, event code, course code, class code, product code, item code, style code, "
             "colour code, color code, sort by, locker number, donation, anti phishing, "
-            "antiphishing, phishing, delivery pin, delivery code, purchase code, door code, gate code"
+            "antiphishing, phishing, delivery pin, delivery code, purchase code, "
+            "door code, gate code"
         ),
         gift=(
             "coupon, voucher, promo, discount, gift, percent off, =off, checkout, rebate, "

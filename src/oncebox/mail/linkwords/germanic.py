@@ -39,7 +39,7 @@ TABLE: dict[str, Words] = {
         "trial|discount|offer|sale|deal|coupon|cart|checkout|return|refund|upgrade|billing|"
         "article|conference|meeting|browse |buy|product|explore|issue|request|review|view|"
         "open|see |reply|comment|message|document|file|photo|activity|details|dashboard|task|"
-        "project|check out|gift|voucher|reward|status",
+        "project|check out|gift|voucher|reward|status|profile",
     ),
     "de": Words(
         do="bestatig|verifizier|aktivier|freischalt|zurucksetz|zuruckzusetz|zurucksetzung|"
