@@ -158,6 +158,8 @@ def test_other_numbers_have_names_in_their_languages(subject: str, text: str) ->
     [
         ("<#> Harbour: OTP 482913 signs you in, good for 5 minutes\nQw7kT2mZ9pB", "482913"),
         ("5521 is your otp for 8840", "5521"),
+        ("552187 is the one-time code for your account 884012", "552187"),
+        ("552187 ist Ihr Code für das Konto 884012", "552187"),
         ("your otp of 8840 is 5521", "5521"),
         ("Harbour ID code is: 482913. Do not share it.", "482913"),
         ("Harbour Tickets: 482913 is your code", "482913"),

@@ -344,7 +344,9 @@ class _Look:
         elif label is Label.CODE and not called:
             self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            near = self.token.shape in _NUMERIC and hit.start - self.token.end <= _CLOSE
+            end = self.token.end
+            said = codes_words.is_said_of(self.sheet.plain, end, hit)
+            near = self.token.shape in _NUMERIC and (said or hit.start - end <= _CLOSE)
             more = 6 if near else -15 if plain else 0
             self.add("behind_code", codes_points.BEHIND[label] + more, hit)
         elif codes_points.BEHIND.get(label, 0) < 0:

@@ -30,6 +30,10 @@ class Label(StrEnum):
 
 #: what is said between a code and what it is for: ``code for``, in some languages
 _FOR = re.compile(r"\s(?:for|of|fur|pour|para|per|voor|dla|till|til|untuk|\u0434\u043b\u044f)\s$")
+#: and what has a code before its name: ``482913 is your code``
+_IS = r" (?:is|est|es|ist|e|jest|ar|er|je|este|adalah|la|\u2014|\u0435) (?:[^\W\d_]{1,12} ){0,3}$"
+_SAYS = re.compile(_IS)
+_SAID_OF_ANOTHER = re.compile(rf"(?<![^\W_])\d{{4,8}}{_IS}")
 _LABELS = {sense: Label(sense.value) for sense in _NOUNS}
 
 
@@ -46,12 +50,27 @@ def before(
         if hit.sense is not Sense.CODE and _is_taken(plain, hit.end, at):
             continue
         label = _called(nouns, number)
+        if label in {Label.CODE, Label.CODE_FOR} and _is_said_of_another(nouns, number, plain):
+            return Label.OTHER, hit
         if label is Label.CODE:
             return (Label.CODE_FOR if _FOR.match(plain, hit.end, at) else label), hit
         if label is not Label.CODE_FOR and after is not None and _is_sender(hit, after, plain, at):
             return None
         return label, hit
     return None
+
+
+def is_said_of(plain: str, end: int, hit: Hit) -> bool:
+    """Say whether a name behind something is said to be its own: ``482913 is your code``."""
+    return _SAYS.match(plain, end, hit.start) is not None
+
+
+def _is_said_of_another(nouns: Sequence[Hit], number: int, plain: str) -> bool:
+    """Say whether the code that is spoken of stands before its name."""
+    code = next((each for each in nouns[: number + 1] if each.sense is Sense.CODE), None)
+    if code is None:
+        return False
+    return _SAID_OF_ANOTHER.search(plain[max(0, code.start - 40) : code.start]) is not None
 
 
 def _called(nouns: Sequence[Hit], number: int) -> Label:
