@@ -55,3 +55,44 @@ def test_nothing_of_a_value_is_kept_after_its_time(finds: Finds) -> None:
     after = finds.sql("SELECT mark FROM oncebox_artifacts")
 
     assert bytes(before[0][0]) != bytes(after[0][0])
+
+
+def test_what_matches_only_when_it_comes_again_is_told_of_then(finds: Finds) -> None:
+    """The first mail was not believed, the second is: whoever listens hears of it now."""
+    finds.file(code("481920", mismatch="sender_unauthenticated", proven=False))
+    assert told(finds) == []
+    finds.clerk.now += 1000
+    (filed,) = finds.file(code("481920"))
+    finds.clerk.now += 1000
+    finds.file(code("481920"))
+    (artifact,) = finds.all()
+    data = msgspec.json.decode(finds.sql(EVENTS)[-2][2])
+
+    assert filed.artifacts == ((Kind.CODE, "available"),)
+    assert told(finds) == [("artifact.available", artifact.id)]
+    assert (data["artifact_id"], data["sequence"], data["sender_verdict"]) == (
+        artifact.id,
+        2,
+        "pass",
+    )
+
+
+def test_what_matches_only_when_it_comes_again_may_be_in_conflict(finds: Finds) -> None:
+    finds.file(code("222222", sender="other@shop.example"))
+    finds.file(code("481920", mismatch="sender_unauthenticated", proven=False))
+    finds.clerk.now += 1000
+    finds.file(code("481920"))
+
+    assert [kind for kind, _ in told(finds)] == ["artifact.available"] * 2 + ["artifact.conflict"]
+
+
+def test_an_older_mail_that_makes_a_value_match_takes_no_newer_ones_place(finds: Finds) -> None:
+    finds.file(code("111111", mismatch="sender_unauthenticated", proven=False))
+    finds.clerk.now += 1000
+    finds.file(code("222222", signed_at=60_000))
+    finds.clerk.now += 1000
+    (filed,) = finds.file(code("111111", signed_at=1_000))
+    _old, new = finds.all()
+
+    assert filed.artifacts == ((Kind.CODE, "superseded"),)
+    assert told(finds) == [("artifact.available", new.id)]
