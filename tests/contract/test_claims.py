@@ -9,14 +9,14 @@ from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.inboxes.claims import Clerk as Granter
 from oncebox.ledger.inboxes.grants import Grants
 from oncebox.ledger.office import audit
-from oncebox.model.artifact import ArtifactState
+from oncebox.model.artifact import ArtifactState, ArtifactValue
 from oncebox.model.candidate import Kind
 from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted
 from oncebox.model.inbox import InboxPolicy
 from oncebox.model.purpose import Purpose
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import TENANT, Clerk
-from tests.support.finds import AGENT, OTHER, Finds, code, judge_link, link
+from tests.support.finds import AGENT, OTHER, Finds, Letter, code, judge_link, link
 
 URL = "https://app.shop.example/verify?token=s3cret"
 
@@ -184,6 +184,73 @@ def test_a_link_that_the_policy_refuses_stays_available(finds: Finds) -> None:
         "sender",
     )
     assert finds.all() == [artifact]
+
+
+def test_who_was_granted_a_link_by_its_host_reads_it_again_by_its_id(finds: Finds) -> None:
+    """The inbox names no host, so the one that was asked for was allowed; the grant stays."""
+    finds.file(link(URL))
+    (artifact,) = finds.all()
+    by_host, by_id = finds.wish(Kind.LINK, host="app.shop.example"), finds.ask(artifact.id)
+    (first,) = finds.claim(by_host)
+    again, whichever = finds.claim(by_id, finds.wish(Kind.LINK))
+    (stranger,) = finds.claim(finds.ask(artifact.id, OTHER))
+
+    assert not granted(first).repeated
+    assert [granted(each).value.value for each in (again, whichever)] == [URL, URL]
+    assert denied(stranger) == "already_claimed"
+
+
+def test_links_are_opened_once_for_all_who_name_a_host(
+    finds: Finds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand who wait cost as many openings as there are links."""
+    for number in range(5):
+        finds.file(link(f"https://h{number}.shop.example/x", sender=f"s{number}@shop.example"))
+    opened, open_ = [], finds.strongbox.open
+
+    def counted(tenant: str, id_: str, sealed: bytes) -> ArtifactValue:
+        opened.append(id_)
+        return open_(tenant, id_, sealed)
+
+    monkeypatch.setattr(finds.strongbox, "open", counted)
+    asks = [finds.wish(Kind.LINK, host="none.example", claim_key=str(n)) for n in range(50)]
+
+    assert finds.claim(*asks) == [None] * 50
+    assert len(opened) == 5
+
+
+# what cannot be opened
+
+
+def damaged(finds: Finds, letter: Letter) -> str:
+    """File something and damage what it says."""
+    before = {each.id for each in finds.all()}
+    finds.file(letter)
+    (id_,) = {each.id for each in finds.all()} - before
+    another = f"SELECT sealed FROM oncebox_artifacts AS other WHERE other.id <> '{id_}' LIMIT 1"  # noqa: S608
+    finds.sql(
+        f"UPDATE oncebox_artifacts SET sealed = ({another}) WHERE id = '{id_}' RETURNING id"  # noqa: S608
+    )
+    return id_
+
+
+def test_an_artifact_that_cannot_be_opened_is_the_trouble_of_its_claim_alone(finds: Finds) -> None:
+    finds.file(code("111111"))
+    broken = damaged(finds, code("222222", sender="other@shop.example"))
+    whole = next(each for each in finds.all() if each.id != broken)
+    first, second = finds.claim(finds.ask(broken), finds.ask(whole.id))
+
+    assert denied(first) == "not_opened"
+    assert granted(second).value.value == "111111"
+    assert next(each for each in finds.all() if each.id == broken).state is ArtifactState.AVAILABLE
+
+
+def test_a_link_that_cannot_be_opened_keeps_no_other_from_its_host(finds: Finds) -> None:
+    finds.file(link(URL))
+    damaged(finds, link("https://app.shop.example/other", sender="other@shop.example"))
+    (outcome,) = finds.claim(finds.wish(Kind.LINK, host="app.shop.example"))
+
+    assert granted(outcome).value.value == URL
 
 
 # wishes

@@ -11,7 +11,13 @@ from oncebox.model.purpose import Purpose
 
 #: why somebody does not get an artifact
 Denial = Literal[
-    "not_found", "already_claimed", "superseded", "unmatched", "purged", "link_refused"
+    "not_found",
+    "already_claimed",
+    "superseded",
+    "unmatched",
+    "purged",
+    "link_refused",
+    "not_opened",
 ]
 #: where a link leads that the policy refused: to its sender's own domain, or somewhere else
 HostClass = Literal["sender", "other", "none"]

@@ -1,12 +1,12 @@
 """Claims: an artifact is granted once; the same claim reads it again, another does not."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from oncebox import faults
-from oncebox.errors import DatabaseBusy, StateConflict
+from oncebox.errors import DatabaseBusy, MasterKeyWrong, StateConflict
 from oncebox.ledger.inboxes import artifacts
 from oncebox.ledger.inboxes.artifacts import Field
 from oncebox.ledger.inboxes.inboxes import Asker
@@ -16,7 +16,16 @@ from oncebox.ledger.office.audit import Deed
 from oncebox.model.artifact import Artifact, ArtifactState, Link
 from oncebox.model.candidate import Kind
 from oncebox.model.choice import choose
-from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted, HostClass, Outcome
+from oncebox.model.grant import (
+    Ask,
+    Claimant,
+    Contested,
+    Denied,
+    Granted,
+    HostClass,
+    Outcome,
+    Wish,
+)
 from oncebox.model.inbox import InboxPolicy
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -118,6 +127,7 @@ class Clerk:
         fields: set[Field] = {(wish.inbox_id, wish.kind) for wish in wishes.values()}
         owners = _owners(tx, (inbox for inbox, _kind in fields))
         candidates = artifacts.candidates(tx, fields)
+        hosts = self._hosts(tx, wishes.values(), candidates)
         found: dict[int, Outcome | _Take] = {}
         meant = {n: ask.artifact_id or "" for n, ask in asks.items() if ask.wish is None}
         for n, wish in wishes.items():
@@ -126,7 +136,8 @@ class Clerk:
                 found[n] = Denied(why="not_found")
                 continue
             fitting = [each for each in candidates[wish.inbox_id, wish.kind] if wish.fits(each)]
-            fitting = self._leading(tx, wish.host, fitting) if wish.host else fitting
+            if wish.host:
+                fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
             mark = self._mark(claimant, fitting[0]) if fitting else None
             choice = choose(fitting, mark)
             if choice.artifact is not None:
@@ -142,13 +153,22 @@ class Clerk:
         """Say whether an artifact is a claimant's already."""
         return artifact.belongs_to(self._mark(claimant, artifact))
 
-    def _leading(self, tx: Transaction, host: str, links: Sequence[Artifact]) -> list[Artifact]:
-        """Return the links that lead to a host."""
-        rows = _named(tx, (each.id for each in links if each.purged_at is None))
-        return [each for each in links if each.id in rows and self._host(rows[each.id]) == host]
+    def _hosts(
+        self,
+        tx: Transaction,
+        wishes: Iterable[Wish],
+        candidates: Mapping[Field, Sequence[Artifact]],
+    ) -> dict[str, str]:
+        """Return where links lead, by id, of which a host is asked for; each is opened once."""
+        asked = {(wish.inbox_id, wish.kind) for wish in wishes if wish.host}
+        rows = _named(tx, (each.id for field in asked for each in candidates[field]))
+        return {id_: self._host(row) for id_, row in rows.items()}
 
     def _host(self, row: _Row) -> str:
-        value = self._strongbox.open(row.artifact.tenant, row.artifact.id, row.sealed)
+        try:
+            value = self._strongbox.open(row.artifact.tenant, row.artifact.id, row.sealed)
+        except MasterKeyWrong:
+            return ""
         return self._judge_link(value.value, _policy(row)).host
 
     def _mark(self, claimant: Claimant, artifact: Artifact) -> bytes:
@@ -177,10 +197,16 @@ class Clerk:
     def _opened(self, row: _Row, host: str, *, repeated: bool) -> Granted | Denied:
         """Return what an artifact says; a link only as far as the policy lets it out."""
         artifact = row.artifact
-        value = self._strongbox.open(artifact.tenant, artifact.id, row.sealed)
+        try:
+            value = self._strongbox.open(artifact.tenant, artifact.id, row.sealed)
+        except MasterKeyWrong:  # others share this commit, and what is damaged is not theirs
+            return Denied(why="not_opened", artifact=artifact)
         if artifact.kind is not Kind.LINK:
             return Granted(artifact=artifact, value=value, repeated=repeated)
         judged = self._judge_link(value.value, _policy(row, host))
+        if repeated and not judged.allowed:
+            # It was granted by naming its host; whoever reads it again need not name it.
+            judged = self._judge_link(value.value, _policy(row, judged.host))
         if not judged.allowed:
             leads = _host_class(judged.host, artifact.sender_domain)
             return Denied(why="link_refused", artifact=artifact, reason=judged.reason, host=leads)
