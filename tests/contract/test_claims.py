@@ -370,6 +370,49 @@ def test_what_nobody_has_claimed_cannot_be_released(finds: Finds) -> None:
     assert finds.clerk.run(audit.of, TENANT, finds.all()[0].id) == []
 
 
+# whoever names a domain
+
+
+def test_all_addresses_of_a_domain_that_is_named_are_one_sender(finds: Finds) -> None:
+    """A sender that writes under another address every time is no conflict then."""
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@shop.example"))
+    contested, outcome = finds.claim(finds.wish(), finds.wish(by_domain=True))
+
+    assert isinstance(contested, Contested)
+    assert granted(outcome).value.value == "222222"
+
+
+def test_two_domains_stay_two_senders_whoever_names_one(finds: Finds) -> None:
+    finds.file(code("111111", sender="no-reply@a.shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@b.shop.example"))
+    (outcome,) = finds.claim(finds.wish(by_domain=True))
+
+    assert isinstance(outcome, Contested)
+
+
+def test_an_older_code_that_came_late_is_not_the_newest_of_its_domain(finds: Finds) -> None:
+    """Another address has signed no date, so only arrivals are left, but what is known counts."""
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@shop.example", signed_at=60_000))
+    finds.clerk.now += 1000
+    finds.file(code("333333", sender="no-reply@shop.example", signed_at=1_000))
+    (outcome,) = finds.claim(finds.wish(by_domain=True))
+
+    assert granted(outcome).value.value == "222222"
+
+
+def test_who_has_claimed_a_code_of_a_domain_reads_it_again(finds: Finds) -> None:
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.claim(finds.wish(by_domain=True))
+    (again,) = finds.claim(finds.wish(by_domain=True))
+
+    assert (granted(again).value.value, granted(again).repeated) == ("111111", True)
+
+
 # many at once
 
 

@@ -142,6 +142,19 @@ async def test_a_thousand_who_wait_for_one_code_are_one_grant_and_few_readings(
     assert reads < 60
 
 
+async def test_a_wait_for_a_domain_takes_its_addresses_for_one_sender(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.bring("inb_1", code("111111", sender="security@shop.example"))
+    await asyncio.sleep(0.002)
+    await desk.bring("inb_1", code("222222", sender="no-reply@shop.example"))
+    anybody = await wait(api)
+    domain = await wait(api, sender="shop.example")
+
+    assert anybody.json()["conflict"]["why"] == "senders_differ"
+    assert code_of(domain) == "222222"
+
+
 async def test_the_next_code_is_waited_for_by_the_number_of_the_last(
     api: Api, desk: Arrivals
 ) -> None:

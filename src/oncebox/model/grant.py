@@ -49,6 +49,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     #: of a link: only what leads to this host; it is allowed where the inbox names none
     host: str = ""
+    #: a domain was named: all its addresses are one sender
+    by_domain: bool = False
 
     def fits(self, artifact: Artifact) -> bool:
         """Say whether an artifact of the inbox and kind is one of those that are wanted."""

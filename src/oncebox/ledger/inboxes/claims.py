@@ -138,6 +138,8 @@ class Clerk:
             fitting = [each for each in candidates[wish.inbox_id, wish.kind] if wish.fits(each)]
             if wish.host:
                 fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
+            if wish.by_domain:
+                fitting = _by_domain(fitting)
             mark = self._mark(claimant, fitting[0]) if fitting else None
             choice = choose(fitting, mark)
             if choice.artifact is not None:
@@ -250,6 +252,15 @@ def _policy(row: _Row, host: str = "") -> InboxPolicy:
     if policy.link_hosts or not host:
         return policy
     return msgspec.structs.replace(policy, link_hosts=(host,))
+
+
+def _by_domain(fitting: Iterable[Artifact]) -> list[Artifact]:
+    """Return artifacts as if each domain were one sender, without what is known to be older."""
+    return [
+        msgspec.structs.replace(each, sender=each.sender and each.sender_domain)
+        for each in fitting
+        if each.state is not ArtifactState.SUPERSEDED
+    ]
 
 
 def _owners(tx: Transaction, inboxes: Iterable[str]) -> dict[str, _Owner]:

@@ -153,6 +153,7 @@ class _Known:
             messages=self._messages(awaited, inbox),
             after=awaited.after,
             host=awaited.host or "",
+            by_domain=awaited.sender is not None and "@" not in awaited.sender,
         )
         found = tuple(
             each
