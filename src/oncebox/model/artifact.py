@@ -115,6 +115,10 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
     purposes: tuple[str, ...] = ()
     sender: str = ""
     signed_at: int | None = None
+    #: whether what proves the sender covers the place where it was found
+    vouched: bool = True
+    #: whether the inbox's policy lets it through, where it lets its message through
+    matched: bool = True
     warnings: tuple[str, ...] = ()
 
 

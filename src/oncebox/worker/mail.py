@@ -186,7 +186,14 @@ class MailReader:
         faults.point("mail.parsed")
         verdict = await self._judged(envelope, parsed, delivery.body)
         expected, why = matches(policy, parsed, verdict, recipient.address)
-        found = findings(self._strongbox, delivery.tenant, recipient.inbox_id, parsed, verdict)
+        found = findings(
+            self._strongbox,
+            delivery.tenant,
+            recipient.inbox_id,
+            parsed,
+            verdict,
+            authenticated=policy.authenticated,
+        )
         faults.point("artifacts.sealed")
         known = _Known(delivery, recipient, envelope, verdict)
         try:

@@ -11,6 +11,7 @@ from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.events import outbox
 from oncebox.ledger.inboxes.inboxes import Asker
 from oncebox.model.artifact import (
+    PROVEN,
     TOO_EARLY,
     Artifact,
     ArtifactState,
@@ -22,6 +23,7 @@ from oncebox.model.candidate import Kind
 from oncebox.model.choice import Choice, Standing, choose, standings, unclaimed_state, warned
 from oncebox.model.event import EventType, NewEvent
 from oncebox.model.filing import Filing, safe_domain, sender_verdict, storable
+from oncebox.model.verdict import Result
 from oncebox.store.database import Row, Transaction, Value
 from oncebox.store.queries import load
 
@@ -70,8 +72,15 @@ class _New(NamedTuple):
 
     @property
     def matched(self) -> bool:
-        """Whether its message is what the inbox expects."""
-        return self.brought.filing.matched and not self.early
+        """Whether it is what the inbox expects."""
+        return self.brought.filing.matched and self.artifact.matched and not self.early
+
+    @property
+    def verdict(self) -> str:
+        """Say in one word whether its sender is proven, as far as that covers it."""
+        filing = self.brought.filing
+        found = sender_verdict(filing.parsed, filing.document.verdict)
+        return found if self.artifact.vouched or found != PROVEN else str(Result.NONE)
 
 
 def file(
@@ -199,11 +208,10 @@ def _sighting(new: _New) -> Row:
 def _facts(new: _New) -> Row:
     """Return what the message says of an artifact."""
     filing, own = new.brought.filing, new.artifact
-    verdict = sender_verdict(filing.parsed, filing.document.verdict)
     warnings = (*own.warnings, TOO_EARLY) if new.early else own.warnings
     return (
         int(new.matched), joined(own.purposes), storable(own.sender),
-        safe_domain(filing.parsed.sender.domain), verdict, int(verdict == "pass"),
+        safe_domain(filing.parsed.sender.domain), new.verdict, int(new.verdict == PROVEN),
         filing.delivery.received_at, own.signed_at, msgspec.json.encode(warnings),
     )  # fmt: skip
 
@@ -280,7 +288,7 @@ def _told(id_: str, new: _New, now: int) -> NewEvent:
             "kind": new.artifact.kind.value,
             "confidence": new.artifact.confidence / 1000,
             "sender_domain": safe_domain(filing.parsed.sender.domain),
-            "sender_verdict": sender_verdict(filing.parsed, filing.document.verdict),
+            "sender_verdict": new.verdict,
             "sequence": new.brought.sequence,
         },
     )

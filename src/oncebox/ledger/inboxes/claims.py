@@ -135,11 +135,7 @@ class Clerk:
             if not _may_see(claimant, owners.get(wish.inbox_id)):
                 found[n] = Denied(why="not_found")
                 continue
-            fitting = [each for each in candidates[wish.inbox_id, wish.kind] if wish.fits(each)]
-            if wish.host:
-                fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
-            if wish.by_domain:
-                fitting = _by_domain(fitting)
+            fitting = _fitting(wish, candidates[wish.inbox_id, wish.kind], hosts)
             mark = self._mark(claimant, fitting[0]) if fitting else None
             choice = choose(fitting, mark)
             if choice.artifact is not None:
@@ -252,6 +248,16 @@ def _policy(row: _Row, host: str = "") -> InboxPolicy:
     if policy.link_hosts or not host:
         return policy
     return msgspec.structs.replace(policy, link_hosts=(host,))
+
+
+def _fitting(
+    wish: Wish, candidates: Iterable[Artifact], hosts: Mapping[str, str]
+) -> list[Artifact]:
+    """Return the artifacts that a wish describes."""
+    fitting = [each for each in candidates if wish.fits(each)]
+    if wish.host:
+        fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
+    return _by_domain(fitting) if wish.by_domain else fitting
 
 
 def _by_domain(fitting: Iterable[Artifact]) -> list[Artifact]:
