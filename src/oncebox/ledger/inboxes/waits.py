@@ -7,6 +7,7 @@ import msgspec
 from oncebox.errors import NotFound
 from oncebox.ledger.inboxes import artifacts, inboxes, reading
 from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.ledger.inboxes.reading import Whole
 from oncebox.ledger.office import keys
 from oncebox.ledger.vault import Vault
 from oncebox.model.artifact import Artifact, ArtifactState
@@ -26,6 +27,8 @@ _ENDED = frozenset({InboxState.CLOSED, InboxState.EXPIRED})
 _MOST_SEEN = 20
 #: artifacts of an inbox among which those of these messages are looked for
 _MOST_ARTIFACTS = 200
+#: bytes of documents that one look keeps, for the others who are interested in them
+_MOST_BYTES = 8 * 1024 * 1024
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +75,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 #: what one who waits sees: the places in the order asked for, or why there is nothing to see
 Look = tuple[Place, ...] | NotFound | Unauthenticated
-#: what is awaited where
+#: what a message must be like, and where
 _Pair = tuple[Awaited, str]
 
 
@@ -131,6 +134,8 @@ class _Known:
         self._inboxes: dict[tuple[Asker, str], Inbox | NotFound] = {}
         self._over: dict[str, bool] = {}
         self._fitting: dict[_Pair, frozenset[str]] = {}
+        self._read: dict[str, Whole] = {}
+        self._bytes = 0
 
     def inboxes(self, question: Question) -> tuple[Inbox, ...] | NotFound | Unauthenticated:
         """Return the inboxes that a question is about, or why they are not to be seen."""
@@ -166,16 +171,26 @@ class _Known:
         """Return the messages that fit, of those that brought something; None is any."""
         if not awaited.is_choosy:
             return None
-        pair = (awaited, inbox.id)
+        pair = (awaited.rules, inbox.id)
         if pair not in self._fitting:
             brought = {each.message_id for each in self.candidates[inbox.id, awaited.kind]}
             self._fitting[pair] = frozenset(id_ for id_ in brought if self._fits(pair, inbox, id_))
         return self._fitting[pair]
 
     def _fits(self, pair: _Pair, inbox: Inbox, message_id: str) -> bool:
-        # One at a time: a message's document may be large, and what it says never changes.
-        message, document, _copies = reading.get(self._tx, self._vault, inbox.tenant, message_id)
+        message, document, _copies = self._whole(inbox.tenant, message_id)
         return not trouble(pair[0], message, document, inbox.created_at)
+
+    def _whole(self, tenant: str, message_id: str) -> Whole:
+        """Return a message; what others will ask for too is kept, as long as there is room."""
+        known = self._read.get(message_id)
+        if known is not None:
+            return known
+        whole = reading.get(self._tx, self._vault, tenant, message_id)
+        if self._bytes + whole.message.document_size <= _MOST_BYTES:
+            self._bytes += whole.message.document_size
+            self._read[message_id] = whole
+        return whole
 
     def _is_active(self, key: ApiKey) -> bool:
         if key.id not in self._keys:
