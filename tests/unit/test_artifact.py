@@ -18,7 +18,7 @@ from oncebox.model.artifact import (
 )
 from oncebox.model.candidate import Found, Kind
 from oncebox.seal import MasterKey
-from oncebox.wire.artifacts import ArtifactSender, Grant
+from oncebox.wire.artifacts import ArtifactSender, Grant, GrantedLink
 from oncebox.worker.findings import findings
 from tests.support.finds import candidate, code, parsed, verdict
 
@@ -120,6 +120,13 @@ def test_derived_keys_differ_by_purpose_and_are_not_the_key() -> None:
     assert one == MasterKey(bytes(range(32))).derive("one")
     assert len({one, two, bytes(range(32))}) == 3
     assert len(one) == 32
+
+
+def test_a_link_in_parts_shows_nothing_to_a_log() -> None:
+    parts = GrantedLink(host="h", token="s3cret", parameters=[("token", "s3cret")])
+
+    assert "s3cret" not in repr(parts)
+    assert "s3cret" not in repr(parts.__rich_repr__())
 
 
 # findings
