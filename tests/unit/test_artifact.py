@@ -161,7 +161,7 @@ BY_DKIM = ("dkim_aligned", "signed_date", "signed_from")
 def vouched(details: tuple[str, ...], *, where: str = "subject", text: str = "") -> bool:
     """Return whether a code of a proven mail counts as its sender's."""
     letter = code("481920", signed_at=5_000)
-    found = msgspec.structs.replace(candidate("481920"), where=where)  # type: ignore[arg-type]
+    found = msgspec.structs.replace(candidate("481920"), where=where)
     read = msgspec.structs.replace(parsed(letter), found=Found(code=found), text=text)
     judged = msgspec.structs.replace(verdict(letter), details=details)
     box = Strongbox(KEY)
