@@ -9,7 +9,7 @@ from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.inboxes.claims import Clerk as Granter
 from oncebox.ledger.inboxes.grants import Grants
 from oncebox.ledger.office import audit
-from oncebox.model.artifact import ArtifactState, ArtifactValue
+from oncebox.model.artifact import Artifact, ArtifactState, ArtifactValue
 from oncebox.model.candidate import Kind
 from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted
 from oncebox.model.inbox import InboxPolicy
@@ -411,6 +411,48 @@ def test_who_has_claimed_a_code_of_a_domain_reads_it_again(finds: Finds) -> None
     (again,) = finds.claim(finds.wish(by_domain=True))
 
     assert (granted(again).value.value, granted(again).repeated) == ("111111", True)
+
+
+# what a newer message that does not fit leaves in its place
+
+
+def two(finds: Finds) -> tuple[Artifact, Artifact]:
+    """File two codes of one sender, the second of which takes the place of the first."""
+    finds.file(code("111111"))
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+    old, new = finds.all()
+    return old, new
+
+
+def test_a_wish_that_a_newer_message_does_not_fit_is_granted_the_older(finds: Finds) -> None:
+    old, new = two(finds)
+    wish = {"messages": frozenset({old.message_id}), "passed_over": frozenset({new.message_id})}
+    first, second = finds.claim(finds.wish(**wish), finds.wish(**wish, claim_key="another"))
+
+    assert granted(first).value.value == "111111"
+    assert denied(second) == "already_claimed"
+    assert [each.state for each in finds.all()] == ["claimed", "available"]
+    assert finds.release(old.id).state is ArtifactState.SUPERSEDED
+
+
+def test_a_newer_message_that_was_not_looked_at_may_fit(finds: Finds) -> None:
+    """It came after the look, so the older is not granted before the next one."""
+    old, new = two(finds)
+    messages = frozenset({old.message_id})
+    blind = finds.wish(messages=messages)
+    finds.clerk.now += 1000
+    finds.file(code("333333"))
+    late = finds.wish(messages=messages, passed_over=frozenset({new.message_id}))
+
+    assert [denied(each) for each in finds.claim(blind, late)] == ["superseded", "superseded"]
+
+
+def test_by_its_id_an_artifact_that_was_superseded_is_not_granted(finds: Finds) -> None:
+    old, _new = two(finds)
+    (outcome,) = finds.claim(finds.ask(old.id))
+
+    assert denied(outcome) == "superseded"
 
 
 # many at once

@@ -91,3 +91,15 @@ def test_only_so_much_of_what_was_read_is_kept_in_memory(
 
     assert len(read) == 4
     assert [len(place.found) for (place,) in found] == [1, 1]
+
+
+def test_what_cannot_be_read_any_more_is_not_passed_over(finds: Finds, key: ApiKey) -> None:
+    """Nobody knows whether it would fit, so it keeps its place before what is older."""
+    file(finds, 2)
+    newer = finds.all()[1].message_id
+    (before,) = look(finds, key, Awaited(kind=Kind.CODE, subject="No. 0"))
+    finds.sql("UPDATE oncebox_messages SET document = warnings RETURNING id")
+    (after,) = look(finds, key, Awaited(kind=Kind.CODE, subject="No. 0"))
+
+    assert before[0].wish.passed_over == {newer}
+    assert (after[0].wish.messages, after[0].wish.passed_over) == (frozenset(), frozenset())

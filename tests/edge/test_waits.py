@@ -155,6 +155,30 @@ async def test_a_wait_for_a_domain_takes_its_addresses_for_one_sender(
     assert code_of(domain) == "222222"
 
 
+async def test_a_newer_message_that_does_not_fit_takes_no_ones_place(
+    api: Api, desk: Arrivals
+) -> None:
+    """Two who sign up with one sender by one inbox get each their own, in either order."""
+    for name, value in (("ann", "111111"), ("bob", "222222")):
+        await desk.bring("inb_1", code(value, subject=f"Code for {name}"))
+        await asyncio.sleep(0.002)
+    older = await wait(api, subject="*ann*", claim_key="ann")
+    newer = await wait(api, subject="*bob*", claim_key="bob")
+    again = await wait(api, subject="*ann*", claim_key="ann")
+    other = await wait(api, subject="*ann*", claim_key="eve")
+
+    assert [code_of(each) for each in (older, newer, again)] == ["111111", "222222", "111111"]
+    assert other.json()["code"] == "already_claimed"
+
+
+async def test_of_those_that_fit_the_newest_is_meant(api: Api, desk: Arrivals) -> None:
+    for value, name in (("111111", "ann"), ("222222", "ann"), ("333333", "bob")):
+        await desk.bring("inb_1", code(value, subject=f"Code for {name}"))
+        await asyncio.sleep(0.002)
+
+    assert code_of(await wait(api, subject="*ann*")) == "222222"
+
+
 async def test_the_next_code_is_waited_for_by_the_number_of_the_last(
     api: Api, desk: Arrivals
 ) -> None:

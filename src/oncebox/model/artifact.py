@@ -45,6 +45,9 @@ TRANSITIONS: dict[tuple[ArtifactState, ArtifactState], str] = {
     (ArtifactState.AVAILABLE, ArtifactState.SUPERSEDED): "a newer one came, or was dated later",
     (ArtifactState.SUPERSEDED, ArtifactState.AVAILABLE): "the newer one turned out to be older",
     (ArtifactState.AVAILABLE, ArtifactState.CLAIMED): "claimed",
+    (ArtifactState.SUPERSEDED, ArtifactState.CLAIMED): (
+        "claimed by a wait that the newer one does not fit"
+    ),
     (ArtifactState.CLAIMED, ArtifactState.AVAILABLE): "released by a person",
     (ArtifactState.CLAIMED, ArtifactState.SUPERSEDED): "released when there was a newer one",
 }

@@ -45,6 +45,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = Purpose.ANY
     #: only what these messages brought; any if it is not said
     messages: frozenset[str] | None = None
+    #: messages that are known not to be wanted: they take the place of none that is
+    passed_over: frozenset[str] = frozenset()
     #: only what came after this place in the inbox
     after: int = 0
     #: of a link: only what leads to this host; it is allowed where the inbox names none

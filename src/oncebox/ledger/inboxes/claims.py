@@ -84,6 +84,8 @@ class _Take(NamedTuple):
 
     granted: Granted
     mark: bytes
+    #: what took the place of the artifact and is passed over; empty if nothing did
+    past: str
 
 
 class Clerk:
@@ -129,6 +131,7 @@ class Clerk:
         candidates = artifacts.candidates(tx, fields)
         hosts = self._hosts(tx, wishes.values(), candidates)
         found: dict[int, Outcome | _Take] = {}
+        past: dict[int, str] = {}
         meant = {n: ask.artifact_id or "" for n, ask in asks.items() if ask.wish is None}
         for n, wish in wishes.items():
             claimant = asks[n].claimant
@@ -140,12 +143,15 @@ class Clerk:
             choice = choose(fitting, mark)
             if choice.artifact is not None:
                 meant[n] = choice.artifact.id
+                past[n] = _past(wish, choice.artifact, candidates[wish.inbox_id, wish.kind])
             elif choice.why is None:
                 found[n] = None
             else:
                 found[n] = Contested(kind=wish.kind, artifact_ids=choice.conflict, why=choice.why)
         rows = _named(tx, meant.values())
-        return found | {n: self._judged(asks[n], rows.get(id_)) for n, id_ in meant.items()}
+        return found | {
+            n: self._judged(asks[n], rows.get(id_), past.get(n, "")) for n, id_ in meant.items()
+        }
 
     def holds(self, claimant: Claimant, artifact: Artifact) -> bool:
         """Say whether an artifact is a claimant's already."""
@@ -173,8 +179,8 @@ class Clerk:
         claim_key = claimant.claim_key or artifact.attempt_id or artifact.inbox_id
         return self._strongbox.claim_mark(claimant.tenant, claimant.key_id, claim_key)
 
-    def _judged(self, ask: Ask, row: _Row | None) -> Outcome | _Take:
-        """Say what comes of a claim of this very artifact."""
+    def _judged(self, ask: Ask, row: _Row | None, past: str) -> Outcome | _Take:
+        """Say what comes of a claim of this very artifact, where ``past`` does not count."""
         claimant = ask.claimant
         if row is None or not _may_see(claimant, (row.artifact.tenant, row.owner)):
             return Denied(why="not_found")
@@ -184,13 +190,14 @@ class Clerk:
             return Denied(why="purged", artifact=artifact)
         if artifact.claimed and not own:
             return Denied(why="already_claimed", artifact=artifact)
-        if not own and artifact.state is ArtifactState.SUPERSEDED:
+        replaced = artifact.state is ArtifactState.SUPERSEDED and artifact.superseded_by != past
+        if not own and replaced:
             return Denied(why="superseded", artifact=artifact)
         if not own and not artifact.matched:
             return Denied(why="unmatched", artifact=artifact)
         host = "" if ask.wish is None else ask.wish.host
         granted = self._opened(row, host, repeated=own)
-        return granted if own or isinstance(granted, Denied) else _Take(granted, mark)
+        return granted if own or isinstance(granted, Denied) else _Take(granted, mark, past)
 
     def _opened(self, row: _Row, host: str, *, repeated: bool) -> Granted | Denied:
         """Return what an artifact says; a link only as far as the policy lets it out."""
@@ -251,22 +258,28 @@ def _policy(row: _Row, host: str = "") -> InboxPolicy:
 
 
 def _fitting(
-    wish: Wish, candidates: Iterable[Artifact], hosts: Mapping[str, str]
+    wish: Wish, candidates: Sequence[Artifact], hosts: Mapping[str, str]
 ) -> list[Artifact]:
     """Return the artifacts that a wish describes."""
     fitting = [each for each in candidates if wish.fits(each)]
     if wish.host:
         fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
-    return _by_domain(fitting) if wish.by_domain else fitting
-
-
-def _by_domain(fitting: Iterable[Artifact]) -> list[Artifact]:
-    """Return artifacts as if each domain were one sender, without what is known to be older."""
+    if not wish.by_domain:
+        return fitting
+    # As if each domain were one sender, without what is known to be older.
     return [
         msgspec.structs.replace(each, sender=each.sender and each.sender_domain)
         for each in fitting
-        if each.state is not ArtifactState.SUPERSEDED
+        if each.state is not ArtifactState.SUPERSEDED or _past(wish, each, candidates)
     ]
+
+
+def _past(wish: Wish, artifact: Artifact, candidates: Iterable[Artifact]) -> str:
+    """Return what took the place of an artifact, if that is known not to be wanted."""
+    if not wish.passed_over or artifact.superseded_by is None:
+        return ""
+    newer = (each for each in candidates if each.id == artifact.superseded_by)
+    return next((each.id for each in newer if each.message_id in wish.passed_over), "")
 
 
 def _owners(tx: Transaction, inboxes: Iterable[str]) -> dict[str, _Owner]:
@@ -290,7 +303,7 @@ def _taken(
     for n, take in sorted(takes.items()):
         first.setdefault(take.granted.artifact.id, n)
     rows = [
-        (id_, asks[n].claimant.tenant, asks[n].claimant.key_id, takes[n].mark)
+        (id_, asks[n].claimant.tenant, asks[n].claimant.key_id, takes[n].mark, takes[n].past)
         for id_, n in sorted(first.items())
     ]
     if not rows:

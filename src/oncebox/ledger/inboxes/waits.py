@@ -77,6 +77,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 Look = tuple[Place, ...] | NotFound | Unauthenticated
 #: what a message must be like, and where
 _Pair = tuple[Awaited, str]
+#: the messages that fit, where that matters, and those that do not
+_Sorted = tuple[frozenset[str] | None, frozenset[str]]
+_ANY: _Sorted = (None, frozenset())
 
 
 def look(tx: Transaction, vault: Vault, questions: Sequence[Question], now: int) -> list[Look]:
@@ -133,7 +136,7 @@ class _Known:
         self._keys: dict[str, bool] = {}
         self._inboxes: dict[tuple[Asker, str], Inbox | NotFound] = {}
         self._over: dict[str, bool] = {}
-        self._fitting: dict[_Pair, frozenset[str]] = {}
+        self._sorted: dict[_Pair, _Sorted] = {}
         self._read: dict[str, Whole] = {}
         self._bytes = 0
 
@@ -152,10 +155,12 @@ class _Known:
     def place(self, question: Question, inbox: Inbox) -> Place:
         """Return what a question finds in an inbox."""
         awaited = question.awaited
+        messages, passed_over = self._messages(awaited, inbox)
         wish = Wish(
             inbox_id=inbox.id,
             kind=awaited.kind,
-            messages=self._messages(awaited, inbox),
+            messages=messages,
+            passed_over=passed_over,
             after=awaited.after,
             host=awaited.host or "",
             by_domain=awaited.sender is not None and "@" not in awaited.sender,
@@ -167,19 +172,23 @@ class _Known:
         )
         return Place(inbox=inbox, wish=wish, found=found, over=self._is_over(inbox))
 
-    def _messages(self, awaited: Awaited, inbox: Inbox) -> frozenset[str] | None:
-        """Return the messages that fit, of those that brought something; None is any."""
+    def _messages(self, awaited: Awaited, inbox: Inbox) -> _Sorted:
+        """Return the messages that fit, of those that brought something, and those that do not."""
         if not awaited.is_choosy:
-            return None
+            return _ANY
         pair = (awaited.rules, inbox.id)
-        if pair not in self._fitting:
+        if pair not in self._sorted:
             brought = {each.message_id for each in self.candidates[inbox.id, awaited.kind]}
-            self._fitting[pair] = frozenset(id_ for id_ in brought if self._fits(pair, inbox, id_))
-        return self._fitting[pair]
+            found = {id_: self._trouble(pair, inbox, id_) for id_ in brought}
+            fitting = frozenset(id_ for id_, why in found.items() if not why)
+            # Of what cannot be read any more nobody knows whether it would have fitted.
+            unfit = frozenset(id_ for id_, why in found.items() if why not in {"", "purged"})
+            self._sorted[pair] = (fitting, unfit)
+        return self._sorted[pair]
 
-    def _fits(self, pair: _Pair, inbox: Inbox, message_id: str) -> bool:
+    def _trouble(self, pair: _Pair, inbox: Inbox, message_id: str) -> str:
         message, document, _copies = self._whole(inbox.tenant, message_id)
-        return not trouble(pair[0], message, document, inbox.created_at)
+        return trouble(pair[0], message, document, inbox.created_at)
 
     def _whole(self, tenant: str, message_id: str) -> Whole:
         """Return a message; what others will ask for too is kept, as long as there is room."""
