@@ -1,6 +1,7 @@
 """Claims: one artifact, one grant; the same claim reads it again, nobody else does."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -427,7 +428,10 @@ def two(finds: Finds) -> tuple[Artifact, Artifact]:
 
 def test_a_wish_that_a_newer_message_does_not_fit_is_granted_the_older(finds: Finds) -> None:
     old, new = two(finds)
-    wish = {"messages": frozenset({old.message_id}), "passed_over": frozenset({new.message_id})}
+    wish: dict[str, Any] = {
+        "messages": frozenset({old.message_id}),
+        "passed_over": frozenset({new.message_id}),
+    }
     first, second = finds.claim(finds.wish(**wish), finds.wish(**wish, claim_key="another"))
 
     assert granted(first).value.value == "111111"
