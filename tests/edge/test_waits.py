@@ -12,6 +12,7 @@ from oncebox.ledger.inboxes import claims, marks
 from oncebox.ledger.inboxes.inboxes import Asker
 from oncebox.model.inbox import InboxPolicy
 from oncebox.model.waiting import REASONS
+from oncebox.store.database import Transaction
 from tests.support.api import OTHER, Api
 from tests.support.finds import code, judge_link, link
 from tests.support.letters import add_inbox
@@ -402,6 +403,23 @@ async def test_what_was_taken_before_the_inbox_closed_is_waited_for(
 
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_a_closed_inbox_whose_last_mail_brought_nothing_is_waited_for_no_longer(
+    api: Api, desk: Arrivals
+) -> None:
+    """A copy, or a mail that nobody could read, gives the inbox no new number."""
+    await desk.post("inb_1")
+    await close(api)
+    waiting = asyncio.create_task(wait(api, wait=LONG))
+    await asyncio.sleep(0.3)
+
+    def give_up(tx: Transaction) -> None:
+        tx.execute("UPDATE oncebox_deliveries SET state = 'dead', due_at = NULL")
+
+    await desk.database.write(give_up)
+    async with asyncio.timeout(10):
+        assert (await waiting).json()["status"] == "inbox_closed"
 
 
 async def test_a_draining_inbox_is_waited_for(api: Api, desk: Arrivals) -> None:
