@@ -344,12 +344,17 @@ async def test_where_the_policy_is_unknown_only_the_very_domain_counts() -> None
 
 
 async def test_what_is_not_answered_in_time_is_a_temperror_and_the_rest_counts() -> None:
+    rounds = 0
+
     async def slow(*_: object) -> tuple[DkimResult, ...]:
-        await asyncio.sleep(60)
-        raise AssertionError
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0.1)
 
     verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=slow, within=1.0)
 
+    assert rounds <= 20
     assert _words(verdict) == ("pass", "temperror", "pass")
     assert "timed_out" in verdict.details
 
