@@ -11,7 +11,8 @@ import pytest
 from oncebox.artifact_errors import AlreadyClaimed, ArtifactConflict
 from oncebox.client import AsyncClient, Client, ServiceUnreachable, waiting
 from oncebox.client.failures import InboxClosed, WaitContested, WaitEnded, WaitTimedOut
-from oncebox.errors import NotFound
+from oncebox.errors import ConfigInvalid, NotFound
+from oncebox.mail_errors import InboxInvalid
 from oncebox.model.inbox import InboxState
 from oncebox.wire.inboxes import Policy
 from oncebox.wire.waits import SeenMessage, WaitReport
@@ -46,6 +47,25 @@ EMPTY = answer({"status": "timeout", "resume": RESUME, "waited": 1.0, "reports":
 def code_by(script_url: str, speaker: Speaker, **rest: Any) -> Any:
     """Wait for a code at a script."""
     return speaker.ask(script_url, lambda c: c.inboxes.wait_for_code("inb_1", **rest))
+
+
+# before anything is asked
+
+
+@pytest.mark.parametrize("within", [0, -1, float("nan"), float("inf")])
+def test_a_wait_without_an_end_is_refused(speaker: Speaker, within: float) -> None:
+    """A deadline that is no number would never pass."""
+    with scripted(EMPTY) as script, pytest.raises(ConfigInvalid, match="within"):
+        code_by(script.url, speaker, within=within)
+
+    assert script.heard == []
+
+
+def test_a_wait_without_an_inbox_is_refused(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(InboxInvalid, match="at least one"):
+        speaker.ask(script.url, lambda c: c.inboxes.wait_for_link([], within=1))
+
+    assert script.heard == []
 
 
 # against a script

@@ -318,6 +318,24 @@ def test_an_unproven_look_alike_neither_wins_nor_disturbs(
     assert outcome.value.value == "111111"
 
 
+def test_what_no_proof_covers_is_unproven_though_its_message_is_not(finds: Finds) -> None:
+    """A code that stands only in a subject which its sender did not sign."""
+    filing = finds.filing(code("666666"))
+    (own,) = filing.artifacts
+    unvouched = msgspec.structs.replace(own, vouched=False)
+    finds.clerk.run(
+        FILE, [msgspec.structs.replace(filing, artifacts=(unvouched,))], finds.clerk.now
+    )
+    finds.file(code("111111", sender="b@shop.example"))
+    (outcome,) = finds.claim(finds.wish())
+    event = next(data for _, data in told(finds) if data["artifact_id"] == own.id)
+
+    assert [each.sender_verdict for each in finds.all()] == ["none", "pass"]
+    assert isinstance(outcome, Granted)
+    assert outcome.value.value == "111111"
+    assert event["sender_verdict"] == "none"
+
+
 def test_a_flood_of_unproven_mail_does_not_hide_the_proven_one(finds: Finds) -> None:
     finds.file(code("111111"))
     for number in range(60):

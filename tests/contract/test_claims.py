@@ -1,6 +1,7 @@
 """Claims: one artifact, one grant; the same claim reads it again, nobody else does."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,14 +10,14 @@ from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.inboxes.claims import Clerk as Granter
 from oncebox.ledger.inboxes.grants import Grants
 from oncebox.ledger.office import audit
-from oncebox.model.artifact import ArtifactState
+from oncebox.model.artifact import Artifact, ArtifactState, ArtifactValue
 from oncebox.model.candidate import Kind
 from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted
 from oncebox.model.inbox import InboxPolicy
 from oncebox.model.purpose import Purpose
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import TENANT, Clerk
-from tests.support.finds import AGENT, OTHER, Finds, code, judge_link, link
+from tests.support.finds import AGENT, OTHER, Finds, Letter, code, judge_link, link
 
 URL = "https://app.shop.example/verify?token=s3cret"
 
@@ -186,6 +187,73 @@ def test_a_link_that_the_policy_refuses_stays_available(finds: Finds) -> None:
     assert finds.all() == [artifact]
 
 
+def test_who_was_granted_a_link_by_its_host_reads_it_again_by_its_id(finds: Finds) -> None:
+    """The inbox names no host, so the one that was asked for was allowed; the grant stays."""
+    finds.file(link(URL))
+    (artifact,) = finds.all()
+    by_host, by_id = finds.wish(Kind.LINK, host="app.shop.example"), finds.ask(artifact.id)
+    (first,) = finds.claim(by_host)
+    again, whichever = finds.claim(by_id, finds.wish(Kind.LINK))
+    (stranger,) = finds.claim(finds.ask(artifact.id, OTHER))
+
+    assert not granted(first).repeated
+    assert [granted(each).value.value for each in (again, whichever)] == [URL, URL]
+    assert denied(stranger) == "already_claimed"
+
+
+def test_links_are_opened_once_for_all_who_name_a_host(
+    finds: Finds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand who wait cost as many openings as there are links."""
+    for number in range(5):
+        finds.file(link(f"https://h{number}.shop.example/x", sender=f"s{number}@shop.example"))
+    opened, open_ = [], finds.strongbox.open
+
+    def counted(tenant: str, id_: str, sealed: bytes) -> ArtifactValue:
+        opened.append(id_)
+        return open_(tenant, id_, sealed)
+
+    monkeypatch.setattr(finds.strongbox, "open", counted)
+    asks = [finds.wish(Kind.LINK, host="none.example", claim_key=str(n)) for n in range(50)]
+
+    assert finds.claim(*asks) == [None] * 50
+    assert len(opened) == 5
+
+
+# what cannot be opened
+
+
+def damaged(finds: Finds, letter: Letter) -> str:
+    """File something and damage what it says."""
+    before = {each.id for each in finds.all()}
+    finds.file(letter)
+    (id_,) = {each.id for each in finds.all()} - before
+    another = f"SELECT sealed FROM oncebox_artifacts AS other WHERE other.id <> '{id_}' LIMIT 1"  # noqa: S608
+    finds.sql(
+        f"UPDATE oncebox_artifacts SET sealed = ({another}) WHERE id = '{id_}' RETURNING id"  # noqa: S608
+    )
+    return id_
+
+
+def test_an_artifact_that_cannot_be_opened_is_the_trouble_of_its_claim_alone(finds: Finds) -> None:
+    finds.file(code("111111"))
+    broken = damaged(finds, code("222222", sender="other@shop.example"))
+    whole = next(each for each in finds.all() if each.id != broken)
+    first, second = finds.claim(finds.ask(broken), finds.ask(whole.id))
+
+    assert denied(first) == "not_opened"
+    assert granted(second).value.value == "111111"
+    assert next(each for each in finds.all() if each.id == broken).state is ArtifactState.AVAILABLE
+
+
+def test_a_link_that_cannot_be_opened_keeps_no_other_from_its_host(finds: Finds) -> None:
+    finds.file(link(URL))
+    damaged(finds, link("https://app.shop.example/other", sender="other@shop.example"))
+    (outcome,) = finds.claim(finds.wish(Kind.LINK, host="app.shop.example"))
+
+    assert granted(outcome).value.value == URL
+
+
 # wishes
 
 
@@ -301,6 +369,94 @@ def test_what_nobody_has_claimed_cannot_be_released(finds: Finds) -> None:
         finds.release("art_none")
 
     assert finds.clerk.run(audit.of, TENANT, finds.all()[0].id) == []
+
+
+# whoever names a domain
+
+
+def test_all_addresses_of_a_domain_that_is_named_are_one_sender(finds: Finds) -> None:
+    """A sender that writes under another address every time is no conflict then."""
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@shop.example"))
+    contested, outcome = finds.claim(finds.wish(), finds.wish(by_domain=True))
+
+    assert isinstance(contested, Contested)
+    assert granted(outcome).value.value == "222222"
+
+
+def test_two_domains_stay_two_senders_whoever_names_one(finds: Finds) -> None:
+    finds.file(code("111111", sender="no-reply@a.shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@b.shop.example"))
+    (outcome,) = finds.claim(finds.wish(by_domain=True))
+
+    assert isinstance(outcome, Contested)
+
+
+def test_an_older_code_that_came_late_is_not_the_newest_of_its_domain(finds: Finds) -> None:
+    """Another address has signed no date, so only arrivals are left, but what is known counts."""
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.clerk.now += 1000
+    finds.file(code("222222", sender="no-reply@shop.example", signed_at=60_000))
+    finds.clerk.now += 1000
+    finds.file(code("333333", sender="no-reply@shop.example", signed_at=1_000))
+    (outcome,) = finds.claim(finds.wish(by_domain=True))
+
+    assert granted(outcome).value.value == "222222"
+
+
+def test_who_has_claimed_a_code_of_a_domain_reads_it_again(finds: Finds) -> None:
+    finds.file(code("111111", sender="security@shop.example"))
+    finds.claim(finds.wish(by_domain=True))
+    (again,) = finds.claim(finds.wish(by_domain=True))
+
+    assert (granted(again).value.value, granted(again).repeated) == ("111111", True)
+
+
+# what a newer message that does not fit leaves in its place
+
+
+def two(finds: Finds) -> tuple[Artifact, Artifact]:
+    """File two codes of one sender, the second of which takes the place of the first."""
+    finds.file(code("111111"))
+    finds.clerk.now += 1000
+    finds.file(code("222222"))
+    old, new = finds.all()
+    return old, new
+
+
+def test_a_wish_that_a_newer_message_does_not_fit_is_granted_the_older(finds: Finds) -> None:
+    old, new = two(finds)
+    wish: dict[str, Any] = {
+        "messages": frozenset({old.message_id}),
+        "passed_over": frozenset({new.message_id}),
+    }
+    first, second = finds.claim(finds.wish(**wish), finds.wish(**wish, claim_key="another"))
+
+    assert granted(first).value.value == "111111"
+    assert denied(second) == "already_claimed"
+    assert [each.state for each in finds.all()] == ["claimed", "available"]
+    assert finds.release(old.id).state is ArtifactState.SUPERSEDED
+
+
+def test_a_newer_message_that_was_not_looked_at_may_fit(finds: Finds) -> None:
+    """It came after the look, so the older is not granted before the next one."""
+    old, new = two(finds)
+    messages = frozenset({old.message_id})
+    blind = finds.wish(messages=messages)
+    finds.clerk.now += 1000
+    finds.file(code("333333"))
+    late = finds.wish(messages=messages, passed_over=frozenset({new.message_id}))
+
+    assert [denied(each) for each in finds.claim(blind, late)] == ["superseded", "superseded"]
+
+
+def test_by_its_id_an_artifact_that_was_superseded_is_not_granted(finds: Finds) -> None:
+    old, _new = two(finds)
+    (outcome,) = finds.claim(finds.ask(old.id))
+
+    assert denied(outcome) == "superseded"
 
 
 # many at once

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from oncebox.ledger.counter import Counter
+from oncebox.ledger.deliveries import arrivals
 from oncebox.ledger.inboxes import expiry
 from oncebox.model.inbox import TRANSITIONS, InboxState
 from oncebox.store.database import Database, Transaction
@@ -12,6 +13,7 @@ from oncebox.telemetry import Telemetry
 from oncebox.worker.expiry import Expiry
 from tests.support.clerk import MINUTE, Clerk
 from tests.support.interleaved import interleave
+from tests.support.letters import posted
 from tests.support.mailroom import ALL, DRAINING, LIFETIME, MailRoom
 from tests.support.office import KEY
 
@@ -135,6 +137,40 @@ def test_a_message_that_commits_first_keeps_an_inbox_from_being_missed(room: Mai
 
     assert room.told("inbox.missed") == []
     assert room.get(made.id).state is InboxState.DRAINING
+
+
+def take_mail(room: MailRoom, inbox_id: str) -> None:
+    """Take a mail that nobody reads yet."""
+    new = posted(b"unread", inbox_id, now=room.clerk.now)
+    room.clerk.run(arrivals.accept, new, room.clerk.now)
+
+
+def test_an_inbox_is_not_missed_while_mail_for_it_is_not_read(room: MailRoom) -> None:
+    made, empty = room.make(), room.make()
+    take_mail(room, made.id)
+    room.clerk.now += _LIFETIME
+    turned = room.turn()
+    room.file(made.id, matched=1)
+    room.clerk.now += _DRAINING
+    room.turn()
+
+    assert turned.missed == 1
+    assert room.told("inbox.missed") == [("inbox.missed", empty.id)]
+    assert room.get(made.id).missed_at is None
+
+
+def test_what_was_read_late_and_does_not_match_is_missed_in_the_end(room: MailRoom) -> None:
+    made = room.make()
+    take_mail(room, made.id)
+    room.clerk.now += _LIFETIME
+    first = room.turn()
+    room.file(made.id, matched=0)
+    room.clerk.now += _DRAINING
+    second, third = room.turn(), room.turn()
+
+    assert [each.missed for each in (first, second, third)] == [0, 1, 0]
+    assert room.told() == [("inbox.missed", made.id), ("inbox.expired", made.id)]
+    assert room.get(made.id).missed_at == room.clerk.now
 
 
 # racing

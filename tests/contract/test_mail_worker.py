@@ -22,6 +22,7 @@ from oncebox.model.filing import Message
 from oncebox.model.inbox import InboxPolicy
 from oncebox.model.message import Parsed
 from oncebox.model.verdict import Result, Verdict
+from oncebox.store.database import Transaction
 from oncebox.worker.mail import MailReader
 from oncebox.worker.running import Running
 from tests.support.clerk import TENANT
@@ -328,6 +329,23 @@ async def test_the_source_of_mail_is_nobody_elses(house: House) -> None:
     assert MAIL == "@mail"
     with pytest.raises(Exception, match="source"):
         house.box.on(MAIL)(lambda delivery, once: None)
+
+
+async def test_what_makes_a_message_the_same_does_not_let_its_text_be_guessed(
+    house: House,
+) -> None:
+    raw = mail("Sign in", "Your verification code is 481920.")
+    said = parse(raw).identity
+    house.work()
+    await house.post(raw, raw + b"\r\n")
+    await house.filed(1)
+
+    def identities(tx: Transaction) -> list[bytes]:
+        return [bytes(row[0]) for row in tx.execute("SELECT identity FROM oncebox_messages")]
+
+    (kept,) = await house.database.read(identities)
+    assert said not in kept
+    assert kept.endswith(house.box.rooms.vault.identity(said))
 
 
 async def test_a_code_in_a_mail_becomes_an_artifact_and_is_not_kept_in_the_open(

@@ -10,7 +10,7 @@ from oncebox.config import LimitSettings
 from oncebox.errors import DiskFull, StoreUnavailable
 from oncebox.ledger.inboxes.post import Post
 from oncebox.model.envelope import MAIL, Envelope, Recipient
-from oncebox.store.database import Database
+from oncebox.store.database import Database, Transaction
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import VAULT
 from tests.support.mail import PLAIN, Stored, stored
@@ -52,9 +52,25 @@ async def test_a_mail_becomes_a_delivery_with_its_bytes_and_its_envelope(
     assert (found.tenant, found.type, found.road, found.state) == (
         "acme", "mail.received", "smtp", "received",
     )  # fmt: skip
-    assert found.key == f"inb_a:{hashlib.sha256(PLAIN).hexdigest()}"
+    assert found.key == f"inb_a:{VAULT.mark(PLAIN).hex()}"
     assert found.body == PLAIN
     assert found.envelope == told
+
+
+async def test_a_mail_cannot_be_guessed_from_what_is_kept_to_know_it_again(
+    post: Post, database: Database
+) -> None:
+    """Who reads the database and knows all but the code would try a million mails."""
+    await post.store(envelope("a"), PLAIN)
+
+    def rows(tx: Transaction) -> str:
+        return repr(tx.execute("SELECT * FROM oncebox_deliveries"))
+
+    kept = await database.read(rows)
+    hashed = hashlib.sha256(PLAIN)
+    assert VAULT.mark(PLAIN).hex() in kept
+    assert hashed.hexdigest() not in kept
+    assert repr(hashed.digest())[2:-1] not in kept
 
 
 async def test_every_inbox_has_its_delivery_and_those_of_a_tenant_share_the_bytes(

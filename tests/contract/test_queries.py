@@ -137,6 +137,21 @@ def _typed(query: Query) -> dict[str, Value]:
         "reading.documents",
         "reading.copies",
         "reading.raw",
+        "marks.read",
+        "artifacts.insert",
+        "artifacts.seen_again",
+        "artifacts.better",
+        "artifacts.newest",
+        "artifacts.stand",
+        "artifacts.page",
+        "claims.named",
+        "claims.owners",
+        "claims.take",
+        "waits.taken",
+        "waits.unread",
+        "expiry.drain",
+        "expiry.miss",
+        "expiry.finish",
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite"])
@@ -149,3 +164,13 @@ def test_the_hot_queries_read_no_whole_table(clerk: Clerk, name: str) -> None:
 
     scans = [row[3] for row in plan if str(row[3]).startswith("SCAN")]
     assert [scan for scan in scans if "CONSTANT ROW" not in scan] == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_how_far_an_inbox_is_costs_the_same_however_much_is_in_it(clerk: Clerk) -> None:
+    """Whoever waits has that read at every ring; artifacts that nobody took back are left out."""
+    query = QUERIES["marks.read"]
+    nothing = [None] * len(query.parameters)
+    plan = clerk.session.run(lambda tx: tx.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", nothing))
+
+    assert any("oncebox_artifacts_released" in str(row[3]) for row in plan)

@@ -255,15 +255,19 @@ async def test_mail_that_cannot_be_opened_is_dead_at_once_and_keeps_nobody_waiti
         await house.database.read(inspections.payload, house.box.rooms.vault, TENANT, id_)
 
 
+@pytest.mark.parametrize("unlike", [None, b'{"parsed": {"status": "of a later version"}}', b"{"])
 async def test_a_message_that_cannot_be_opened_warns_and_the_others_are_read(
-    house: House,
+    house: House, unlike: bytes | None
 ) -> None:
-    """Also when documents were exchanged by somebody who can write to the database."""
+    """Also when documents were exchanged by somebody who can write to the database.
+
+    Or when one says something that this version does not know.
+    """
     await posted_to(house, *(mail(message_id=f"<{number}@x>") for number in range(3)))
     house.work()
     ids = [each.id for each in await house.filed(3)]
     documents = await house.database.read(DOCUMENTS)
-    await overwrite(house, "oncebox_messages", "document", documents[1], ids[0])
+    await overwrite(house, "oncebox_messages", "document", unlike or documents[1], ids[0])
     vault, read = house.box.rooms.vault, house.database.read
     page = await read(reading.page, TENANT, "inb_1", documents=vault)
     whole = await read(reading.get, vault, TENANT, ids[0])
@@ -274,11 +278,14 @@ async def test_a_message_that_cannot_be_opened_warns_and_the_others_are_read(
     assert whole.message.document_size
 
 
-async def test_a_copy_of_a_message_that_cannot_be_opened_is_still_a_copy(house: House) -> None:
+@pytest.mark.parametrize("unlike", [MARK + bytes(50), b"{"])
+async def test_a_copy_of_a_message_that_cannot_be_opened_is_still_a_copy(
+    house: House, unlike: bytes
+) -> None:
     await posted_to(house, SECRET)
     house.work()
     (message,) = await house.filed(1)
-    await overwrite(house, "oncebox_messages", "document", MARK + bytes(50), message.id)
+    await overwrite(house, "oncebox_messages", "document", unlike, message.id)
     await posted_to(house, b"X-Copy: 1\r\n" + SECRET)
     async with asyncio.timeout(30):
         while not (await house.messages())[0].duplicates:  # noqa: ASYNC110

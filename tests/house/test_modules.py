@@ -1,11 +1,11 @@
 """How the Python files are named, sized and introduced, and which clock they ask."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
-from tests.house.tree import PACKAGE, modules, name
+from tests.house.tree import PACKAGE, ROOT, modules, name
 
 LONGEST = 420
 DRAWERS = {"base", "common", "helper", "helpers", "util", "utils"}
@@ -16,6 +16,14 @@ CLOCKS = {
     "datetime.today",
     "datetime.utcnow",
     "date.today",
+}
+#: what times work; a busy machine would decide how a test ends
+STOPWATCHES = {
+    "time.perf_counter",
+    "time.perf_counter_ns",
+    "time.process_time",
+    "time.process_time_ns",
+    "time.thread_time",
 }
 
 
@@ -54,6 +62,21 @@ def test_only_the_clock_asks_the_time() -> None:
     assert askers == []
 
 
+def test_tests_count_work_and_never_time_it() -> None:
+    """``tests/support/steps.py`` counts."""
+    found = [
+        f"{name(path)}:{line} {asked}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, asked in _clocks_asked(path.read_text(), STOPWATCHES)
+    ]
+
+    assert found == []
+
+
+def test_a_stopwatch_is_seen() -> None:
+    assert len(list(_clocks_asked("import time\ntime.process_time()", STOPWATCHES))) == 1
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -84,20 +107,20 @@ def test_an_innocent_line_is_not_a_question_to_the_clock(source: str) -> None:
     assert list(_clocks_asked(source)) == []
 
 
-def _clocks_asked(source: str) -> Iterator[tuple[int, str]]:
-    """Find each mention of a wall clock, by the name it was imported under."""
+def _clocks_asked(source: str, clocks: Collection[str] = CLOCKS) -> Iterator[tuple[int, str]]:
+    """Find each mention of a clock, by the name it was imported under."""
     tree = ast.parse(source)
     real_names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 real_names[alias.asname or alias.name] = alias.name
-                if isinstance(node, ast.ImportFrom) and f"{node.module}.{alias.name}" in CLOCKS:
+                if isinstance(node, ast.ImportFrom) and f"{node.module}.{alias.name}" in clocks:
                     yield node.lineno, f"{node.module}.{alias.name}"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             asked = f"{_last_word(node.value, real_names)}.{node.attr}"
-            if asked in CLOCKS:
+            if asked in clocks:
                 yield node.lineno, asked
 
 

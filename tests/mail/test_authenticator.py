@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -343,32 +344,38 @@ async def test_where_the_policy_is_unknown_only_the_very_domain_counts() -> None
 
 
 async def test_what_is_not_answered_in_time_is_a_temperror_and_the_rest_counts() -> None:
-    async def slow(*_: object) -> tuple[DkimResult, ...]:
-        await asyncio.sleep(60)
-        raise AssertionError
+    rounds = 0
 
-    started = time.monotonic()
+    async def slow(*_: object) -> tuple[DkimResult, ...]:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0.1)
+
     verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=slow, within=1.0)
 
-    assert time.monotonic() - started < 5
+    assert rounds <= 20
     assert _words(verdict) == ("pass", "temperror", "pass")
     assert "timed_out" in verdict.details
 
 
 async def test_a_check_that_will_not_stop_holds_nobody_up() -> None:
+    may_end, has_ended = asyncio.Event(), asyncio.Event()
+
     async def stubborn(*_: object) -> tuple[DkimResult, ...]:
-        for _round in range(3):
-            try:
-                await asyncio.sleep(0.8)
-            except asyncio.CancelledError:
-                continue
+        with suppress(asyncio.CancelledError):
+            await may_end.wait()
+        await may_end.wait()
+        has_ended.set()
         return ()
 
-    started = time.monotonic()
-    await _judge(parsed=_parsed(_HINT), raw=signed(), check=stubborn, within=0.1)
+    async with asyncio.timeout(20):
+        verdict = await _judge(parsed=_parsed(_HINT), raw=signed(), check=stubborn, within=0.1)
 
-    assert time.monotonic() - started < 1
-    await asyncio.sleep(2)  # let it end
+    assert "timed_out" in verdict.details
+    assert not has_ended.is_set()
+    may_end.set()
+    await has_ended.wait()
 
 
 async def test_a_check_that_breaks_is_a_temperror() -> None:
@@ -477,10 +484,9 @@ async def test_name_servers_that_misbehave_hold_nobody_up(mood: str) -> None:
         judge = authenticator(settings)
         for _ in range(2):
             asked = len(server.asked)
-            started = time.monotonic()
 
             verdict = await judge.judge(_envelope(), _parsed(_HINT), signed(), _check)
 
-            assert time.monotonic() - started < 2
             assert _words(verdict) == ("temperror", "temperror", "temperror")
+        assert asked <= 4 * len(moods)  # a question is not repeated for ever
         assert len(server.asked) == asked  # trouble is remembered for a moment

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from oncebox.mail.warnings import LIMITS, MEANINGS
+from oncebox.model.candidate import Found
 from oncebox.model.message import Parsed, Status
 from tests.mail.mails import DATE, alternative, html, plain, read
 from tests.support.shared import shared
@@ -345,3 +346,30 @@ def test_hidden_text_does_not_count_for_the_identity() -> None:
     other = read(html("<p>Hello</p><i style='display:none'>b</i>"))
 
     assert one.identity == other.identity
+
+
+REPORT = b"""From: Mail Delivery System <mailer-daemon@shop.example>
+Subject: Undelivered: your verification code is 481920
+Content-Type: %s; boundary=x
+
+--x
+Content-Type: text/plain
+
+Your verification code is 481920.
+--x
+Content-Type: message/delivery-status
+
+Action: failed
+--x--
+"""
+
+
+def test_a_report_about_another_mail_brings_no_code_of_that_mail() -> None:
+    """A bounce or a receipt quotes what somebody else was sent."""
+    mixed, report = (
+        read((REPORT % kind).replace(b"\n", b"\r\n"))
+        for kind in (b"multipart/mixed", b"Multipart/Report; report-type=delivery-status")
+    )
+
+    assert mixed.found.code is not None
+    assert (report.found, report.text) == (Found(), mixed.text)

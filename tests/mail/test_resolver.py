@@ -1,7 +1,6 @@
 """The resolver, against a real name server that misbehaves on demand."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -52,13 +51,12 @@ async def test_what_does_not_exist_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("mood", ["silent", "garbage", "servfail", "refused", "loop", "stranger"])
-async def test_a_server_that_misbehaves_is_trouble_in_bounded_time(mood: str) -> None:
+async def test_a_server_that_misbehaves_is_trouble_after_a_few_questions(mood: str) -> None:
     server = NameServer(_RECORDS, {"example.com": mood})
     async with _asking(server, within=0.3) as (_, resolver):
-        started = time.monotonic()
         with pytest.raises(ResolverTrouble):
             await resolver.txt("example.com")
-        assert time.monotonic() - started < 1.5
+        assert len(server.asked) <= 4
 
 
 async def test_nobody_there_is_trouble() -> None:
@@ -142,12 +140,12 @@ async def test_many_questions_at_once_share_the_sockets(monkeypatch: pytest.Monk
 
 
 async def test_a_question_that_is_given_up_is_given_up_at_once() -> None:
-    async with _asking(NameServer(moods={"example.com": "silent"}), within=5.0) as (_, resolver):
-        started = time.monotonic()
+    server = NameServer(moods={"example.com": "silent"})
+    async with _asking(server, within=1.0) as (_, resolver):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await resolver.txt("example.com")
-        assert time.monotonic() - started < 2
+        assert len(server.asked) == 1  # the packet was not sent again
 
 
 @pytest.mark.parametrize("servers", ["9.9.9.9", "9.9.9.9, 1.1.1.1:5353", "::1", "[::1]:53,[::1]"])

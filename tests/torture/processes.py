@@ -79,6 +79,14 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
             self._reap()
 
+    def kill_all(self) -> None:
+        """Kill it and everything it has started, before any of them hears of the others."""
+        _parent, *others = freeze([self.pid])
+        for pid in others:  # none of them can end by itself now, so the numbers are still theirs
+            os.kill(pid, signal.SIGKILL)
+        self.kill()
+        await_death(others)
+
     def terminate(self) -> None:
         """Ask it politely to end; follow with ``wait``."""
         if self.running:

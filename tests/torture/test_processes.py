@@ -106,6 +106,16 @@ def test_killing_a_parent_leaves_its_child_alive_as_in_real_life(children: Child
     assert alive(kid)
 
 
+def test_killing_all_leaves_nobody_who_could_say_farewell(children: Children) -> None:
+    parent = run(children, PARENT)
+    kid = int(parent.wait_for("kid").split()[1])
+
+    parent.kill_all()
+
+    assert parent.wait() == -signal.SIGKILL
+    assert not alive(kid)
+
+
 def test_freezing_reaches_descendants(children: Children) -> None:
     parent = run(children, PARENT)
     kid = int(parent.wait_for("kid").split()[1])

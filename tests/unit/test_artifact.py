@@ -18,7 +18,7 @@ from oncebox.model.artifact import (
 )
 from oncebox.model.candidate import Found, Kind
 from oncebox.seal import MasterKey
-from oncebox.wire.artifacts import ArtifactSender, Grant
+from oncebox.wire.artifacts import ArtifactSender, Grant, GrantedLink
 from oncebox.worker.findings import findings
 from tests.support.finds import candidate, code, parsed, verdict
 
@@ -122,6 +122,13 @@ def test_derived_keys_differ_by_purpose_and_are_not_the_key() -> None:
     assert len(one) == 32
 
 
+def test_a_link_in_parts_shows_nothing_to_a_log() -> None:
+    parts = GrantedLink(host="h", token="s3cret", parameters=[("token", "s3cret")])
+
+    assert "s3cret" not in repr(parts)
+    assert "s3cret" not in repr(parts.__rich_repr__())
+
+
 # findings
 
 
@@ -144,3 +151,46 @@ def test_a_value_that_no_json_can_say_is_spelled_out() -> None:
     (found,) = findings(Strongbox(KEY), "acme", "inb_1", parsed(letter), verdict(letter))
 
     assert Strongbox(KEY).open("acme", found.id, found.sealed).value == "48\\ud800"
+
+
+# what a proof covers
+
+BY_DKIM = ("dkim_aligned", "signed_date", "signed_from")
+
+
+def vouched(details: tuple[str, ...], *, where: str = "subject", text: str = "") -> bool:
+    """Return whether a code of a proven mail counts as its sender's."""
+    letter = code("481920", signed_at=5_000)
+    found = msgspec.structs.replace(candidate("481920"), where=where)
+    read = msgspec.structs.replace(parsed(letter), found=Found(code=found), text=text)
+    judged = msgspec.structs.replace(verdict(letter), details=details)
+    box = Strongbox(KEY)
+    (made,) = findings(box, "acme", "inb_1", read, judged, authenticated=True)
+    (lenient,) = findings(box, "acme", "inb_1", read, judged)
+
+    assert lenient.matched
+    assert made.vouched is made.matched is ("sender_unproven" not in made.warnings)
+    assert made.vouched or made.signed_at is None
+    return made.vouched
+
+
+def test_a_code_of_the_subject_counts_only_if_the_subject_is_signed() -> None:
+    """Whoever has a signed mail could send it on under another subject."""
+    assert not vouched(BY_DKIM)
+    assert vouched((*BY_DKIM, "signed_subject"))
+    assert vouched(BY_DKIM, where="plain")
+
+
+def test_a_sender_whose_own_server_brought_the_mail_vouches_for_all_of_it() -> None:
+    assert vouched(("spf_aligned",))
+    assert vouched((*BY_DKIM, "spf_aligned"))
+
+
+@pytest.mark.parametrize("text", ["481920", "use 481 920.", "48-19-20", "\u0664\u0668\u0661920 ok"])
+def test_a_code_that_the_signed_text_has_too_counts(text: str) -> None:
+    assert vouched(BY_DKIM, text=f"Your code:\n{text}\n")
+
+
+@pytest.mark.parametrize("text", ["", "order 94819207", "1481920", "481, 920 pieces", "4819"])
+def test_a_number_that_only_contains_the_code_is_not_the_code(text: str) -> None:
+    assert not vouched(BY_DKIM, text=text)

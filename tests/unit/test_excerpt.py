@@ -1,6 +1,4 @@
-"""Excerpts: short, nothing invisible, no links, in time that grows with the text."""
-
-import time
+"""Excerpts: short, nothing invisible, no links, and nothing else is looked at."""
 
 import pytest
 from hypothesis import given
@@ -49,8 +47,5 @@ def test_nothing_is_longer_than_it_may_be_and_a_line_is_a_line(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["a." * 600_000, "a" * 1_000_000, "a:/" * 400_000, "-." * 500_000])
-def test_no_text_takes_long(text: str) -> None:
-    began = time.process_time()
-    excerpt(text)
-
-    assert time.process_time() - began < 0.5
+def test_only_the_beginning_of_a_long_text_is_looked_at(text: str) -> None:
+    assert excerpt(text) == excerpt(text[: 64 * 1024] + "\u200b www.example.com")

@@ -157,4 +157,13 @@ _WORDS = {
     "event": "the mail is about a gathering or a journey",
     "event_near": "a gathering or a journey is named shortly before it",
     "offer": "the mail is about an offer",
+    "gift": "the subject is about a gift or an offer, and there are amounts of money",
+    "below_worth": "the line below it says what it is worth",
+    "clicked": "is the text of a link",
+    "unnamed": "nothing in its sentence calls it a code or asks for it",
+    "asked_for": "the reader is told what to use it for",
+    "begins_subject": "the subject begins with it, and the mail speaks of a code",
+    "discussion": "the mail is an answer, an issue or a patch",
+    "captioned": "a word or two and a colon stand before it",
+    "circular": "the mail goes to many, and its subject asks for nothing",
 }

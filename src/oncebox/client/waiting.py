@@ -8,6 +8,7 @@ the same to a repeated request, so that an answer may be lost without harm.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -21,7 +22,8 @@ from oncebox.client.failures import (
     WaitContested,
     WaitTimedOut,
 )
-from oncebox.errors import OnceboxError
+from oncebox.errors import ConfigInvalid, OnceboxError
+from oncebox.mail_errors import InboxInvalid
 from oncebox.wire import waits as wire
 from oncebox.wire.artifacts import Grant
 
@@ -109,7 +111,16 @@ class Waiting:
     _last: wire.Waited | None = None
 
     def __post_init__(self) -> None:
-        """Begin to count the time."""
+        """Begin to count the time.
+
+        Raises: ConfigInvalid, InboxInvalid.
+        """
+        if not 0 < self.within < inf:
+            message = f"within is a number of seconds above zero, not {self.within}"
+            raise ConfigInvalid(message)
+        if not self.inboxes:
+            message = "name at least one inbox to wait in"
+            raise InboxInvalid(message)
         self._until = self.now() + self.within
         self._longest = _LONGEST_POLL
 

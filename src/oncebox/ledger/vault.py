@@ -2,7 +2,12 @@
 
 A sealed value opens only in its own place: for its tenant, in its row, in its column. What was
 stored before there was a vault bears no mark and is read as it is.
+
+By what mail is known again is made with the key too: a code has a million forms, and who knows
+the rest of a mail would try them all on a plain hash.
 """
+
+import hmac
 
 from oncebox.errors import MasterKeyWrong
 from oncebox.mail_errors import MailNotOpened
@@ -31,6 +36,16 @@ class Vault:
     def __init__(self, key: MasterKey) -> None:
         """Serve any number of threads at the same time."""
         self._key = key
+        self._mails = key.derive("mail mark")
+        self._messages = key.derive("message identity")
+
+    def mark(self, mail: bytes) -> bytes:
+        """Return by what a mail is known again; it tells nothing without the key."""
+        return hmac.digest(self._mails, mail, "sha256")
+
+    def identity(self, said: bytes) -> bytes:
+        """Return by what a message is known again, from the hash of what it says; none of none."""
+        return hmac.digest(self._messages, said, "sha256") if said else b""
 
     def seal(self, plain: bytes, place: bytes) -> bytes:
         """Return what may be stored in a place, and nowhere else."""

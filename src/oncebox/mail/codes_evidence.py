@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from oncebox.mail import codes_folding, codes_foreign, codes_shapes, codes_words
+from oncebox.mail import codes_points, codes_tokens, codes_words
 from oncebox.mail.codes_lexicon import Hit, Sense
 from oncebox.mail.codes_mail import Mail
 from oncebox.mail.codes_place import Sheet, Span, stands_out
@@ -14,32 +14,6 @@ from oncebox.mail.codes_shapes import Shape, Token
 from oncebox.mail.codes_words import Label
 from oncebox.model.candidate import Evidence
 
-#: what words count, by what they call something and where they stand
-_BEFORE = {
-    Label.CODE: 35,
-    Label.CODE_FOR: 18,
-    Label.OTHER: -45,
-    Label.GIFT: -55,
-    Label.STANDING: -40,
-    Label.EVENT: -25,
-}
-_BEHIND = {Label.CODE: 30, Label.OTHER: -15, Label.GIFT: -30, Label.STANDING: -5, Label.EVENT: -10}
-_ABOVE = {
-    Label.CODE: 32,
-    Label.CODE_FOR: 20,
-    Label.OTHER: -40,
-    Label.GIFT: -50,
-    Label.STANDING: -35,
-    Label.EVENT: -20,
-}
-_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
-_SAID = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
-_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
-_NEXT_TO = 10
-_IS = 2
-_FAR = 45
-_SHORT_LINE = 48
-_LABEL_LINE = 30
 _INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
 _PARTS = re.compile("[a-z]+")
 _SHORT_WORD = 3
@@ -49,7 +23,7 @@ _CERTAIN, _WEAK = 110, 20
 #: years and dates
 _HARDLY = 6
 _BEGINNING, _FEW = 4_000, 6
-_SHORTLY = 100
+_SHORTLY, _CLOSE = 100, 5
 
 
 class Weighed(msgspec.Struct, frozen=True):
@@ -65,7 +39,7 @@ def weigh(mail: Mail, sheet: Sheet, known: Mapping[str, int]) -> Iterator[Weighe
 
     What other pages have settled, by the scores that are known, is not looked at again.
     """
-    tokens = [token for token in _tokens(sheet) if _stands_free(sheet, token)]
+    tokens = codes_tokens.find(sheet)
     counts = Counter(token.value for token in tokens)
     like = Counter((token.shape, len(token.value)) for token in tokens)
     for token in tokens:
@@ -82,25 +56,6 @@ def weigh(mail: Mail, sheet: Sheet, known: Mapping[str, int]) -> Iterator[Weighe
         yield Weighed(token, look.score, tuple(look.evidence))
 
 
-def _tokens(sheet: Sheet) -> list[Token]:
-    found = codes_shapes.tokens(sheet.text)
-    taken = {(token.start, token.end) for token in found}
-    for block in sheet.blocks()[: codes_shapes.MOST]:
-        token = codes_shapes.whole(sheet.text, block.start, block.end)
-        if token is not None and (token.start, token.end) not in taken:
-            found.append(token)
-    return found
-
-
-def _stands_free(sheet: Sheet, token: Token) -> bool:
-    """Say whether it is what it looks like, and belongs to nothing else."""
-    return not (
-        codes_foreign.is_foreign(sheet.text, token)
-        or codes_foreign.touches_letters(sheet.text, token)
-        or codes_folding.is_mixed(sheet.page.text[token.start : token.end])
-    )
-
-
 class _Look:
     """One look at something: reasons are added one by one."""
 
@@ -111,8 +66,8 @@ class _Look:
         self.evidence: list[Evidence] = []
         self.score = 0
         self.alone = False
-        #: something beside it says what to do with it, or what it is for
-        self.asked = self.meant = False
+        #: something beside it says what to do with it, or what it is for, or calls it a code
+        self.asked = self.meant = self.named = False
         #: the line above it does
         self.led = False
 
@@ -179,6 +134,8 @@ class _Look:
             self.add("like_a_word", -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
+        if self.token.shape is Shape.LETTERS and self.sheet.is_clicked(self.token):
+            self.add("clicked", -30)
 
     def _is_word(self, word: str) -> bool:
         """Say whether a word stands elsewhere in small letters, or is known."""
@@ -237,10 +194,15 @@ class _Look:
         senses = self._beside()
         if self.alone:
             senses |= self._around()
+        if self.mail.is_discussed:
+            self.add("discussion", -60)
         if self.sheet is not self.mail.subject:
             self._subject()
+        elif self._begins():
+            self.named = True
+            self.add("begins_subject", 10)
         senses |= self.mail.subject_senses
-        for sense, points in _SAID.items():
+        for sense, points in codes_points.SAID.items():
             if sense in senses:
                 self.add(f"word_{sense.value}", points)
         if self.score >= _LOW:
@@ -249,11 +211,17 @@ class _Look:
 
     def _subject(self) -> None:
         """Count what the subject says."""
-        for sense, points in _SUBJECT.items():
+        for sense, points in codes_points.SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
         if self._in_subject():
             self.add("in_subject", 20)
+
+    def _begins(self) -> bool:
+        """Say whether a number begins the text, of a mail that speaks of a code."""
+        if self.token.start or self.token.shape not in _NUMERIC:
+            return False
+        return bool(self.mail.topics[Sense.CODE])
 
     def _short(self, senses: set[Sense]) -> None:
         """Count what a mail says that has room for one thing only."""
@@ -262,7 +230,8 @@ class _Look:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        if self.mail.is_bare and self.sheet.fills(self.token, 0, len(self.sheet.text)):
+        whole = self.sheet.fills(self.token, 0, len(self.sheet.text.rstrip()))
+        if whole and self.mail.is_only(self.token.value):
             self.add("nothing_else", 20)
 
     def _topics(self) -> None:
@@ -275,16 +244,19 @@ class _Look:
         meant = self.asked or ((self.meant or led) and not business)
         named = bool(topics[Sense.CODE])
         said = bool(topics[Sense.PURPOSE]) or limited
+        apart = self.alone or self.named or self.asked or self.meant
         near = topics[Sense.EVENT] > 0 and not limited and self._near(Sense.EVENT)
         offer = topics[Sense.GIFT] if self.token.shape not in _NUMERIC else 0
         for name, applies, points in (
             ("like_a_year", self._is_date() and not said, -20),
+            ("unnamed", not apart, -8),
             ("business", self.meant and business, -14),
             ("no_word_for_code", self.mail.tongues.sure and not named and not meant, -28),
             ("amounts", paid and not named and not self.asked, -20),
             ("receipt", paid and business and not limited and not topics[Sense.ASK], -35),
             ("event", topics[Sense.EVENT] > 1, -30),
             ("event_near", near, -40),
+            ("gift", paid and Sense.GIFT in self.mail.subject_senses, -20),
             ("offer", offer > 0, -25 if offer > 1 else -10),
         ):
             if applies:
@@ -307,16 +279,18 @@ class _Look:
         sheet, token = self.sheet, self.token
         left = self.mail.hits(sheet, sheet.left(token))
         right = self.mail.hits(sheet, sheet.right(token))
-        called = codes_words.before(left, sheet.plain, token.start)
+        after = codes_words.behind(right, sheet.plain, token.end)
+        called = codes_words.before(left, sheet.plain, token.start, after)
         if called is not None:
             self._called(*called)
         else:
             self._purpose(left)
-        after = codes_words.behind(right, sheet.plain, token.end)
-        if after is not None and after[1].start - token.end <= _FAR:
+            if self.asked and right and right[0].sense is Sense.PURPOSE:
+                self.add("asked_for", 8, right[0])
+        if after is not None and after[1].start - token.end <= codes_points.FAR:
             self._behind(*after, called is not None and called[0] is Label.CODE)
         elif any(hit.sense is Sense.GIFT for hit in right):
-            self.add("behind_gift", _BEHIND[Label.GIFT])
+            self.add("behind_gift", codes_points.BEHIND[Label.GIFT])
         return {hit.sense for hit in (*left, *right)}
 
     def _purpose(self, left: Sequence[Hit]) -> None:
@@ -324,7 +298,11 @@ class _Look:
         asked = left[-1] if left else None
         if asked is None:
             return
-        if asked.sense is Sense.ASK and asked.end - asked.start > _IS and self._next_to(asked):
+        if (
+            asked.sense is Sense.ASK
+            and asked.end - asked.start > codes_points.IS
+            and self._next_to(asked)
+        ):
             self.asked = True
             self.add("next_to_ask", 14, asked)
             return
@@ -335,7 +313,7 @@ class _Look:
                 return
 
     def _next_to(self, hit: Hit) -> bool:
-        return self.token.start - hit.end <= _NEXT_TO
+        return self.token.start - hit.end <= codes_points.NEXT_TO
 
     def _called(self, label: Label, hit: Hit) -> None:
         """Count what it is called by the words before it."""
@@ -343,13 +321,20 @@ class _Look:
             self.asked = True
             self.add("before_password", 20, hit)
             return
-        self.add(f"before_{label.value}", _BEFORE[label], hit)
+        self.named = label is Label.CODE or label is Label.CODE_FOR
+        self.add(f"before_{label.value}", codes_points.BEFORE[label], hit)
         if label is Label.CODE and self._next_to(hit):
             self.add("next_to_word", 10, hit)
 
     def _passes(self) -> bool:
-        """Say whether a password is one of a short text: a few digits, as one-time ones are."""
-        return self.token.shape is Shape.DIGITS and self.mail.is_short
+        """Say whether a password is one of a short text: a few digits, as one-time ones are.
+
+        One that has a user's name beside it stays, and so does that of a network or a machine.
+        """
+        mail = self.mail
+        if self.token.shape is not Shape.DIGITS or not mail.is_short:
+            return False
+        return mail.topics[Sense.STANDING] <= 1 and Sense.OTHER not in mail.subject_senses
 
     def _behind(self, label: Label, hit: Hit, called: bool) -> None:  # noqa: FBT001
         """Count what it is called by the words behind it."""
@@ -357,10 +342,15 @@ class _Look:
             self.asked = True
             self.add("behind_password", 20, hit)
         elif label is Label.CODE and not called:
+            self.named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
-            self.add("behind_code", _BEHIND[label] - (15 if plain else 0), hit)
-        elif _BEHIND.get(label, 0) < 0:
-            self.add(f"behind_{label.value}", _BEHIND[label], hit)
+            end = self.token.end
+            said = codes_words.is_said_of(self.sheet.plain, end, hit)
+            near = self.token.shape in _NUMERIC and (said or hit.start - end <= _CLOSE)
+            more = 6 if near else -15 if plain else 0
+            self.add("behind_code", codes_points.BEHIND[label] + more, hit)
+        elif codes_points.BEHIND.get(label, 0) < 0:
+            self.add(f"behind_{label.value}", codes_points.BEHIND[label], hit)
 
     def _around(self) -> set[Sense]:
         """Count the words of the lines before and behind one that it has to itself."""
@@ -370,7 +360,7 @@ class _Look:
         for number, span in enumerate(self.sheet.above(line.start - 1)):
             hits = self.mail.hits(self.sheet, span)
             senses |= {hit.sense for hit in hits}
-            self.led = self.led or (number == 0 and Sense.PURPOSE in senses)
+            self.led = self.led or (number == 0 and bool(senses & {Sense.PURPOSE, Sense.ASK}))
             called = codes_words.before(hits, self.sheet.plain, span.end)
             if called is not None and not found:
                 found = self._above(called[0], called[1], span, number)
@@ -380,21 +370,32 @@ class _Look:
             called = codes_words.behind(hits, self.sheet.plain, span.start)
             if number == 0 and called is not None and not found:
                 self._below(called[0], called[1], span)
+            elif number == 0 and self.token.shape not in _NUMERIC:
+                self._worth(hits)
         return senses
+
+    def _worth(self, hits: Sequence[Hit]) -> None:
+        """Count that the line below says what it is worth: ``to save on your next order``."""
+        gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
+        if gift is not None:
+            self.add("below_worth", -45, gift)
 
     def _above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Count a line before it; return whether it names it."""
         if label is Label.CODE or label is Label.CODE_FOR:
-            self.add(f"above_{label.value}", _ABOVE[label] - 5 * number, hit)
+            self.add(f"above_{label.value}", codes_points.ABOVE[label] - 5 * number, hit)
             return True
-        short = span.end - span.start <= _SHORT_LINE or span.end - hit.end <= _NEXT_TO
+        short = (
+            span.end - span.start <= codes_points.SHORT_LINE
+            or span.end - hit.end <= codes_points.NEXT_TO
+        )
         if number == 0 and (short or label is Label.GIFT):
-            only = span.end - span.start <= _LABEL_LINE
-            self.add(f"above_{label.value}", _ABOVE[label] - (10 if only else 0), hit)
+            only = span.end - span.start <= codes_points.LABEL_LINE
+            self.add(f"above_{label.value}", codes_points.ABOVE[label] - (10 if only else 0), hit)
             return True
         return False
 
     def _below(self, label: Label, hit: Hit, span: Span) -> None:
-        short = span.end - span.start <= _SHORT_LINE
-        if label in _BELOW and (short or label is Label.CODE):
-            self.add(f"below_{label.value}", _BELOW[label], hit)
+        short = span.end - span.start <= codes_points.SHORT_LINE
+        if label in codes_points.BELOW and (short or label is Label.CODE):
+            self.add(f"below_{label.value}", codes_points.BELOW[label], hit)

@@ -23,10 +23,15 @@ _APOSTROPHES = "'\u2018\u2019\u02bc`\u00b4"
 #: scripts whose accents say nothing here: Latin, Greek, Cyrillic
 _ACCENTED = ((0x00C0, 0x0530), (0x1E00, 0x2000))
 
-_ZERO, _FULL_WIDTH_ZERO = 0x30, 0xFF10
+_ZERO, _FULL_WIDTH_ZERO, _FULL_WIDTH_COMMA = 0x30, 0xFF10, 0xFF0C
 _DIGITS = {zero + number: 48 + number for zero in _ZEROS for number in range(10)}
-#: full-width letters and marks; the ideographic space stays a space of its own
-_DIGITS |= {0xFF01 + step: 0x21 + step for step in range(0x5E) if 0xFF01 + step not in _DIGITS}
+#: full-width letters and marks; the ideographic space stays a space of its own, and the comma,
+#: behind which a number does not go on, a comma of its own
+_DIGITS |= {
+    0xFF01 + step: 0x21 + step
+    for step in range(0x5E)
+    if 0xFF01 + step not in _DIGITS and 0xFF01 + step != _FULL_WIDTH_COMMA
+}
 
 #: Latin, Greek, Cyrillic, Hebrew and punctuation have no digits of their own
 _OTHER_DIGIT = re.compile("[^\\x00-\\u065f\\u2000-\\u2bff]")

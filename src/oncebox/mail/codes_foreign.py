@@ -34,8 +34,16 @@ _HALF = re.compile(r"\s?[ap]\.?m\b", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(?<![*_])(\*{1,3}|_{1,3})$")
 _AMOUNT = re.compile(rf"[{_CURRENCY}]\s?\d|\d\s?[{_CURRENCY}]")
 _NAMED_AMOUNT = re.compile(rf"\d[.,]\d\d\s?(?i:{_MONEY})(?![^\W\d_])")
+#: a year behind the rest of its date: a day, a month, or a time and its zone
+_DATED = re.compile(
+    r"(?<!\d)[0-3]?\d(?:st|nd|rd|th|\.|\u00ba)?(?:,? (?:de |of )?[^\W\d_]{3,12}\.?)?"
+    r",? (?:de |of |del )?$"
+    r"|\d:\d\d(?::\d\d)?(?: [A-Z]{1,5}| [+-]\d{4})? $"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _OVERRIDE, _POP = "\u202e", "\u202c"
 _LOOK = 24
+_STAMP = 11
 _OVERRIDDEN = 500
 
 
@@ -49,16 +57,29 @@ def is_foreign(text: str, token: Token) -> str:
     near = max(0, token.start - _OVERRIDDEN)
     if text.rfind(_OVERRIDE, near, token.start) > text.rfind(_POP, near, token.start):
         return "reversed"
-    if _GOES_ON.match(behind) or _CAME_ON.search(before):
+    if _GOES_ON.match(behind) or _CAME_ON.search(before) or _is_stamp(text, token):
         return "part_of_more"
     if token.shape is not Shape.LETTERS and token.shape is not Shape.PHRASE:
-        if _MONEY_BEFORE.search(before) or _MONEY_BEHIND.match(behind):
-            return "amount"
-        if _BEHIND_UNIT.match(behind) or (len(token.value) <= 4 and _HALF.match(behind)):  # noqa: PLR2004
-            return "measure"
-        if _MASKED.search(before):
-            return "masked"
+        counted = _counted(token, before, behind)
+        if counted:
+            return counted
     return "address" if _in_address(text, token) else ""
+
+
+def _is_stamp(text: str, token: Token) -> bool:
+    """Say whether it is the stamp of an app, with which texts that begin so end."""
+    return len(token.value) == _STAMP and text.lstrip().startswith(("<#>", "[#]"))
+
+
+def _counted(token: Token, before: str, behind: str) -> str:
+    """Say what a number counts by what touches it; empty if nothing."""
+    if _MONEY_BEFORE.search(before) or _MONEY_BEHIND.match(behind):
+        return "amount"
+    if _BEHIND_UNIT.match(behind) or (len(token.value) <= 4 and _HALF.match(behind)):  # noqa: PLR2004
+        return "measure"
+    if _MASKED.search(before):
+        return "masked"
+    return "date" if _YEAR.fullmatch(token.value) and _DATED.search(before) else ""
 
 
 def _in_address(text: str, token: Token) -> bool:

@@ -1,6 +1,7 @@
 """What is known of a whole mail: its language, what it speaks of, whether there is money in it."""
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -13,6 +14,12 @@ _BEGINNING = 2_000
 #: a mail that is no longer says one thing, as texts to telephones do
 _SHORT = 250
 _NOTHING_ELSE = 24
+#: how the subjects of answers begin, and what those of issues and patches have
+_DISCUSSED = re.compile(
+    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\([a-z ]{0,20}[#!]\d{1,9}\)"
+    r"|\[patch\b|\[[^\[\]]{0,60}#\d{1,9}\]"
+    r"|^(?:\[[^\[\]]{0,60}\] ?)?[\[(][a-z]{2,12} \d{1,9}[\])]"
+)
 
 
 class Mail:
@@ -64,12 +71,19 @@ class Mail:
         whole = Span(0, len(self.subject.plain))
         return frozenset(hit.sense for hit in self.hits(self.subject, whole))
 
+    @functools.cached_property
+    def is_discussed(self) -> bool:
+        """Whether people speak of something: it is an answer, an issue or a patch."""
+        return _DISCUSSED.search(self.subject.plain) is not None
+
     @property
     def is_short(self) -> bool:
         """Whether it is as short as texts to telephones are."""
         return self.length <= _SHORT
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether there is hardly room for more than a code."""
-        return self.length <= _NOTHING_ELSE
+    def is_only(self, value: str) -> bool:
+        """Say whether there is hardly room for more than a code, and no part says another thing."""
+        if self.length > _NOTHING_ELSE:
+            return False
+        parts = [sheet.text.strip() for sheet in self.sheets[1:]]
+        return all(value in part for part in parts if part)

@@ -12,7 +12,9 @@ from oncebox.mail.layout import Block, Page
 
 #: what may stand around a code that has a line to itself
 _AROUND = " \t\u00a0\"'`*_.,:;!?()[]{}<>|#=~>\u2013\u2014\u2022\u00ab\u00bb\u201c\u201d\u2018\u2019"
-_AROUND += "\u300c\u300d\u3010\u3011\uff1a\u3002\u200e\u200f\u200b\u200c\u200d\u2060\ufeff\u00ad-"
+_AROUND += (
+    "\u300c\u300d\u3010\u3011\uff1a\uff0c\u3002\u200e\u200f\u200b\u200c\u200d\u2060\ufeff\u00ad-"
+)
 _SENTENCE = re.compile(r"[.!?;](?=\s)|[\u3002\uff01\uff1f\uff1b\u0964\u061f\u06d4\u0589]|\n")
 #: in plain text hyphens are spaces
 _QUOTED = ("     original ", "forwarded message", "     forwarded by")
@@ -40,6 +42,7 @@ class Sheet:
         self.page = page
         self.text = codes_folding.digits(page.text)
         self._flat = [block for block in page.blocks if block.kind != "run"]
+        self._links = page.anchors
 
     @functools.cached_property
     def plain(self) -> str:
@@ -63,6 +66,11 @@ class Sheet:
         """Where an older mail begins that was forwarded or answered; the end if none is."""
         found = [at for mark in _QUOTED if (at := self.plain.find(mark)) >= 0]
         return min(found, default=len(self.text))
+
+    def is_clicked(self, token: Token) -> bool:
+        """Say whether it is the text of a link."""
+        number = bisect_right(self._links, token.start, key=lambda link: link.start) - 1
+        return number >= 0 and self._links[number].end >= token.end
 
     def blocks(self) -> list[Block]:
         """Return the lines and cells."""

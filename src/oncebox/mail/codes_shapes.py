@@ -51,6 +51,8 @@ _NAME = re.compile(r"[A-Z]?[a-z]{2,}[0-9]+|v[0-9]+|[A-Z][a-z]+[0-9A-Z][A-Za-z0-9
 #: a word and a number, as vouchers are named
 _OFFER = re.compile(r"[A-Z]{4,}[0-9]{1,3}|[0-9]{1,2}OFF")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+#: digits, steps or hours
+_HOW_MANY = re.compile(r"[0-9]{1,2}(?:-[A-Za-z]+)+")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 _DAY = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
 _SHORT_DAY = re.compile(r"(?:0[1-9]|[12][0-9]|3[01])(?:0[1-9]|1[0-2])[0-9]{2}")
@@ -213,9 +215,9 @@ def _groups(text: str, spots: Spots) -> Iterator[Token]:
 def _singles(text: str, spots: Spots) -> Iterator[Token]:
     for match in _all(_SINGLES, text, spots.singles):
         value = "".join(_GROUP.findall(match[0]))
-        if value in _COUNTING:
-            continue  # pages, or marks to be given
         points = max(of_digits(value), 12) if value.isdigit() else (12 if _mixed(value) else -8)
+        if value in _COUNTING:
+            points = 0  # pages, or marks to be given
         yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
 
 
@@ -225,7 +227,7 @@ def _dashed(text: str, spots: Spots) -> Iterator[Token]:
         value = shown if shown.isascii() else _DASH.sub("-", shown)
         groups = value.split("-")
         bare = "".join(groups)
-        if bare.isdigit() or _UUID.fullmatch(value):
+        if bare.isdigit() or _UUID.fullmatch(value) or _HOW_MANY.fullmatch(value):
             continue
         number = _number(groups)
         if number is not None:

@@ -28,18 +28,49 @@ class Label(StrEnum):
     EVENT = "event"
 
 
+#: what is said between a code and what it is for: ``code for``, in some languages
+_FOR = re.compile(r"\s(?:for|of|fur|pour|para|per|voor|dla|till|til|untuk|\u0434\u043b\u044f)\s$")
+#: and what has a code before its name: ``482913 is your code``
+_IS = r" (?:is|est|es|ist|e|jest|ar|er|je|este|adalah|la|\u2014|\u0435) (?:[^\W\d_]{1,12} ){0,3}$"
+_SAYS = re.compile(_IS)
+_SAID_OF_ANOTHER = re.compile(rf"(?<![^\W_])\d{{4,8}}{_IS}")
 _LABELS = {sense: Label(sense.value) for sense in _NOUNS}
 
 
-def before(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] | None:
-    """Return what is called by the words before it: by the last that has no number yet."""
+def before(
+    hits: Sequence[Hit], plain: str, at: int, after: tuple[Label, Hit] | None = None
+) -> tuple[Label, Hit] | None:
+    """Return what is called by the words before it: by the last that has no number yet.
+
+    ``after``: what the words behind it call it.
+    """
     nouns = [hit for hit in hits if hit.sense in _NOUNS]
     for number in range(len(nouns) - 1, -1, -1):
         hit = nouns[number]
         if hit.sense is not Sense.CODE and _is_taken(plain, hit.end, at):
             continue
-        return _called(nouns, number), hit
+        label = _called(nouns, number)
+        if label in {Label.CODE, Label.CODE_FOR} and _is_said_of_another(nouns, number, plain):
+            return Label.OTHER, hit
+        if label is Label.CODE:
+            return (Label.CODE_FOR if _FOR.match(plain, hit.end, at) else label), hit
+        if label is not Label.CODE_FOR and after is not None and _is_sender(hit, after, plain, at):
+            return None
+        return label, hit
     return None
+
+
+def is_said_of(plain: str, end: int, hit: Hit) -> bool:
+    """Say whether a name behind something is said to be its own: ``482913 is your code``."""
+    return _SAYS.match(plain, end, hit.start) is not None
+
+
+def _is_said_of_another(nouns: Sequence[Hit], number: int, plain: str) -> bool:
+    """Say whether the code that is spoken of stands before its name."""
+    code = next((each for each in nouns[: number + 1] if each.sense is Sense.CODE), None)
+    if code is None:
+        return False
+    return _SAID_OF_ANOTHER.search(plain[max(0, code.start - 40) : code.start]) is not None
 
 
 def _called(nouns: Sequence[Hit], number: int) -> Label:
@@ -82,6 +113,14 @@ def behind(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] | None
         joined = first.sense is Sense.OTHER and near <= _JOINED_BEFORE
         return (_LABELS[first.sense] if joined else Label.CODE), nouns[1]
     return _LABELS[first.sense], first
+
+
+def _is_sender(hit: Hit, after: tuple[Label, Hit], plain: str, at: int) -> bool:
+    """Say whether a name before a colon is that of who writes: ``Tickets: 1234 is your code``."""
+    label, behind = after
+    if label is not Label.CODE or not plain[hit.end : at].rstrip().endswith(":"):
+        return False
+    return _NUMBER.search(plain, behind.end, behind.end + _NEAR) is None
 
 
 def _has_number(plain: str, hit: Hit) -> bool:

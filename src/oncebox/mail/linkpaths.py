@@ -29,7 +29,7 @@ _SOFT = (
     "enroll", "enrol", "onboard", "signup", "register", "registration", "subscribe", "password",
     "passwd", "token", "ticket", "claim", "approve", "authoriz", "delete", "deletion", "complete",
     "finish", "member", "rp", "welcome", "access", "einladung", "anmeld", "connexion", "convite",
-    "oauth", "link", "code", "key", "secret", "otp", "grant", "redeem",
+    "oauth", "link", "code", "resendp", "pwauth", "pwd", "key", "secret", "otp", "grant", "redeem",
 )  # fmt: skip
 _NEVER = (
     "unsub", "optout", "abmeld", "desinscri", "desabon", "disiscri", "baja", "uitschrij", "privacy",
@@ -49,7 +49,7 @@ _BUSINESS = (
     "track", "order", "invoice", "receipt", "shipping", "shipment", "delivery", "cart", "checkout",
     "product", "shop", "store", "booking", "reservation", "payment", "billing", "pay", "event",
     "calendar", "offer", "coupon", "promo", "sale", "article", "story", "issue", "ticketing",
-    "campaign", "webinar",
+    "campaign", "webinar", "gift", "voucher", "reward", "meeting", "meetup", "refer",
 )  # fmt: skip
 
 

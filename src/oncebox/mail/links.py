@@ -101,17 +101,10 @@ def _goes_on(url: str, start: str) -> bool:
 
 def _compare(links: Sequence[Seen], subject: str, sender_domain: str) -> None:
     """Judge links by what the mail is like."""
-    about = linkspeech.hear(subject)
     home = dmarc.organisation(sender_domain) if sender_domain else ""
     candidates = [link for link in links if link.score > -_ENOUGH]
+    _by_subject(links, linkspeech.hear(subject))
     for link in links:
-        if Said.DO in about:
-            silent = any(each.name == "nothing_said" for each in link.evidence)
-            link.add("subject_does", 24 if silent else 8)
-        elif Said.SOFT in about:
-            link.add("subject_may", 4)
-        if Said.BUSINESS in about and Said.DO not in about:
-            link.add("subject_business", -10)
         if home and not link.opaque:
             same = dmarc.organisation(_host(link.leads_to)) == home
             link.add("sender_aligned" if same else "sender_other", 6 if same else -2)
@@ -119,6 +112,25 @@ def _compare(links: Sequence[Seen], subject: str, sender_domain: str) -> None:
         candidates[0].add("only_one", 10)
     elif candidates:
         candidates[0].add("first", 3)
+
+
+def _by_subject(links: Sequence[Seen], about: Said) -> None:
+    """Judge links by what the subject speaks of."""
+    business = Said.BUSINESS in about
+    asks = Said.DO in about or (Said.SOFT in about and not business)
+    circular = not asks and any(map(linkscores.leaves, links))
+    for link in links:
+        said = {each.name for each in link.evidence}
+        if Said.DO in about:
+            # "Order confirmed" asks for less than "Confirm" does.
+            points = (24 if "nothing_said" in said else 8) - (7 if business else 0)
+            link.add("subject_does", points)
+        elif Said.SOFT in about:
+            link.add("subject_may", 4)
+        if business and Said.DO not in about:
+            link.add("subject_business", -10)
+        if circular and "label_may" in said:
+            link.add("circular", -35)
 
 
 def _host(url: str) -> str:

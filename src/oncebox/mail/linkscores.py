@@ -1,5 +1,6 @@
 """Scores: how likely a link is the one that a mail is about, point by point."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -15,10 +16,25 @@ _FILES = (
     ".png", ".gif", ".jpg", ".jpeg", ".svg", ".webp", ".ico", ".css", ".js", ".pdf", ".ics",
     ".woff", ".woff2", ".mp4", ".zip", ".apk", ".ipa", ".xml", ".rss",
 )  # fmt: skip
+#: what the texts of links say by which one leaves a list
+_LEAVING = (
+    "unsubscri", "opt out", "opt-out", "abmeld", "abbestell", "d\u00e9sinscri", "d\u00e9sabon",
+    "darse de baja", "cancelar", "disiscri", "uitschrij", "wypisz",
+    "\u043e\u0442\u043f\u0438\u0441", "\u9000\u8ba2", "\u914d\u4fe1\u505c\u6b62",
+)  # fmt: skip
 #: a secret that stands in so many links is not that of one of them
 _MANY = 4
 #: fewer points than this, and words say plainly what a link is not
 _CLEAR = -40
+#: as long as most codes are
+_LIKE_A_CODE = 6
+#: so many words before a colon say what a link is; more of them lead to it
+_CAPTION = 2
+
+
+#: in scripts from here on, commas are few
+_COMMALESS = "\u0e00"
+_COMMA = re.compile("[,\uff0c\u3001\u060c]")
 
 
 class Seen(msgspec.Struct):
@@ -78,7 +94,7 @@ def judge(link: Seen, *, common: frozenset[str]) -> None:
     for name, each in points:
         link.add(name, each, spot)
     _by_address(link)
-    if not any(each.points > 0 for each in link.evidence):
+    if not any(each.points > 0 and each.name != "captioned" for each in link.evidence):
         link.add("nothing_said", -25)
     _by_secret(link, common)
     _by_look(link)
@@ -92,21 +108,26 @@ def _speech(spot: Spot) -> list[tuple[str, int]]:
     """Return what the words of a spot count."""
     label = linkspeech.hear(spot.label) if spot.label else Said.NOTHING
     found = _of_label(label)
-    before = linkspeech.hear(spot.before) if spot.before else Said.NOTHING
+    before = _hear_before(spot.before) if spot.before else Said.NOTHING
     around = before | (linkspeech.hear(spot.after) if spot.after else Said.NOTHING)
     if Said.UNLESS in before:
         found.append(("unless", -20 if Said.IGNORE in before else -80))
     elif spot.before.endswith((":", "\uff1a")) and not spot.label:
-        found.append(("announced", 4))
+        words = len(spot.before[:-1].rpartition(":")[2].split())
+        found.append(("announced" if words > _CAPTION else "captioned", 4))
     if label & (Said.DO | Said.SOFT):
         if Said.DO in around:
             found.append(("sentence_does", 6))
         if spot.lead and _is_unless(linkspeech.hear(spot.lead)):
-            found.append(("lead_unless", -70 if spot.lead.endswith(":") else -15))
+            found.append(("lead_unless", -90 if _leads_on(spot.lead) else -15))
         return found
     found += _of_sentence(before, around)
     if spot.lead and not before & (Said.DO | Said.SOFT | Said.NEVER):
-        found += _of_lead(linkspeech.hear(spot.lead))
+        lead = _of_lead(spot.lead)
+        if Said.BUSINESS in label:  # what a link says itself counts more than what led to it
+            business = any(name == "lead_business" for name, _ in lead)
+            lead = [(name, each // 2) for name, each in lead if each < 0 or not business]
+        found += lead
     return found
 
 
@@ -123,6 +144,16 @@ def _of_label(said: Said) -> list[tuple[str, int]]:
     if Said.BUSINESS in said:
         found.append(("label_business", -24 if said & (Said.DO | Said.SOFT) else -15))
     return found
+
+
+def _hear_before(text: str) -> Said:
+    """Return what a sentence says: ``unsubscribe from invitations`` invites nobody."""
+    said = linkspeech.hear(text)
+    if Said.NEVER in said and Said.SOFT in said:
+        opening = linkspeech.hear(" ".join(text.split(maxsplit=2)[:2]))
+        if opening & (Said.NEVER | Said.SOFT) == Said.NEVER:
+            return said & ~Said.SOFT
+    return said
 
 
 def _of_sentence(before: Said, around: Said) -> list[tuple[str, int]]:
@@ -148,10 +179,22 @@ def _is_unless(said: Said) -> bool:
     return Said.UNLESS in said and Said.IGNORE not in said
 
 
-def _of_lead(said: Said) -> list[tuple[str, int]]:
+def _leads_on(lead: str) -> bool:
+    """Say whether what to do "if it was not you" is the link: ``…, reset your password``."""
+    if lead.endswith((":", ",", "\uff1a", "\uff0c", "\u3001", "\u060c")):
+        return True
+    condition = _COMMA.search(lead)
+    if condition is None:
+        return max(lead) >= _COMMALESS and Said.DO in linkspeech.hear(lead)
+    return Said.DO in linkspeech.hear(lead[condition.end() :])
+
+
+def _of_lead(lead: str) -> list[tuple[str, int]]:
     found = []
+    said = linkspeech.hear(lead)
     if said & (Said.UNLESS | Said.IGNORE):
-        return [("lead_unless", -35)] if _is_unless(said) else []
+        unless = [("lead_unless", -90 if _leads_on(lead) else -35)]
+        return unless if _is_unless(said) else []
     if Said.DO in said:
         found.append(("lead_does", 24))
     elif Said.SOFT in said:
@@ -190,8 +233,9 @@ def _by_secret(link: Seen, common: frozenset[str]) -> None:
     if path.lower().endswith(_FILES):
         link.add("file", -80)
     if not link.token:
-        short = _has_short_secret(bare)
-        link.add("secret_short" if short else "no_secret", 0 if short else -60)
+        short = _short_secret(bare)
+        points = 6 if len(short) >= _LIKE_A_CODE else 0
+        link.add("secret_short" if short else "no_secret", points if short else -60)
     elif link.token in common:
         link.add("secret_common", -40)
     else:
@@ -199,10 +243,10 @@ def _by_secret(link: Seen, common: frozenset[str]) -> None:
         link.add("secret" if sure else "secret_likely", 25 if sure else 10)
 
 
-def _has_short_secret(path: str) -> bool:
-    """Say whether a path ends with a few digits or letters that are no word."""
+def _short_secret(path: str) -> str:
+    """Return the few digits or letters that are no word, with which a path ends."""
     last = path.partition("/")[2].rstrip("/").rpartition("/")[2]
-    return tokens.is_short(last)
+    return last if tokens.is_short(last) else ""
 
 
 def _by_look(link: Seen) -> None:
@@ -213,6 +257,14 @@ def _by_look(link: Seen) -> None:
         link.add("spelled_out", 8, next(spot for spot in spots if spot.spelled))
     if any(spot.other for spot in spots) and link.wrapping is None:
         link.add("shows_another", -30, next(spot for spot in spots if spot.other))
+
+
+def leaves(link: Seen) -> bool:
+    """Say whether a link leaves a list: whoever may leave one was written to with many others."""
+    said = [each.name for each in link.evidence]
+    if "label_other" not in said and "address_other" not in said:
+        return False
+    return any(word in spot.label.lower() for spot in link.spots for word in _LEAVING)
 
 
 def commons(links: Sequence[Seen]) -> frozenset[str]:

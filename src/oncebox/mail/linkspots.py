@@ -18,6 +18,8 @@ _NEAR = 200
 #: the end of a sentence; a full stop inside of a name or number is none, and a question is often
 #: answered by the link behind it
 _END = re.compile("[.!](?=\\s|\\Z)|[\u3002\uff01\u0964\n]|[;\uff1b]\\s")
+#: what may stand between a sentence and its link
+_OPENING = " \t\n\r\u00a0<([\"'"
 _BLANKS = re.compile(r"[\t\n\r]+")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _SCHEMELESS = re.compile(r"(?://)?(?:[a-z0-9-]+\.)+[a-z]{2,18}(?:[/?#].*)?", re.IGNORECASE)
@@ -90,7 +92,8 @@ def _written_label(text: str, start: int) -> str:
     if text[max(0, start - 2) : start] != "](":
         return ""
     opening = text.rfind("[", max(0, start - _NEAR), start - 2)
-    return text[opening + 1 : start - 2] if opening >= 0 else ""
+    label = text[opening + 1 : start - 2] if opening >= 0 else ""
+    return "" if _SCHEME.match(label) else label
 
 
 def _cleaned(href: str) -> str:
@@ -167,7 +170,7 @@ def _flat(text: str) -> str:
 
 def _last(text: str) -> str:
     """Return the last sentence, which may have ended just before."""
-    whole = text.rstrip()
+    whole = text.rstrip(_OPENING)
     bare = whole.rstrip(".!?\u3002\uff01\uff1f")
     ends = [found.end() for found in _END.finditer(bare)]
     return bare[ends[-1] :] if ends else bare

@@ -41,12 +41,22 @@ def _with_scheme(text: str) -> Iterator[tuple[int, int, str]]:
             return
         if match.start() < done:
             continue
-        start = match.start()
-        end = _trimmed(text, start, min(match.end(), start + _LONGEST))
-        url = text[start:end]
-        tail = _continued(text, start, end) if end == match.end() else ""
-        done = end
-        yield start, end + len(tail), _whole(url, tail)
+        for start, last in _written(text, match.start(), match.end()):
+            end = _trimmed(text, start, min(last, start + _LONGEST))
+            url = text[start:end]
+            tail = _continued(text, start, end) if end == match.end() else ""
+            done = end
+            yield start, end + len(tail), _whole(url, tail)
+
+
+def _written(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a link, or both of ``[link](link)``, whose text is a link too."""
+    middle = text.find("](http", start, end) if text[start - 1 : start] == "[" else -1
+    if middle < 0:
+        yield start, end
+    else:
+        yield start, middle
+        yield middle + 2, end
 
 
 def _without_scheme(text: str, taken: dict[int, int]) -> Iterator[tuple[int, int, str]]:

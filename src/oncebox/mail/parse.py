@@ -1,6 +1,7 @@
 """Parse: raw bytes into a normalised mail. It never raises, whatever the bytes are."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -19,12 +20,16 @@ from oncebox.mail import (
     words,
 )
 from oncebox.mail.fields import Header
+from oncebox.mail.layout import Page
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.structure import Leaf
 from oncebox.mail.warnings import LIMITS
+from oncebox.model.candidate import Found
 from oncebox.model.message import Address, Attachment, Parsed, SignatureHint, Status
 
 _LONGEST_ID = 998
+#: bounces, receipts and complaints (RFC 6522)
+_REPORT = "multipart/report"
 _MOST_SIGNATURES = 5
 _HINT = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _TAGS = re.compile(r"(?:^|;)\s*([ds])\s*=\s*([^;]*)")
@@ -83,8 +88,16 @@ def _parse(raw: bytes, limits: ParseLimits) -> Parsed:
         warnings=tuple(sorted(warnings)),
         identity=identity.identity(parsed, decoded.get("from", ())),
         outline=identity.outline(parsed, body.others),
-        found=artifacts.find(parsed.subject, body.pages, parsed.sender.domain),
+        found=_found(parsed, body.pages, decoded),
     )
+
+
+def _found(parsed: Parsed, pages: Sequence[Page], decoded: dict[str, list[str]]) -> Found:
+    """Return the code and the link; a report quotes what somebody else was sent, so has none."""
+    kind = decoded.get("content-type", [""])[0].strip().lower()
+    if kind.startswith(_REPORT):
+        return Found()
+    return artifacts.find(parsed.subject, pages, parsed.sender.domain)
 
 
 def _decoded(header: Header, warnings: set[str]) -> dict[str, list[str]]:

@@ -45,6 +45,11 @@ def parameters(url: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
 def _plain(text: str) -> str:
     return unquote(text.replace("+", " ")) if "%" in text or "+" in text else text
 
@@ -60,14 +65,17 @@ def token(url: str) -> str:
     given = parameters(url)
     # A page to go to next may carry the secret.
     nested = [pair for _, value in given if "?" in value for pair in parameters(value)]
+    # Some programs write semicolons between parameters.
+    nested += [_pair(part) for _, value in given if ";" in value for part in value.split(";")[1:]]
     for name, value in (*given, *nested[:_MOST_PARAMETERS]):
         words = {word.lower() for word in _WORDS.findall(name)}
         secret = max(value.split("/"), key=len) if "://" not in value else ""
         if not _SECRET.isdisjoint(words):
             if likeness(secret, named=True) and len(secret) > len(named):
                 named = secret
-        elif likeness(secret) and len(secret) > len(alike) and _OTHER.isdisjoint(words):
-            alike = secret
+        elif len(secret) > len(alike) and _OTHER.isdisjoint(words) and not secret.isdigit():
+            # A number by any other name is that of a person, a team or a page.
+            alike = secret if likeness(secret) else alike
     return named or alike or _in_path(url)
 
 
@@ -85,8 +93,9 @@ def likeness(text: str, *, named: bool = False) -> int:
     ``named``: it stands where secrets stand, so that a shorter one may be one too.
     """
     if not _LIKE_ONE.fullmatch(text) or _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
-        return 1 if named and 4 <= len(text) < 6 and text.isalnum() else 0  # noqa: PLR2004
-    if _UUID.fullmatch(text) or _HEX.fullmatch(text):
+        short = named and 4 <= len(text) < 6 and text.isalnum()  # noqa: PLR2004
+        return 1 if short and not (text.isalpha() and text[1:].islower()) else 0
+    if _UUID.fullmatch(text) or (_HEX.fullmatch(text) and not text.isdigit()):
         return 2
     return _mixture(text, named=named)
 

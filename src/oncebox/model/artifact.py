@@ -45,6 +45,9 @@ TRANSITIONS: dict[tuple[ArtifactState, ArtifactState], str] = {
     (ArtifactState.AVAILABLE, ArtifactState.SUPERSEDED): "a newer one came, or was dated later",
     (ArtifactState.SUPERSEDED, ArtifactState.AVAILABLE): "the newer one turned out to be older",
     (ArtifactState.AVAILABLE, ArtifactState.CLAIMED): "claimed",
+    (ArtifactState.SUPERSEDED, ArtifactState.CLAIMED): (
+        "claimed by a wait that the newer one does not fit"
+    ),
     (ArtifactState.CLAIMED, ArtifactState.AVAILABLE): "released by a person",
     (ArtifactState.CLAIMED, ArtifactState.SUPERSEDED): "released when there was a newer one",
 }
@@ -115,6 +118,10 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
     purposes: tuple[str, ...] = ()
     sender: str = ""
     signed_at: int | None = None
+    #: whether what proves the sender covers the place where it was found
+    vouched: bool = True
+    #: whether the inbox's policy lets it through, where it lets its message through
+    matched: bool = True
     warnings: tuple[str, ...] = ()
 
 

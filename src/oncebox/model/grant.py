@@ -11,7 +11,13 @@ from oncebox.model.purpose import Purpose
 
 #: why somebody does not get an artifact
 Denial = Literal[
-    "not_found", "already_claimed", "superseded", "unmatched", "purged", "link_refused"
+    "not_found",
+    "already_claimed",
+    "superseded",
+    "unmatched",
+    "purged",
+    "link_refused",
+    "not_opened",
 ]
 #: where a link leads that the policy refused: to its sender's own domain, or somewhere else
 HostClass = Literal["sender", "other", "none"]
@@ -39,10 +45,14 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = Purpose.ANY
     #: only what these messages brought; any if it is not said
     messages: frozenset[str] | None = None
+    #: messages that are known not to be wanted: they take the place of none that is
+    passed_over: frozenset[str] = frozenset()
     #: only what came after this place in the inbox
     after: int = 0
     #: of a link: only what leads to this host; it is allowed where the inbox names none
     host: str = ""
+    #: a domain was named: all its addresses are one sender
+    by_domain: bool = False
 
     def fits(self, artifact: Artifact) -> bool:
         """Say whether an artifact of the inbox and kind is one of those that are wanted."""

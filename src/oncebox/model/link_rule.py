@@ -7,6 +7,7 @@ may be asked without encryption, and ``*`` any public name.
 
 import re
 from functools import lru_cache
+from urllib.parse import unquote
 
 import msgspec
 
@@ -32,9 +33,10 @@ _PATH = re.compile(r"/[!-~]*")
 _LOCAL = re.compile(
     r"https?://(?:localhost|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?"
 )
-#: what a server may read as a step up, or as another slash, when it decodes a path
-_TRICKS = re.compile(r"%(?:25)*(?:2f|5c)|%25(?:25)*2e|;", re.IGNORECASE)
-_DOT = re.compile("%2e", re.IGNORECASE)
+#: a letter, a slash or a dot in more bytes than it has, which some programs read all the same
+_OVERLONG = re.compile(r"%c[01]%|%e0%[89]|%f0%8", re.IGNORECASE)
+#: so often a path may be encoded
+_DEEPEST = 4
 _REMEDY = (
     "a link host is a name such as app.example.com, *.example.com for all below it, "
     "https://example.com/path/, or * for any public name"
@@ -132,8 +134,13 @@ def read_port(text: str) -> int | None:
 
 def path_trouble(path: str) -> bool:
     """Say whether programs may disagree on where a path leads."""
-    segments = _DOT.sub(".", path).split("/")
-    return bool(_TRICKS.search(path)) or "." in segments or ".." in segments
+    plain, deep = path, 0
+    while deep < _DEEPEST and (decoded := unquote(plain, "latin-1")) != plain:
+        plain, deep = decoded, deep + 1
+    if deep == _DEEPEST or _OVERLONG.search(path) or ";" in path or "\\" in plain:
+        return True
+    steps = {segment.partition(";")[0] for segment in plain.split("/")}
+    return plain.count("/") != path.count("/") or not steps.isdisjoint({".", ".."})
 
 
 def _is_prefix(path: str) -> bool:

@@ -61,6 +61,11 @@ class Awaited(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def rules(self) -> "Awaited":
+        """What messages must be like, whoever waits: many who differ in the rest share it."""
+        return msgspec.structs.replace(self, claim_key=None, after=0, host=None)
+
+    @property
     def reads(self) -> bool:
         """Whether what was read of a message must be known to judge it."""
         rules = (self.sender, self.token, self.subject)

@@ -101,6 +101,14 @@ class GrantedLink(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     parameters: list[tuple[str, str]]
 
+    def __repr__(self) -> str:
+        """Show nothing: this must not end up in a log."""
+        return "GrantedLink(***)"
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        """Show no more than ``repr`` does."""
+        return []
+
 
 class Grant(Artifact, frozen=True, kw_only=True):
     """An artifact and what it says, for who has claimed it."""

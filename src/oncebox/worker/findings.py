@@ -2,6 +2,7 @@
 
 from oncebox import ids
 from oncebox.ledger.inboxes.strongbox import Strongbox
+from oncebox.mail.vouching import vouches
 from oncebox.mail_errors import AddressInvalid
 from oncebox.model.address import sender_key
 from oncebox.model.artifact import (
@@ -24,15 +25,20 @@ _SEARCHED = 256 * 1024
 _DATE_IS_SIGNED = "signed_date"
 
 
-def findings(
+def findings(  # noqa: PLR0913 - whose mail it is, what it says, and what is known of it
     strongbox: Strongbox,
     tenant: str,
     inbox_id: str,
     parsed: Parsed,
     verdict: Verdict,
     new_id: ids.NewId = ids.new,
+    *,
+    authenticated: bool = False,
 ) -> tuple[NewArtifact, ...]:
-    """Return the artifacts of a mail for one inbox, each sealed for its own row."""
+    """Return the artifacts of a mail for one inbox, each sealed for its own row.
+
+    ``authenticated`` says that the inbox expects only what its sender vouches for.
+    """
     found = worth_keeping(parsed.found)
     if not found:
         return ()
@@ -42,6 +48,7 @@ def findings(
     made = []
     for candidate, tied in found:
         id_, kind = new_id("art"), candidate.kind
+        vouched = vouches(verdict, parsed, candidate)
         value = ArtifactValue(
             value=_sound(candidate.value),
             shown=_sound(candidate.shown),
@@ -60,8 +67,10 @@ def findings(
                 tied=tied,
                 purposes=about,
                 sender=_sender(parsed.sender),
-                signed_at=_signed_at(parsed, verdict),
-                warnings=_warnings(candidate, proven=proven),
+                signed_at=_signed_at(parsed, verdict) if vouched else None,
+                vouched=vouched,
+                matched=vouched or not authenticated,
+                warnings=_warnings(candidate, proven=proven and vouched),
             )
         )
         ranks[kind] += 1

@@ -186,7 +186,14 @@ class MailReader:
         faults.point("mail.parsed")
         verdict = await self._judged(envelope, parsed, delivery.body)
         expected, why = matches(policy, parsed, verdict, recipient.address)
-        found = findings(self._strongbox, delivery.tenant, recipient.inbox_id, parsed, verdict)
+        found = findings(
+            self._strongbox,
+            delivery.tenant,
+            recipient.inbox_id,
+            parsed,
+            verdict,
+            authenticated=policy.authenticated,
+        )
         faults.point("artifacts.sealed")
         known = _Known(delivery, recipient, envelope, verdict)
         try:
@@ -217,12 +224,13 @@ class MailReader:
             return _GAVE_UP
         try:
             await self._begin()
-            return await self._reads.parse(delivery.body)
+            parsed = await self._reads.parse(delivery.body)
         except OnceboxError as error:
             if not error.retry_safe:
                 raise
             self._telemetry.log.warning("mail_not_read", code=error.code)
             raise _NobodyReads from error
+        return msgspec.structs.replace(parsed, identity=self._vault.identity(parsed.identity))
 
     async def _judged(self, envelope: Envelope, parsed: Parsed, raw: bytes) -> Verdict:
         try:

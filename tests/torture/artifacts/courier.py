@@ -4,34 +4,44 @@ import asyncio
 import time
 
 _TIMEOUT = 30.0
+#: Seconds after which a receiver that takes nothing is given up: it is not coming back.
+_PATIENCE = 180.0
 _REST = 0.05
 
 
 class Courier:
     """One connection to a receiver, made anew whenever it is lost."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, patience: float = _PATIENCE) -> None:
         """Prepare; nothing is opened before the first mail."""
         self._port = port
+        self._patience = patience
         self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def bring(self, recipient: str, data: bytes) -> float:
-        """Return when a mail was taken, by the steady clock."""
-        while True:
-            try:
-                async with asyncio.timeout(_TIMEOUT):
-                    await self._send(recipient, data)
-            except (OSError, EOFError, TimeoutError, _Refused):
+        """Return when a mail was taken, by the steady clock.
+
+        Raises: TimeoutError, when nothing is taken for very long.
+        """
+        async with asyncio.timeout(self._patience):
+            while not await self._is_taken(recipient, data):
                 self.close()
                 await asyncio.sleep(_REST)
-            else:
-                return time.monotonic()
+        return time.monotonic()
 
     def close(self) -> None:
         """Let the connection go."""
         line, self._line = self._line, None
         if line is not None:
             line[1].close()
+
+    async def _is_taken(self, recipient: str, data: bytes) -> bool:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                await self._send(recipient, data)
+        except (OSError, EOFError, TimeoutError, _Refused):
+            return False
+        return True
 
     async def _send(self, recipient: str, data: bytes) -> None:
         if self._line is None:

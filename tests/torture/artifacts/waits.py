@@ -9,11 +9,12 @@ import asyncio
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
 from statistics import quantiles
+from typing import Any
 
 from oncebox import credentials
 from oncebox.client import AlreadyClaimed, AsyncClient, Inbox, WaitTimedOut, waiting
@@ -122,7 +123,7 @@ class Service:
         """Kill it with all its processes, and start it again."""
         assert self.child is not None
         self.up_at = inf
-        self.child.kill()
+        self.child.kill_all()
         self.deaths += 1
         self.start()
 
@@ -177,24 +178,28 @@ async def _play(plan: Plan, service: Service, port: int, key: str) -> list[Round
             for number in range(inboxes)
         ]
     address = f"http://127.0.0.1:{port}"
-    agents = [
-        asyncio.create_task(_agent(f"agent-{name}", each, address, key, plan))
-        for each in rounds
-        for name in "ab"
-    ]
-    reaper = asyncio.create_task(_reap(plan, service, rounds))
-    try:
-        await asyncio.gather(
-            *(_send(plan, service, each, n) for each, n in zip(rounds, counts, strict=True))
-        )
-    finally:
-        for task in (*agents, reaper):
-            task.cancel()
-        ended = await asyncio.gather(*agents, reaper, return_exceptions=True)
-    for error in ended:
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            raise error
+    agents = [_agent(f"agent-{name}", each, address, key, plan) for each in rounds for name in "ab"]
+    await until_done(
+        [_send(plan, service, each, n) for each, n in zip(rounds, counts, strict=True)],
+        helped_by=[*agents, _reap(plan, service, rounds)],
+    )
     return rounds
+
+
+async def until_done(
+    work: Iterable[Coroutine[Any, Any, None]], *, helped_by: Iterable[Coroutine[Any, Any, None]]
+) -> None:
+    """Work until it is done, then end the helpers; whoever fails ends it all at once.
+
+    Nobody would send to a service that is not coming back but for ever.
+
+    Raises: ExceptionGroup, of what failed.
+    """
+    async with asyncio.TaskGroup() as group:
+        helpers = [group.create_task(each) for each in helped_by]
+        await asyncio.gather(*(group.create_task(each) for each in work))
+        for each in helpers:
+            each.cancel()
 
 
 async def _send(plan: Plan, service: Service, round_: Round, count: int) -> None:

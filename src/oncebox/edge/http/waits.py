@@ -22,7 +22,7 @@ from oncebox.wire import waits as wire
 
 _SCOPES = frozenset({AGENT, OPERATOR})
 #: what keeps somebody from ever getting it, however long the wait
-_FINAL = frozenset({"already_claimed", "link_refused"})
+_FINAL = frozenset({"already_claimed", "link_refused", "not_opened"})
 
 
 async def wait(call: Call) -> wire.Waited:

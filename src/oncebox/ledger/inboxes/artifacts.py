@@ -1,16 +1,17 @@
 """Artifacts: codes and links are filed with their message, each value once, and stand in order."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from oncebox import faults, ids
-from oncebox.errors import NotFound
+from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.events import outbox
 from oncebox.ledger.inboxes.inboxes import Asker
 from oncebox.model.artifact import (
+    PROVEN,
     TOO_EARLY,
     Artifact,
     ArtifactState,
@@ -22,6 +23,7 @@ from oncebox.model.candidate import Kind
 from oncebox.model.choice import Choice, Standing, choose, standings, unclaimed_state, warned
 from oncebox.model.event import EventType, NewEvent
 from oncebox.model.filing import Filing, safe_domain, sender_verdict, storable
+from oncebox.model.verdict import Result
 from oncebox.store.database import Row, Transaction, Value
 from oncebox.store.queries import load
 
@@ -63,6 +65,23 @@ class _New(NamedTuple):
     def mark(self) -> tuple[str, str, bytes]:
         return (*self.field, self.artifact.mark)
 
+    @property
+    def early(self) -> bool:
+        """Whether its message came before there was an inbox for it."""
+        return self.brought.filing.delivery.received_at < self.brought.inbox_since
+
+    @property
+    def matched(self) -> bool:
+        """Whether it is what the inbox expects."""
+        return self.brought.filing.matched and self.artifact.matched and not self.early
+
+    @property
+    def verdict(self) -> str:
+        """Say in one word whether its sender is proven, as far as that covers it."""
+        filing = self.brought.filing
+        found = sender_verdict(filing.parsed, filing.document.verdict)
+        return found if self.artifact.vouched or found != PROVEN else str(Result.NONE)
+
 
 def file(
     tx: Transaction, messages: Iterable[Brought], now: int, new_id: ids.NewId = ids.new
@@ -71,19 +90,21 @@ def file(
 
     Whoever files has locked the inboxes. A value that its inbox has already makes no second
     artifact. How all stand among each other, and what is told of it, is the same commit.
+
+    Raises: DatabaseBusy, when a value was overwritten in this very moment.
     """
     every = [_New(each, new) for each in messages for new in each.filing.artifacts]
     if not every:
         return {}
-    kept = _insert(tx, every)
+    shown = _insert(tx, every)
     fields = _fields(tx, {each.field for each in every})
     standing = _stand(tx, fields)
-    told = [each for each in every if each.artifact.id in kept]
+    told = {shown[each.artifact.id]: each for each in every if each.artifact.id in shown}
     outbox.record(tx, [*_available(told, standing, now), *_conflicts(told, fields, now, new_id)])
     faults.point("artifacts.filed")
     ends: defaultdict[str, list[tuple[Kind, str]]] = defaultdict(list)
     for each in every:
-        end = _end(each, kept, standing)
+        end = _end(shown.get(each.artifact.id), standing)
         ends[each.brought.filing.message_id].append((each.artifact.kind, end))
     return ends
 
@@ -144,17 +165,26 @@ def artifact(row: Row) -> Artifact:
 # writing
 
 
-def _insert(tx: Transaction, every: Sequence[_New]) -> set[str]:
-    """Write what is new and look again at what is not; return the ids that were kept."""
+def _insert(tx: Transaction, every: Sequence[_New]) -> dict[str, str]:
+    """Write what is new and look again at what is not.
+
+    Return which artifact stands for each that there is something to tell of: those that were
+    kept, and those that make an artifact match that did not before.
+    """
     ordered = sorted(every, key=lambda each: (each.mark, each.artifact.id))
     rows = [_row(each) for each in {each.mark: each for each in reversed(ordered)}.values()]
-    kept = {str(id_) for (id_,) in tx.many(_sql.insert, sorted(rows))}
-    again = [each for each in ordered if each.artifact.id not in kept]
+    shown = {str(id_): str(id_) for (id_,) in tx.many(_sql.insert, sorted(rows))}
+    again = [each for each in ordered if each.artifact.id not in shown]
     # One after the other: where two of a batch say more than what is there, the better one wins.
     for each in again:
-        tx.run_many(_sql.seen_again, [each.mark])
-        tx.run_many(_sql.better, [_sighting(each)])
-    return kept
+        known = tx.many(_sql.seen_again, [each.mark])
+        if not known:
+            message = "what the artifact says was overwritten in this moment; try again"
+            raise DatabaseBusy(message)
+        better = tx.run_many(_sql.better, [_sighting(each)])
+        if better and not known[0][1] and each.matched:
+            shown[each.artifact.id] = str(known[0][0])
+    return shown
 
 
 def _row(new: _New) -> Row:
@@ -178,14 +208,11 @@ def _sighting(new: _New) -> Row:
 def _facts(new: _New) -> Row:
     """Return what the message says of an artifact."""
     filing, own = new.brought.filing, new.artifact
-    received_at = filing.delivery.received_at
-    early = received_at < new.brought.inbox_since
-    verdict = sender_verdict(filing.parsed, filing.document.verdict)
-    warnings = (*own.warnings, TOO_EARLY) if early else own.warnings
+    warnings = (*own.warnings, TOO_EARLY) if new.early else own.warnings
     return (
-        int(filing.matched and not early), joined(own.purposes), storable(own.sender),
-        safe_domain(filing.parsed.sender.domain), verdict, int(verdict == "pass"), received_at,
-        own.signed_at, msgspec.json.encode(warnings),
+        int(new.matched), joined(own.purposes), storable(own.sender),
+        safe_domain(filing.parsed.sender.domain), new.verdict, int(new.verdict == PROVEN),
+        filing.delivery.received_at, own.signed_at, msgspec.json.encode(warnings),
     )  # fmt: skip
 
 
@@ -224,11 +251,11 @@ def _stood(each: Artifact, standing: Standing) -> Row | None:
     return (each.id, state.value, standing.superseded_by, msgspec.json.encode(warnings))
 
 
-def _end(new: _New, kept: set[str], standing: dict[str, Standing]) -> str:
-    """Say in one word what became of an artifact that was filed."""
-    if new.artifact.id not in kept:
+def _end(id_: str | None, standing: dict[str, Standing]) -> str:
+    """Say in one word what became of an artifact that was filed, by the one that stands for it."""
+    if id_ is None:
         return "duplicate"
-    stands = standing.get(new.artifact.id)
+    stands = standing.get(id_)
     if stands is None:
         return "unmatched"
     return unclaimed_state(stands).value
@@ -237,14 +264,16 @@ def _end(new: _New, kept: set[str], standing: dict[str, Standing]) -> str:
 # what is told
 
 
-def _available(new: Iterable[_New], standing: dict[str, Standing], now: int) -> Iterable[NewEvent]:
-    for each in new:
-        stands = standing.get(each.artifact.id)
+def _available(
+    told: Mapping[str, _New], standing: dict[str, Standing], now: int
+) -> Iterable[NewEvent]:
+    for id_, each in told.items():
+        stands = standing.get(id_)
         if stands is not None and stands.superseded_by is None:
-            yield _told(each, now)
+            yield _told(id_, each, now)
 
 
-def _told(new: _New, now: int) -> NewEvent:
+def _told(id_: str, new: _New, now: int) -> NewEvent:
     filing = new.brought.filing
     return NewEvent(
         id=new.artifact.event_id,
@@ -252,26 +281,26 @@ def _told(new: _New, now: int) -> NewEvent:
         type=EventType.ARTIFACT_AVAILABLE,
         inbox_id=filing.inbox_id,
         attempt_id=new.brought.attempt_id,
-        subject_id=new.artifact.id,
+        subject_id=id_,
         at=now,
         data={
-            "artifact_id": new.artifact.id,
+            "artifact_id": id_,
             "kind": new.artifact.kind.value,
             "confidence": new.artifact.confidence / 1000,
             "sender_domain": safe_domain(filing.parsed.sender.domain),
-            "sender_verdict": sender_verdict(filing.parsed, filing.document.verdict),
+            "sender_verdict": new.verdict,
             "sequence": new.brought.sequence,
         },
     )
 
 
 def _conflicts(
-    new: Iterable[_New], fields: dict[Field, list[Artifact]], now: int, new_id: ids.NewId
+    told: Mapping[str, _New], fields: dict[Field, list[Artifact]], now: int, new_id: ids.NewId
 ) -> Iterable[NewEvent]:
     """Tell of the fields where something new makes it unclear which one is meant."""
     arrived: defaultdict[Field, dict[str, _New]] = defaultdict(dict)
-    for each in new:
-        arrived[each.field][each.artifact.id] = each
+    for id_, each in told.items():
+        arrived[each.field][id_] = each
     for field, own in arrived.items():
         choice = choose(fields[field])
         if choice.why is not None and not own.keys().isdisjoint(choice.conflict):

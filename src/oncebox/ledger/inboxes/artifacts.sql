@@ -16,11 +16,12 @@ RETURNING id;
 
 -- name: seen_again
 -- bulk: inbox_id text, kind text, mark bytea
--- Count a further message that brought a value.
+-- Count a further message that brought a value; say whether an earlier one has matched.
 UPDATE oncebox_artifacts SET duplicates = duplicates + 1
 /* from rows */
 WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
-    AND oncebox_artifacts.mark = :mark;
+    AND oncebox_artifacts.mark = :mark
+RETURNING oncebox_artifacts.id, matched;
 
 -- name: better
 -- bulk: inbox_id text, kind text, mark bytea, message_id text, sequence bigint, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea

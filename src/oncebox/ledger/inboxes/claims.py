@@ -1,12 +1,12 @@
 """Claims: an artifact is granted once; the same claim reads it again, another does not."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from oncebox import faults
-from oncebox.errors import DatabaseBusy, StateConflict
+from oncebox.errors import DatabaseBusy, MasterKeyWrong, StateConflict
 from oncebox.ledger.inboxes import artifacts
 from oncebox.ledger.inboxes.artifacts import Field
 from oncebox.ledger.inboxes.inboxes import Asker
@@ -16,7 +16,16 @@ from oncebox.ledger.office.audit import Deed
 from oncebox.model.artifact import Artifact, ArtifactState, Link
 from oncebox.model.candidate import Kind
 from oncebox.model.choice import choose
-from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted, HostClass, Outcome
+from oncebox.model.grant import (
+    Ask,
+    Claimant,
+    Contested,
+    Denied,
+    Granted,
+    HostClass,
+    Outcome,
+    Wish,
+)
 from oncebox.model.inbox import InboxPolicy
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -75,6 +84,8 @@ class _Take(NamedTuple):
 
     granted: Granted
     mark: bytes
+    #: what took the place of the artifact and is passed over; empty if nothing did
+    past: str
 
 
 class Clerk:
@@ -118,45 +129,58 @@ class Clerk:
         fields: set[Field] = {(wish.inbox_id, wish.kind) for wish in wishes.values()}
         owners = _owners(tx, (inbox for inbox, _kind in fields))
         candidates = artifacts.candidates(tx, fields)
+        hosts = self._hosts(tx, wishes.values(), candidates)
         found: dict[int, Outcome | _Take] = {}
+        past: dict[int, str] = {}
         meant = {n: ask.artifact_id or "" for n, ask in asks.items() if ask.wish is None}
         for n, wish in wishes.items():
             claimant = asks[n].claimant
             if not _may_see(claimant, owners.get(wish.inbox_id)):
                 found[n] = Denied(why="not_found")
                 continue
-            fitting = [each for each in candidates[wish.inbox_id, wish.kind] if wish.fits(each)]
-            fitting = self._leading(tx, wish.host, fitting) if wish.host else fitting
+            fitting = _fitting(wish, candidates[wish.inbox_id, wish.kind], hosts)
             mark = self._mark(claimant, fitting[0]) if fitting else None
             choice = choose(fitting, mark)
             if choice.artifact is not None:
                 meant[n] = choice.artifact.id
+                past[n] = _past(wish, choice.artifact, candidates[wish.inbox_id, wish.kind])
             elif choice.why is None:
                 found[n] = None
             else:
                 found[n] = Contested(kind=wish.kind, artifact_ids=choice.conflict, why=choice.why)
         rows = _named(tx, meant.values())
-        return found | {n: self._judged(asks[n], rows.get(id_)) for n, id_ in meant.items()}
+        return found | {
+            n: self._judged(asks[n], rows.get(id_), past.get(n, "")) for n, id_ in meant.items()
+        }
 
     def holds(self, claimant: Claimant, artifact: Artifact) -> bool:
         """Say whether an artifact is a claimant's already."""
         return artifact.belongs_to(self._mark(claimant, artifact))
 
-    def _leading(self, tx: Transaction, host: str, links: Sequence[Artifact]) -> list[Artifact]:
-        """Return the links that lead to a host."""
-        rows = _named(tx, (each.id for each in links if each.purged_at is None))
-        return [each for each in links if each.id in rows and self._host(rows[each.id]) == host]
+    def _hosts(
+        self,
+        tx: Transaction,
+        wishes: Iterable[Wish],
+        candidates: Mapping[Field, Sequence[Artifact]],
+    ) -> dict[str, str]:
+        """Return where links lead, by id, of which a host is asked for; each is opened once."""
+        asked = {(wish.inbox_id, wish.kind) for wish in wishes if wish.host}
+        rows = _named(tx, (each.id for field in asked for each in candidates[field]))
+        return {id_: self._host(row) for id_, row in rows.items()}
 
     def _host(self, row: _Row) -> str:
-        value = self._strongbox.open(row.artifact.tenant, row.artifact.id, row.sealed)
+        try:
+            value = self._strongbox.open(row.artifact.tenant, row.artifact.id, row.sealed)
+        except MasterKeyWrong:
+            return ""
         return self._judge_link(value.value, _policy(row)).host
 
     def _mark(self, claimant: Claimant, artifact: Artifact) -> bytes:
         claim_key = claimant.claim_key or artifact.attempt_id or artifact.inbox_id
         return self._strongbox.claim_mark(claimant.tenant, claimant.key_id, claim_key)
 
-    def _judged(self, ask: Ask, row: _Row | None) -> Outcome | _Take:
-        """Say what comes of a claim of this very artifact."""
+    def _judged(self, ask: Ask, row: _Row | None, past: str) -> Outcome | _Take:
+        """Say what comes of a claim of this very artifact, where ``past`` does not count."""
         claimant = ask.claimant
         if row is None or not _may_see(claimant, (row.artifact.tenant, row.owner)):
             return Denied(why="not_found")
@@ -166,21 +190,28 @@ class Clerk:
             return Denied(why="purged", artifact=artifact)
         if artifact.claimed and not own:
             return Denied(why="already_claimed", artifact=artifact)
-        if not own and artifact.state is ArtifactState.SUPERSEDED:
+        replaced = artifact.state is ArtifactState.SUPERSEDED and artifact.superseded_by != past
+        if not own and replaced:
             return Denied(why="superseded", artifact=artifact)
         if not own and not artifact.matched:
             return Denied(why="unmatched", artifact=artifact)
         host = "" if ask.wish is None else ask.wish.host
         granted = self._opened(row, host, repeated=own)
-        return granted if own or isinstance(granted, Denied) else _Take(granted, mark)
+        return granted if own or isinstance(granted, Denied) else _Take(granted, mark, past)
 
     def _opened(self, row: _Row, host: str, *, repeated: bool) -> Granted | Denied:
         """Return what an artifact says; a link only as far as the policy lets it out."""
         artifact = row.artifact
-        value = self._strongbox.open(artifact.tenant, artifact.id, row.sealed)
+        try:
+            value = self._strongbox.open(artifact.tenant, artifact.id, row.sealed)
+        except MasterKeyWrong:  # others share this commit, and what is damaged is not theirs
+            return Denied(why="not_opened", artifact=artifact)
         if artifact.kind is not Kind.LINK:
             return Granted(artifact=artifact, value=value, repeated=repeated)
         judged = self._judge_link(value.value, _policy(row, host))
+        if repeated and not judged.allowed:
+            # It was granted by naming its host; whoever reads it again need not name it.
+            judged = self._judge_link(value.value, _policy(row, judged.host))
         if not judged.allowed:
             leads = _host_class(judged.host, artifact.sender_domain)
             return Denied(why="link_refused", artifact=artifact, reason=judged.reason, host=leads)
@@ -226,6 +257,31 @@ def _policy(row: _Row, host: str = "") -> InboxPolicy:
     return msgspec.structs.replace(policy, link_hosts=(host,))
 
 
+def _fitting(
+    wish: Wish, candidates: Sequence[Artifact], hosts: Mapping[str, str]
+) -> list[Artifact]:
+    """Return the artifacts that a wish describes."""
+    fitting = [each for each in candidates if wish.fits(each)]
+    if wish.host:
+        fitting = [each for each in fitting if hosts.get(each.id) == wish.host]
+    if not wish.by_domain:
+        return fitting
+    # As if each domain were one sender, without what is known to be older.
+    return [
+        msgspec.structs.replace(each, sender=each.sender and each.sender_domain)
+        for each in fitting
+        if each.state is not ArtifactState.SUPERSEDED or _past(wish, each, candidates)
+    ]
+
+
+def _past(wish: Wish, artifact: Artifact, candidates: Iterable[Artifact]) -> str:
+    """Return what took the place of an artifact, if that is known not to be wanted."""
+    if not wish.passed_over or artifact.superseded_by is None:
+        return ""
+    newer = (each for each in candidates if each.id == artifact.superseded_by)
+    return next((each.id for each in newer if each.message_id in wish.passed_over), "")
+
+
 def _owners(tx: Transaction, inboxes: Iterable[str]) -> dict[str, _Owner]:
     ids = sorted(set(inboxes))
     rows = tx.many(_sql.owners, [(id_,) for id_ in ids]) if ids else []
@@ -247,7 +303,7 @@ def _taken(
     for n, take in sorted(takes.items()):
         first.setdefault(take.granted.artifact.id, n)
     rows = [
-        (id_, asks[n].claimant.tenant, asks[n].claimant.key_id, takes[n].mark)
+        (id_, asks[n].claimant.tenant, asks[n].claimant.key_id, takes[n].mark, takes[n].past)
         for id_, n in sorted(first.items())
     ]
     if not rows:

@@ -18,14 +18,17 @@ WHERE oncebox_artifacts.id = :id;
 SELECT id, tenant, owner FROM oncebox_inboxes /* and rows */ WHERE id = :id;
 
 -- name: take
--- bulk: id text, tenant text, key_id text, claim_mark bytea
--- Give an artifact to a claim; whoever is second changes nothing. The last words are such that no
+-- bulk: id text, tenant text, key_id text, claim_mark bytea, past text
+-- Give an artifact to a claim; whoever is second changes nothing. What was superseded is given only
+-- where what took its place is still the one that is known not to be wanted. The last words are such that no
 -- partial index fits them: a planner without figures would rather read all of one.
 UPDATE oncebox_artifacts
 SET state = 'claimed', claimed_by = :key_id, claim_mark = :claim_mark, claimed_at = :now
 /* from rows */
 WHERE oncebox_artifacts.id = :id AND oncebox_artifacts.tenant = :tenant
-    AND oncebox_artifacts.state = 'available' AND matched <> 0 AND COALESCE(purged_at, 0) = 0
+    AND (oncebox_artifacts.state = 'available'
+        OR (oncebox_artifacts.state = 'superseded' AND superseded_by = :past))
+    AND matched <> 0 AND COALESCE(purged_at, 0) = 0
 RETURNING oncebox_artifacts.id;
 
 -- name: release

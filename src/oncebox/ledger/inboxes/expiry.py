@@ -33,9 +33,10 @@ def turn(
     if not due:
         return Turned(0, 0)
     # First what has drained: whatever begins to drain now has its step in the next look.
+    late = tx.many(_sql.miss, due, now=now)
     ended = tx.many(_sql.finish, due, now=now)
     drained = tx.many(_sql.drain, due, now=now, draining=draining)
-    missed = [row for row in drained if row[3] is not None]
+    missed = [*late, *(row for row in drained if row[3] is not None)]
     outbox.record(
         tx,
         [

@@ -18,6 +18,7 @@ from oncebox.ledger.inboxes.claims import Clerk
 from oncebox.ledger.inboxes.inboxes import Asker
 from oncebox.ledger.inboxes.messages import MESSAGES
 from oncebox.ledger.office.audit import Deed
+from oncebox.mail_errors import MailNotOpened
 from oncebox.model.artifact import Artifact
 from oncebox.model.grant import Ask, Claimant, Contested, Denied, Granted, Outcome
 from oncebox.store.database import Database, Transaction
@@ -56,7 +57,7 @@ class Grants:
         """Return an artifact to who claims it; to the same claim again and again.
 
         Raises: NotFound, AlreadyClaimed, ArtifactSuperseded, ArtifactUnmatched, ArtifactPurged,
-        LinkRefused, StoreUnavailable.
+        LinkRefused, MailNotOpened, StoreUnavailable.
         """
         outcome = await self.ask(Ask(claimant=claimant, artifact_id=artifact_id))
         if isinstance(outcome, Granted):
@@ -121,6 +122,12 @@ def _refused(why: str, artifact: Artifact) -> OnceboxError:
     if why == "unmatched":
         message = "its message is not what the inbox expects; an operator can read the message"
         return ArtifactUnmatched(message)
+    if why == "not_opened":
+        message = (
+            "what it says is damaged, or was sealed with another master key or for another row; "
+            "restore it from a backup"
+        )
+        return MailNotOpened(message)
     message = "what it says was overwritten when its time was over (ONCEBOX_RETENTION__ARTIFACTS)"
     return ArtifactPurged(message)
 

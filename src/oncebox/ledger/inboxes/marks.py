@@ -16,9 +16,11 @@ Named = tuple[str, str]
 _STAGES = {
     InboxState.ACTIVE: 0,
     InboxState.DRAINING: 1,
-    InboxState.CLOSED: 2,
-    InboxState.EXPIRED: 2,
+    InboxState.CLOSED: 3,
+    InboxState.EXPIRED: 3,
 }
+#: it has ended, but mail for it is not read yet
+_WINDING_UP = 2
 
 
 class Mark(NamedTuple):
@@ -42,5 +44,6 @@ def read(tx: Transaction, inboxes: Iterable[Named]) -> dict[Named, Mark]:
 
 
 def _mark(row: Row) -> tuple[Named, Mark]:
-    id_, tenant, cursor, releases, state = row
-    return (str(id_), str(tenant)), Mark(int(cursor), int(releases), _STAGES[InboxState(state)])
+    id_, tenant, cursor, releases, state, unread = row
+    stage = _WINDING_UP if unread else _STAGES[InboxState(state)]
+    return (str(id_), str(tenant)), Mark(int(cursor), int(releases), stage)

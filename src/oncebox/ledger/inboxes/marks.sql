@@ -1,9 +1,15 @@
 -- name: read
 -- bulk: id text, tenant text
--- How far inboxes are: the last message, what was taken back, and the state.
+-- How far inboxes are: the last message, what was taken back, the state, and of those that have
+-- ended whether mail for them is not read yet.
 SELECT oncebox_inboxes.id, oncebox_inboxes.tenant, cursor, COALESCE((
     SELECT SUM(releases) FROM oncebox_artifacts
     WHERE oncebox_artifacts.inbox_id = oncebox_inboxes.id AND releases > 0
-), 0), state
+), 0), state, CASE WHEN state IN ('closed', 'expired') AND EXISTS (
+    SELECT 1 FROM oncebox_deliveries AS unread
+    WHERE unread.tenant = oncebox_inboxes.tenant AND unread.source = '@mail'
+        AND unread.key >= oncebox_inboxes.id || ':' AND unread.key < oncebox_inboxes.id || ';'
+        AND unread.state IN ('received', 'processing', 'failed')
+) THEN 1 ELSE 0 END
 FROM oncebox_inboxes /* and rows */
 WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;

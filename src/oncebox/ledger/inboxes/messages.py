@@ -159,9 +159,9 @@ def _parsed(vault: Vault, tenant: str, id_: str, document: bytes) -> Parsed | No
         return None
     try:
         encoded = vault.open(document, vaults.document(tenant, id_))
-    except MailNotOpened:
+        return msgspec.json.decode(encoded, type=Document).parsed
+    except (MailNotOpened, msgspec.MsgspecError):  # damaged, or of a later version
         return None
-    return msgspec.json.decode(encoded, type=Document).parsed
 
 
 def _reused(tx: Transaction, first: Sequence[Filing]) -> set[str]:

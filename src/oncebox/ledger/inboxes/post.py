@@ -1,7 +1,6 @@
 """The post: stores what SMTP took; an answer means that every recipient's delivery is on disk."""
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -78,7 +77,7 @@ class Post:
 
     def _mail(self, envelope: Envelope, data: bytes) -> Mail:
         """Return a delivery for each inbox; those of one tenant share what arrived."""
-        mark = hashlib.sha256(data).digest()
+        mark = self._vault.mark(data)
         if len(envelope.recipients) == 1:
             return self._deliveries(envelope, envelope.recipients, data, mark)
         mail: list[NewDelivery] = []

@@ -142,7 +142,7 @@ def _opened(
         try:
             encoded = vault.open(sealed, vaults.document(tenant, id_))
             found[id_] = msgspec.json.decode(encoded, type=Document)
-        except MailNotOpened:
+        except (MailNotOpened, msgspec.MsgspecError):  # damaged, or of a later version
             found[id_] = None
     return found
 

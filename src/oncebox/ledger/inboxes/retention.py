@@ -35,10 +35,11 @@ def empty(tx: Transaction, before: int, now: int, after: str = "", most: int = 5
 def overwrite(tx: Transaction, before: int, now: int, most: int = 500) -> Counter[str]:
     """Overwrite what artifacts say that came before a moment; return how many, by kind.
 
-    The store overwrites what it lets go of, so this leaves nothing behind in the file.
+    The store overwrites what it lets go of, so this leaves nothing behind in the file. In the
+    place of its mark an artifact has its own id, which no value has.
     """
     rows = tx.all(_sql.old_artifacts, before=before, most=most)
-    ids = sorted((str(id_),) for id_, _ in rows)
+    ids = sorted((str(id_), str(id_).encode()) for id_, _ in rows)
     if ids:
         tx.run_many(_sql.overwrite, ids, before=before, now=now, nothing=b"")
     return Counter(str(kind) for _, kind in rows)

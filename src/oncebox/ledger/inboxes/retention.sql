@@ -19,7 +19,9 @@ SELECT id, kind FROM oncebox_artifacts
 WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :most;
 
 -- name: overwrite
--- bulk: id text
--- Let go of what an artifact says, whoever has it; that it came, and who had it, stays.
-UPDATE oncebox_artifacts SET sealed = :nothing, purged_at = :now
-WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <= :before;
+-- bulk: id text, mark bytea
+-- Let go of what an artifact says, whoever has it; that it came, and who had it, stays. The mark
+-- goes too: if the same value comes again, that is another artifact.
+UPDATE oncebox_artifacts SET sealed = :nothing, mark = :mark, purged_at = :now
+/* from rows */
+WHERE oncebox_artifacts.id = :id AND purged_at IS NULL AND received_at <= :before;

@@ -7,6 +7,7 @@ import msgspec
 from oncebox.errors import NotFound
 from oncebox.ledger.inboxes import artifacts, inboxes, reading
 from oncebox.ledger.inboxes.inboxes import Asker
+from oncebox.ledger.inboxes.reading import Whole
 from oncebox.ledger.office import keys
 from oncebox.ledger.vault import Vault
 from oncebox.model.artifact import Artifact, ArtifactState
@@ -26,6 +27,8 @@ _ENDED = frozenset({InboxState.CLOSED, InboxState.EXPIRED})
 _MOST_SEEN = 20
 #: artifacts of an inbox among which those of these messages are looked for
 _MOST_ARTIFACTS = 200
+#: bytes of documents that one look keeps, for the others who are interested in them
+_MOST_BYTES = 8 * 1024 * 1024
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +75,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 #: what one who waits sees: the places in the order asked for, or why there is nothing to see
 Look = tuple[Place, ...] | NotFound | Unauthenticated
-#: what is awaited where
+#: what a message must be like, and where
 _Pair = tuple[Awaited, str]
+#: the messages that fit, where that matters, and those that do not
+_Sorted = tuple[frozenset[str] | None, frozenset[str]]
+_ANY: _Sorted = (None, frozenset())
 
 
 def look(tx: Transaction, vault: Vault, questions: Sequence[Question], now: int) -> list[Look]:
@@ -130,7 +136,9 @@ class _Known:
         self._keys: dict[str, bool] = {}
         self._inboxes: dict[tuple[Asker, str], Inbox | NotFound] = {}
         self._over: dict[str, bool] = {}
-        self._fitting: dict[_Pair, frozenset[str]] = {}
+        self._sorted: dict[_Pair, _Sorted] = {}
+        self._read: dict[str, Whole] = {}
+        self._bytes = 0
 
     def inboxes(self, question: Question) -> tuple[Inbox, ...] | NotFound | Unauthenticated:
         """Return the inboxes that a question is about, or why they are not to be seen."""
@@ -147,12 +155,15 @@ class _Known:
     def place(self, question: Question, inbox: Inbox) -> Place:
         """Return what a question finds in an inbox."""
         awaited = question.awaited
+        messages, passed_over = self._messages(awaited, inbox)
         wish = Wish(
             inbox_id=inbox.id,
             kind=awaited.kind,
-            messages=self._messages(awaited, inbox),
+            messages=messages,
+            passed_over=passed_over,
             after=awaited.after,
             host=awaited.host or "",
+            by_domain=awaited.sender is not None and "@" not in awaited.sender,
         )
         found = tuple(
             each
@@ -161,20 +172,34 @@ class _Known:
         )
         return Place(inbox=inbox, wish=wish, found=found, over=self._is_over(inbox))
 
-    def _messages(self, awaited: Awaited, inbox: Inbox) -> frozenset[str] | None:
-        """Return the messages that fit, of those that brought something; None is any."""
+    def _messages(self, awaited: Awaited, inbox: Inbox) -> _Sorted:
+        """Return the messages that fit, of those that brought something, and those that do not."""
         if not awaited.is_choosy:
-            return None
-        pair = (awaited, inbox.id)
-        if pair not in self._fitting:
+            return _ANY
+        pair = (awaited.rules, inbox.id)
+        if pair not in self._sorted:
             brought = {each.message_id for each in self.candidates[inbox.id, awaited.kind]}
-            self._fitting[pair] = frozenset(id_ for id_ in brought if self._fits(pair, inbox, id_))
-        return self._fitting[pair]
+            found = {id_: self._trouble(pair, inbox, id_) for id_ in brought}
+            fitting = frozenset(id_ for id_, why in found.items() if not why)
+            # Of what cannot be read any more nobody knows whether it would have fitted.
+            unfit = frozenset(id_ for id_, why in found.items() if why not in {"", "purged"})
+            self._sorted[pair] = (fitting, unfit)
+        return self._sorted[pair]
 
-    def _fits(self, pair: _Pair, inbox: Inbox, message_id: str) -> bool:
-        # One at a time: a message's document may be large, and what it says never changes.
-        message, document, _copies = reading.get(self._tx, self._vault, inbox.tenant, message_id)
-        return not trouble(pair[0], message, document, inbox.created_at)
+    def _trouble(self, pair: _Pair, inbox: Inbox, message_id: str) -> str:
+        message, document, _copies = self._whole(inbox.tenant, message_id)
+        return trouble(pair[0], message, document, inbox.created_at)
+
+    def _whole(self, tenant: str, message_id: str) -> Whole:
+        """Return a message; what others will ask for too is kept, as long as there is room."""
+        known = self._read.get(message_id)
+        if known is not None:
+            return known
+        whole = reading.get(self._tx, self._vault, tenant, message_id)
+        if self._bytes + whole.message.document_size <= _MOST_BYTES:
+            self._bytes += whole.message.document_size
+            self._read[message_id] = whole
+        return whole
 
     def _is_active(self, key: ApiKey) -> bool:
         if key.id not in self._keys:

@@ -15,7 +15,7 @@ TABLE = {
             "kenellekään, ohita, et pyytänyt, jättää tämän"
         ),
         other=(
-            "tilaus, tilaustunn, lasku, kuitti, lippu, lähety, paket, toimit, seuranta, "
+            "tilaus, tilaustunn, tukipyyn, lasku, kuitti, lippu, lähety, paket, toimit, seuranta, "
             "puhelin, =puh, asiakas, viite, summa, yhteensä, hinta, postinumero, virhe, "
             "y-tunnus, y tunnus, tilinumero, sarjanumero, versio, tuote, määrä, sivu, päättyv, "
             "kort, katu, huone, maksu, varaus, =alv"
@@ -138,7 +138,7 @@ TABLE = {
             "κωδικό πρόσβασης, κωδικός πρόσβασης, κωδικού πρόσβασης, κωδικό σας πρόσβασης, "
             "όνομα χρήστη, συνθηματ"
         ),
-        event="συνάντησ, κράτησ, πτήσ, ταξίδ, ξενοδοχ, εκδήλωσ, ραντεβού",
+        event="συνάντησ, σύσκεψ, κράτησ, πτήσ, ταξίδ, ξενοδοχ, εκδήλωσ, ραντεβού",
         common=(
             "και, το, τη, την, της, του, να, σας, για, με, στο, στη, στον, σου, από, αν, εάν, "
             "δεν, είναι, αυτό, γεια, ευχαριστούμε, η, ο, θα, έχει"

@@ -11,7 +11,10 @@ TABLE = {
             "one time pass, one time pin, =pin, one time number, single use pass, "
             "verification number, one time key, =totp, =2fa, =mfa, one time token, passphrase, "
             "security number, authentication number, dynamic pass, verification pin, =tan, "
-            "access token"
+            "=tac, id code, "
+            "access token, verification token, confirmation token, login token, sign in token, "
+            "signin token, security token, authentication token, auth token, following token, "
+            "this token, token below, token is, token:"
         ),
         purpose=(
             "verif, confirm, authenticat, log in, login, sign in, signin, sign up, signup, "
@@ -42,7 +45,7 @@ TABLE = {
             "policy number, contract, serial, model, version, release, build, =sku, item, "
             "product, quantity, =qty, page, issue, card, ending in, ending with, ends in, "
             "street, suite, room, floor, apartment, =apt, =po box, p.o. box, =ip, browser, "
-            "=id, since, copyright, =est, founded, colour, color, commit, pull request, bug, "
+            "=id, since, copyright, founded, colour, color, commit, pull request, bug, "
             "license key, licence key, invoice number, confirmation of order, statement, "
             "calorie, steps, points, miles, users, people, visitors, subscribers, followers, "
             "views, likes, downloads, size, port, batch, lot, section, article, chapter, isbn, "
@@ -51,12 +54,15 @@ TABLE = {
             "diagnostic, dept, registration number, registered number, company number, "
             "registered in, device id, incident, meter, pickup, collection code, company no, "
             "trial, event code, course code, class code, product code, item code, style code, "
-            "colour code, color code, sort by, locker number, donation"
+            "colour code, color code, sort by, locker number, donation, anti phishing, "
+            "antiphishing, phishing, delivery pin, delivery code, purchase code, "
+            "door code, gate code"
         ),
         gift=(
             "coupon, voucher, promo, discount, gift, percent off, =off, checkout, rebate, "
             "referral, refer a friend, invite code, offer, deal, sale, save, shop now, redeem, "
-            "loyalty, cashback, credit, free shipping, bonus"
+            "loyalty, cashback, credit, free shipping, bonus, invite friends, "
+            "invite your friends, with friends, with your friends"
         ),
         standing=(
             "password, your username, user name, username, passwort, initial pass, "

@@ -115,8 +115,8 @@ TABLE = {
         gift=("~rabattkod, rabatt, presentkort, vardekod, kampanj, erbjudande, kupong, los in"),
         standing="~losenord, anvandarnamn, reservkoder, aterstallningskoder, sakerhetskoder",
         event=(
-            "mote, reservation, bokning, flyg, resa, hotell, ankomst, avresa, evenemang, "
-            "incheckning"
+            "mote, ~möteskod, ~möteslösen, reservation, bokning, flyg, resa, hotell, ankomst, "
+            "avresa, evenemang, incheckning"
         ),
         common=(
             "och, att, det, som, pa, ar, av, for, med, du, din, ditt, den, till, inte, har, "
@@ -146,7 +146,10 @@ TABLE = {
             "~adgangskode, ~kodeord, brugernavn, backupkoder, gendannelseskoder, "
             "sikkerhedskopikoder"
         ),
-        event=("mode, møde, reservation, booking, fly, rejse, hotel, ankomst, afrejse, begivenhed"),
+        event=(
+            "mode, møde, ~mødekod, reservation, booking, fly, rejse, hotel, ankomst, afrejse, "
+            "begivenhed"
+        ),
         common=(
             "og, at, det, som, pa, er, af, for, med, du, din, dit, den, til, ikke, har, vi, "
             "om, et, en, hej, tak, kan, dette, fra, eller, dig, hvis, blev"
@@ -171,8 +174,8 @@ TABLE = {
         gift="~rabattkode, rabatt, gavekort, kampanje, tilbud, kupong, los inn",
         standing="~passord, brukernavn, reservekoder, gjenopprettingskoder, sikkerhetskoder",
         event=(
-            "mote, møte, reservasjon, bestilling av, fly, reise, hotell, ankomst, avreise, "
-            "arrangement"
+            "mote, møte, ~møtekod, reservasjon, bestilling av, fly, reise, hotell, ankomst, "
+            "avreise, arrangement"
         ),
         common=(
             "og, at, det, som, pa, er, av, for, med, du, din, ditt, den, til, ikke, har, vi, "

@@ -193,7 +193,7 @@ TABLE = {
             "nu ai solicit, nu ati solicit"
         ),
         other=(
-            "comand, factur, chitant, bilet, urmarire, colet, livrare, expedier, telefon, "
+            "comand, factur, chitant, bilet, tichet, urmarire, colet, livrare, expedier, telefon, "
             "=tel, sunati, client, referint, suma, total, pret, cod postal, codul postal, "
             "eroare, =cui, =iban, =cnp, contract, serie, versiun, articol, produs, cantitat, "
             "pagina, terminat, card, strada, =str, etaj, camera, din, tranzact, plata, dosar, "

@@ -43,7 +43,8 @@ TABLE = {
         ),
         limit="platn, platí, vyprš, minut, hodin, nesdíl, nikomu, ignor, nepožád, nežád",
         other=(
-            "objedn, faktur, účtenk, jízdenk, vstupenk, zásilk, balík, doruč, sledov, telefon, "
+            "objedn, číslo požadav, faktur, účtenk, jízdenk, vstupenk, zásilk, balík, "
+            "doruč, sledov, telefon, "
             "=tel, zákazn, referenc, částk, celkem, cena, =psč, chyb, =ičo, =dič, =iban, "
             "číslo účtu, smlouv, sériov, verz, zbož, produkt, množstv, stran, končící, kart, "
             "ulic, pokoj, transakc, platb, případ, zůstat, bod, var. symbol, variabilní"
@@ -183,7 +184,7 @@ TABLE = {
     "ru": Words(
         code=("эти цифры, следующие цифры, код, одноразов, =пин, пин код, проверочное число, =отп"),
         purpose=(
-            "подтвер, провер, вход, войти, авториз, безопасн, регистр, сброс, восстанов, "
+            "подтвер, провер, вход, входа, войти, авториз, безопасн, регистр, сброс, восстанов, "
             "актив, аутентиф, личност, аккаунт, учётн, доступ, двухфактор, двухэтап, верифик"
         ),
         ask="введите, введи, используй, укажите, следующ, ниже, вот, скопируй, воспользуй",

@@ -21,7 +21,7 @@ TABLE = {
             "sipariş, fatura, fiş, bilet, kargo, gönderi, paket, teslimat, takip, telefon, "
             "=tel, müşteri, referans, tutar, toplam, fiyat, posta kodu, hata, vergi, =iban, "
             "hesap numarası, hesap no, seri, sürüm, ürün, adet, sayfa, biten, kart, sokak, "
-            "cadde, oda, ödeme, işlem, talep no, bakiye, puan, üye no"
+            "cadde, oda, ödeme, işlem, talep no, talep numarası, bakiye, puan, üye no"
         ),
         gift="indirim, kupon, promosyon, hediye, kampanya, fırsat, çeki",
         standing="şifre, parola, kullanıcı adı, yedek kod, kurtarma kodları",

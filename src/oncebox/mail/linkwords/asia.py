@@ -147,7 +147,7 @@ TABLE: dict[str, Words] = {
         "promo|diskon|acara|tiket|lihat|buka |balas|komentar|pesan|dokumen|berkas",
     ),
     "ms": Words(
-        do="sahkan|pengesahan|mengesahkan|aktifkan|tetapkan semula|set semula|pulihkan|"
+        do="sahkan|pengesahan|mengesahkan|aktifkan|mengaktifkan|tetapkan semula|tetapan semula|menetapkan semula|set semula|pulihkan|"
         "buka kunci|tukar kata laluan|ubah kata laluan|kata laluan baharu|kata laluan baru",
         soft="log masuk|daftar masuk|sertai|terima jemputan|jemputan|teruskan|daftar|selesaikan|"
         "padam",
@@ -201,7 +201,7 @@ TABLE: dict[str, Words] = {
         soft="로그인|참여|가입|수락|초대|계속|등록|완료|삭제|탈퇴|승인|동의|구독하|시작",
         never="수신거부|수신 거부|구독 취소|구독취소|구독 해지|환경설정|환경 설정|설정 변경|알림 설정|이메일 설정|개인정보|이용약관|약관|정책|도움말|고객센터|"
         "고객 센터|지원|문의|!브라우저에서|더 알아보|자세히|더 보기|읽기|다운로드|공유|팔로우|설문|회사 소개|홈페이지|규칙|재전송|다시 보내|새 링크",
-        against="본인이 아니|본인이 요청|요청하지 않|직접 요청|하지 않으셨|원치 않|신고|거부|거절|취소|철회|되돌리|차단|의심|!보호하",
+        against="본인이 아니|본인이 아닌|본인이 요청|요청하지 않|직접 요청|하지 않으셨|원치 않|신고|거부|거절|취소|철회|되돌리|차단|의심|!보호하",
         ignore="무시",
         business="주문|청구|예약|결제|구매|배송|택배|장바구니|할인|쿠폰|이벤트|티켓|보기|열기|답장|댓글|메시지|문서|파일",
     ),

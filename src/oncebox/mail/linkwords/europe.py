@@ -13,7 +13,7 @@ TABLE: dict[str, Words] = {
         never="peruuta tilaus|peru tilaus|lopeta tilaus|asetukset|tietosuoja|ehdot|kayttoehdot|"
         "ohje|apua|tuki|yhteys|!selaimessa|lue lisaa|lisatieto|lataa|seuraa|evaste|hallinnoi|"
         "tietoa meista|uusi linkki|saannot",
-        against="et ole pyyt|et ole itse|et ole luonut|et ole tehn|et ole rekister|et pyyta|et ollut|et itse|et sina|ilmoita|hylkaa|kieltay|peruuta|peru |kumoa|"
+        against="et tehnyt|et pyytan|ette tehneet|ette pyyt|et ole pyyt|et ole itse|et ole luonut|et ole tehn|et ole rekister|et pyyta|et ollut|et itse|et sina|ilmoita|hylkaa|kieltay|peruuta|peru |kumoa|"
         "estaa|esta tili|!suojaa tili|epailytt|et tunnista",
         ignore="jata huomio",
         business="tilau|lasku|varau|maksu|toimitu|paketti|ostoskori|tarjou|alennu",
@@ -54,7 +54,7 @@ TABLE: dict[str, Words] = {
         never="καταργηση εγγραφ|απεγγραφ|διαγραφη απο|προτιμ|ρυθμισ|απορρητ|ορους|οροι|ορων|βοηθ|"
         "υποστηρ|επικοινων|!στο προγραμμα περιηγ|διαβαστε|μαθετε|περισσοτερα|κατεβ|ληψη|"
         "κοινοποι|ακολουθ|πολιτικ|διαχειρ|σχετικα με|νεο συνδεσμ|νεο κωδικ επαλ|κανον",
-        against="δεν ησασταν|δεν εισαι|δεν ζητησ|δεν κανατε|δεν το ζητ|δεν αναγν|αναφορα|αναφερ|απορριψ|"
+        against="δεν ησουν|δεν το κανατε|δεν το εκαν|δεν εκαν|δεν ησασταν|δεν εισαι|δεν ζητησ|δεν κανατε|δεν το ζητ|δεν αναγν|αναφορα|αναφερ|απορριψ|"
         "απορριπ|αρνηθ|ανακλησ|ακυρω|αποκλει|υποπτ|δεν εγιν|δεν πραγματοπ",
         ignore="αγνοη",
         business="παραγγελ|τιμολογ|κρατησ|ραντεβου|πληρωμ|αγορα|αποστολ|παραδοσ|δεμα|καλαθι|προσφορ|"

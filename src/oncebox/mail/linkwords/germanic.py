@@ -19,10 +19,11 @@ TABLE: dict[str, Words] = {
         "access your|access my|access the|yes|set up|create account|create your account|"
         "create my account|claim your account|open the app|let me in|one-time|redeem",
         never="unsubscri|powered by|opt out|opt-out|preference|email settings|notification settings|"
-        "mail settings|manage your|manage sub|manage not|manage email|privacy|terms|legal|"
+        "mail settings|manage|invite friend|invite your friend|invite a friend|"
+        "invite more|invite other|continue reading|continue shopping|keep reading|keep shopping|refer a|refer your|privacy|terms|legal|"
         "imprint|polic|cookie|help|support|faq|contact|learn more|read more|more info|"
         "find out|about|blog|!in browser|!in your browser|view online|view this email|"
-        "web version|web page|download|app store|get the app|get our app|play store|share|"
+        "web version|!web page|download|app store|get the app|get our app|play store|share|"
         "follow us|like us|feedback|survey|rate |home|shop|website|our site|careers|"
         "status page|documentation|docs|community|guide|forward to|new one|new link|new code|"
         "resend|re-send|send again|another link|request a|request another|send a new|tweet|"
@@ -32,17 +33,19 @@ TABLE: dict[str, Words] = {
         "don’t recogni|report|!secure your|!secure my|!secure account|revoke|decline|reject|"
         "deny|cancel|undo|revert|block|not mine|wrong account|not your|!no longer|unauthori|"
         "suspicious|!lock my|!lock your|disavow|disable|stop|never signed|not sign",
-        ignore="ignore|dismiss|disregard|no further action|nothing to do|safely|no action",
+        ignore="ignore|delete this|discard|dismiss|disregard|no further action|nothing to do|safely|no action",
         business="order|invoice|receipt|booking|reservation|appointment|payment|purchase|shipment|"
         "deliver|track|parcel|package|webinar|event|rsvp|attend|seat|ticket|calendar|demo|"
         "trial|discount|offer|sale|deal|coupon|cart|checkout|return|refund|upgrade|billing|"
         "article|conference|meeting|browse |buy|product|explore|issue|request|review|view|"
         "open|see |reply|comment|message|document|file|photo|activity|details|dashboard|task|"
-        "project|check out",
+        "project|check out|gift|voucher|reward|status|profile",
     ),
     "de": Words(
         do="bestatig|verifizier|aktivier|freischalt|zurucksetz|zuruckzusetz|zurucksetzung|"
-        "entsperr|wiederherstell|validier|passwort andern|passwort festlegen|"
+        "entsperr|wiederherstell|validier|passwort andern|passwort zu andern|kennwort zu andern|"
+        "setze dein passwort|setzen sie ihr passwort|setzen sie das passwort|andere dein passwort|"
+        "andern sie ihr passwort|andern sie bitte ihr passwort|passwort festlegen|"
         "passwort erstellen|passwort vergeben|passwort setzen|neues passwort|neues kennwort|"
         "kennwort andern|kennwort festlegen|passwort wahlen|uberpruf|authentifizier|freigeben",
         soft="anmeld|einlogg|login|beitret|annehm|einladung|akzeptier|abonnier|fortfahren|weiter|"
@@ -73,7 +76,7 @@ TABLE: dict[str, Words] = {
         "!in browser|!in je browser|online bekijken|webversie|lees meer|meer informatie|"
         "download|delen|volg ons|beoordeel|enquete|juridisch|cookie|beheer|over ons|"
         "opnieuw aanvragen|nieuwe link|nieuwe code",
-        against="niet jij|niet u|was jij|was u|niet door jou|niet door u|heb je niet gevr|heb je niet aang|hebt u niet gevr|hebt u niet aang|heb jij niet|meld dit|"
+        against="niet jij|niet u|jij dit niet|jij het niet|jij niet|u dit niet|u het niet|was jij|was u|niet door jou|niet door u|heb je niet gevr|heb je niet aang|hebt u niet gevr|hebt u niet aang|heb jij niet|meld dit|"
         "rapporteer|weiger|afwijz|intrek|annule|ongedaan|blokkeer|!beveilig je|!beveilig uw|"
         "verdacht|niet herken|niet aangevraagd",
         ignore="negeer|niets te doen|geen actie",

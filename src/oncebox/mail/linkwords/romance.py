@@ -57,7 +57,7 @@ TABLE: dict[str, Words] = {
     "fr": Words(
         do="verifi|confirm|activer|activez|activation|valider|validez|reinitialis|recuper|"
         "restaur|deverrouill|debloqu|changer le mot|changer mon mot|changer mot|"
-        "changer votre mot|modifier le mot|modifier mon mot|modifier votre mot|nouveau mot|"
+        "changer votre mot|changez votre mot|changez de mot|modifiez votre mot|modifier le mot|modifier mon mot|modifier votre mot|nouveau mot|"
         "creer un mot|creer un nouveau|creer votre mot|creer mon mot|definir un mot|"
         "definir mon|definir votre|choisir un mot|choisir un nouveau|authentifi",
         soft="se connecter|connecter|connectez|connexion|me connecter|rejoin|accept|invitation|"
@@ -106,7 +106,7 @@ TABLE: dict[str, Words] = {
         never="dezabon|preferint|setari|confidential|termeni|conditii|ajutor|asistenta|contact|"
         "suport|!in browser|versiune web|citeste|afla mai|descarc|distribui|urmareste|"
         "politica|cookie|gestion|despre noi|link nou|cod nou|retrimite",
-        against="nu ati solicit|nu ati cerut|nu ati creat|nu ati init|nu ati facut|nu ai solicit|nu ai cerut|nu ai creat|nu ai init|nu ai facut|nu esti|nu tu|nu dumneavoastra|nu recuno|raport|refuz|respinge|revoc|"
+        against="nu ai fost|nu ati fost|nu ati solicit|nu ati cerut|nu ati creat|nu ati init|nu ati facut|nu ai solicit|nu ai cerut|nu ai creat|nu ai init|nu ai facut|nu esti|nu tu|nu dumneavoastra|nu recuno|raport|refuz|respinge|revoc|"
         "anul|blocheaz|blocat|suspect|protej|nu eu",
         ignore="ignor",
         business="comand|factur|rezerv|programare|plata|livrare|colet|cos |oferta|reducere|eveniment",

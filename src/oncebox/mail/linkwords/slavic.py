@@ -56,7 +56,7 @@ TABLE: dict[str, Words] = {
         "novo geslo|nastavi geslo|zamenjaj geslo|zamenjava gesla",
         soft="prijav|pridruz|sprejm|povabil|nadaljuj|registr|dokoncaj|izbris|narocite",
         never="odjav|nastavitve|zasebnost|pogoj|pomoc|podpor|stik|!v brskalnik|preberi|prenesi",
-        against="niste vi|niste zaht|?nisi|zavrn|preklic|prijavite zlor|blokir",
+        against="niste vi|niste bili|niste zaht|?nisi|zavrn|preklic|prijavite zlor|blokir",
         ignore="prezri",
         business="narocil|racun|rezervac|placil|dostav",
     ),
@@ -68,7 +68,7 @@ TABLE: dict[str, Words] = {
         "odobri",
         never="odjav|otkazi pretplat|postavk|privatnost|uvjet|uslov|pomoc|podrska|kontakt|"
         "!u pregledniku|procitaj|saznaj|preuzm|podijeli|pravila|kolacic|upravlj",
-        against="niste vi|niste zatraz|?nisi|niste traz|prijavite zlo|odbij|opozov|otkaz|blokiraj|"
+        against="niste vi|niste bili|niste zatraz|?nisi|niste traz|prijavite zlo|odbij|opozov|otkaz|blokiraj|"
         "sumnjiv",
         ignore="ignorir|zanemar",
         business="narudzb|racun|rezervacij|placanj|dostav|posiljk|kosaric|ponud|popust",
@@ -78,7 +78,7 @@ TABLE: dict[str, Words] = {
         "нова лозинк|нову лозинк|постави лозинк|proveri|promeni lozink|promena lozinke",
         soft="пријав|придружи|прихват|позив|настави|регистр|заврши|обриши",
         never="одјав|подешавањ|приватност|услов|помоћ|подршк|контакт|откажи претплат|политик",
-        against="нисте ви|нисте затраж|одбиј|опозов|откаж|пријавите зло|блокир",
+        against="нисте ви|нисте били|нисте затраж|одбиј|опозов|откаж|пријавите зло|блокир",
         ignore="игнориш|занемари",
         business="поруџбин|рачун|резервациј|плаћањ|достав",
     ),
@@ -105,7 +105,7 @@ TABLE: dict[str, Words] = {
     ),
     "ru": Words(
         do="подтверд|подтвержд|верифиц|активир|активац|сброс|восстанов|разблок|провер|"
-        "смена парол|сменить парол|изменить парол|измените парол|изменение парол|новый парол|"
+        "смена парол|сменить парол|смените парол|изменить парол|измените парол|изменение парол|новый парол|"
         "нового парол|задать парол|задайте парол|установить парол|создать парол|"
         "создайте парол|придумайте парол|аутентиф",
         soft="войти|войдите|вход|авториз|присоедин|принять|примите|приглаш|продолж|регистр|заверш|"
