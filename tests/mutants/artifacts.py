@@ -19,8 +19,8 @@ ARTIFACTS = (
         (
             Patch(
                 f"{_INBOXES}/claims.sql",
-                "    AND oncebox_artifacts.state = 'available' AND matched <> 0",
-                "    AND matched <> 0",
+                "AND (oncebox_artifacts.state = 'available'\n",
+                "AND (oncebox_artifacts.state <> 'none'\n",
             ),
         ),
         (Torture("artifacts-claims", "postgres", ("doubled", "stolen")),),
@@ -35,8 +35,8 @@ ARTIFACTS = (
             ),
             Patch(
                 f"{_INBOXES}/claims.sql",
-                "    AND oncebox_artifacts.state = 'available' AND matched <> 0",
-                "    AND matched <> 0",
+                "AND (oncebox_artifacts.state = 'available'\n",
+                "AND (oncebox_artifacts.state <> 'none'\n",
             ),
         ),
         (
@@ -63,13 +63,13 @@ ARTIFACTS = (
         (
             Patch(
                 f"{_INBOXES}/claims.py",
-                "if not own and artifact.state is ArtifactState.SUPERSEDED:",
-                "if False:",
+                "        if not own and replaced:",
+                "        if False:",
             ),
             Patch(
                 f"{_INBOXES}/claims.sql",
-                "oncebox_artifacts.state = 'available' AND matched",
-                "oncebox_artifacts.state <> 'claimed' AND matched",
+                "AND (oncebox_artifacts.state = 'available'\n",
+                "AND (oncebox_artifacts.state <> 'claimed'\n",
             ),
         ),
         (_tests(_CLAIMED, "test_what_was_superseded_is_not_granted"),),
@@ -170,8 +170,8 @@ ARTIFACTS = (
         (
             Patch(
                 f"{_INBOXES}/artifacts.py",
-                "    early = received_at < new.brought.inbox_since",
-                "    early = False",
+                "return self.brought.filing.delivery.received_at < self.brought.inbox_since",
+                "return False",
             ),
         ),
         (_tests(_FILED, "test_what_came_before_the_inbox_was_made_matches_nothing"),),

@@ -38,7 +38,7 @@ CODES = (
     ),
     Mutant(
         "an order taken for a code",
-        (Patch(f"{_MAIL}/codes_evidence.py", "Label.OTHER: -40", "Label.OTHER: 0"),),
+        (Patch(f"{_MAIL}/codes_points.py", "Label.OTHER: -40", "Label.OTHER: 0"),),
         _tests("test_codes.py", "test_no_code_is_found_where_there_is_none"),
     ),
     Mutant(

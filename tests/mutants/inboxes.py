@@ -111,8 +111,8 @@ INBOXES = (
         (
             Patch(
                 f"{_LEDGER}/expiry.sql",
-                "WHERE id = :id AND state = 'draining' AND due_at <= :now",
-                "WHERE id = :id AND due_at <= :now",
+                "state = 'draining' AND due_at <= :now\nRETURNING id, tenant, attempt_id, state",
+                "due_at <= :now\nRETURNING id, tenant, attempt_id, state",
             ),
         ),
         (
@@ -125,7 +125,7 @@ INBOXES = (
     ),
     Mutant(
         "an inbox that is missed though something matched",
-        (Patch(f"{_LEDGER}/expiry.sql", "CASE WHEN matched = 0 THEN :now END", ":now"),),
+        (Patch(f"{_LEDGER}/expiry.sql", "CASE WHEN matched = 0 AND NOT", "CASE WHEN NOT"),),
         (
             _tests(
                 "contract/test_expiry.py",

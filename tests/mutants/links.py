@@ -57,7 +57,7 @@ LINKS = (
     ),
     Mutant(
         "a link without a secret given",
-        (Patch(f"{_MAIL}/linkscores.py", "0 if short else -60", "0"),),
+        (Patch(f"{_MAIL}/linkscores.py", "points if short else -60", "0"),),
         _tests("test_links.py", "test_a_mail_without_such_a_link_has_none"),
     ),
     Mutant(

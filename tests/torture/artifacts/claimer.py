@@ -59,14 +59,14 @@ def _no_links(_url: str, _policy: InboxPolicy) -> claims.Judged:
 def _forget_the_guard() -> None:
     """Be the usual program: look whether it is free, then take it."""
     take = claims._sql.take
-    guard = " AND oncebox_artifacts.state = 'available'"
+    guard, none = "oncebox_artifacts.state = 'available'", "oncebox_artifacts.state <> 'none'"
     sqlite, postgres = take.sqlite, take.postgres.decode()
     assert guard in sqlite
     assert guard in postgres
     claims._sql.all["take"] = Query(
         name=take.name,
-        sqlite=sqlite.replace(guard, ""),
-        postgres=postgres.replace(guard, "").encode(),
+        sqlite=sqlite.replace(guard, none),
+        postgres=postgres.replace(guard, none).encode(),
         parameters=take.parameters,
         bulk=take.bulk,
     )
