@@ -103,7 +103,9 @@ class EmailLimits(msgspec.Struct, frozen=True, kw_only=True):
     headers: int = 50
     header: int = 16 * 1024
     attachments: int = 100
-    #: bytes on the wire
+    #: bytes of text and HTML together, as UTF-8: as much as readers read
+    text: int = 2 * 1024 * 1024
+    #: bytes of it all, as base64
     size: int = 25 * 1024 * 1024
 
 
@@ -166,14 +168,6 @@ def recipients(email: Email) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def encoded_size(email: Email) -> int:
-    """Return how many bytes the texts and attachments are at most on the wire."""
-    sizes = [len(email.text.encode("utf-8", "replace")), len(email.html.encode("utf-8", "replace"))]
-    sizes += [len(each.content) for each in email.attachments]
-    # Base64 makes four characters of three bytes, and ends a line after 76 of them.
-    return sum(-(-size // 57) * 78 for size in sizes)
-
-
 def _check_bounds(email: Email, limits: EmailLimits) -> None:
     for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
         if count > limits.recipients:
@@ -183,12 +177,16 @@ def _check_bounds(email: Email, limits: EmailLimits) -> None:
             )
             raise TooManyRecipients(message)
     header = sum(len(name) + len(value) for name, value in email.headers.items())
+    text = len(email.text.encode("utf-8", "replace")) + len(email.html.encode("utf-8", "replace"))
+    sizes = [text, *(len(each.content) for each in email.attachments)]
     amounts = (
         ("characters in its subject", len(email.subject), limits.subject),
         ("header fields", len(email.headers), limits.headers),
         ("characters in its header fields", header, limits.header),
         ("attachments", len(email.attachments), limits.attachments),
-        ("bytes on the wire", encoded_size(email), limits.size),
+        ("bytes of text", text, limits.text),
+        # Base64 makes four characters of three bytes, and ends a line after 76 of them.
+        ("bytes on the wire", sum(-(-size // 57) * 78 for size in sizes), limits.size),
     )
     for what, amount, most in amounts:
         if amount > most:

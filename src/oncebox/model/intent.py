@@ -9,7 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oncebox.errors import KeyInvalid
 from oncebox.model.arrival import check_key
@@ -18,8 +18,8 @@ from oncebox.model.mailbox import read_mailbox
 from oncebox.send_errors import RecipientMissing
 
 #: a new number for every change of the rule, so that old and new fingerprints never meet
-_RULE = b"oncebox protected fields 1"
-_PROVIDER = b"oncebox provider key 1"
+_RULE = "oncebox protected fields 1"
+_PROVIDER = "oncebox provider key 1"
 _LARGEST_VERSION = 2**31 - 1
 
 
@@ -69,21 +69,11 @@ def protected(email: Email) -> bytes:
     Raises: MailboxInvalid, RecipientMissing.
     """
     attached = sorted(
-        _digest(
-            each.name.encode("utf-8", "surrogatepass"),
-            each.media_type.lower().encode("utf-8", "surrogatepass"),
-            each.content_id.encode("utf-8", "surrogatepass"),
-            each.content,
-        )
+        _digest(each.name, each.media_type.lower(), each.content_id, each.content)
         for each in email.attachments
     )
-    return _digest(
-        _RULE,
-        audience(recipients(email)).encode(),
-        read_mailbox(email.sender).key.encode(),
-        email.template.encode("utf-8", "surrogatepass"),
-        *attached,
-    )
+    sender = read_mailbox(email.sender).key
+    return _digest(_RULE, audience(recipients(email)), sender, email.template, *attached)
 
 
 def provider_key(secret: bytes, tenant: str, key: str, epoch: int) -> str:
@@ -92,19 +82,26 @@ def provider_key(secret: bytes, tenant: str, key: str, epoch: int) -> str:
     ``epoch`` moves on only after it is proven that nothing was taken: providers that remember
     their errors under a key would repeat them. Lower-case base32, which all of them take.
     """
-    hidden = _framed(_PROVIDER, tenant.encode(), key.encode(), b"%d" % epoch)
-    return base32(hmac.digest(secret, hidden, "sha256"))
+    return mark(secret, _PROVIDER, tenant, key, str(epoch))
 
 
-def base32(data: bytes) -> str:
-    """Return bytes in lower-case base32 without padding."""
-    return base64.b32encode(data).rstrip(b"=").decode("ascii").lower()
+def mark(secret: bytes, *pieces: str) -> str:
+    """Return what stands for the pieces, and can be made only with the secret."""
+    digest = hmac.new(secret, digestmod="sha256")
+    for piece in pieces:
+        _frame(digest.update, piece.encode())
+    return base64.b32encode(digest.digest()).rstrip(b"=").decode("ascii").lower()
 
 
-def _digest(*pieces: bytes) -> bytes:
-    return hashlib.sha256(_framed(*pieces)).digest()
+def _digest(*pieces: str | bytes) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+        _frame(digest.update, data)
+    return digest.digest()
 
 
-def _framed(*pieces: bytes) -> bytes:
-    """Join pieces so that no two lists of them look the same."""
-    return b"".join([part for piece in pieces for part in (len(piece).to_bytes(8), piece)])
+def _frame(update: Callable[[bytes], None], data: bytes) -> None:
+    """Hash a piece with its size before it, so that no two lists of pieces look the same."""
+    update(len(data).to_bytes(8))
+    update(data)
