@@ -1,0 +1,107 @@
+"""Intents: what makes two calls the same mail, so that it is sent once.
+
+The key is published, so that other programs can make it too: the SHA-256 of Python's
+``json.dumps({"type": …, "entity": …, "to": …, "v": …}, sort_keys=True)``, in hexadecimal.
+``to`` is the audience, in the spelling of ``audience`` (docs/decisions/0060).
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterable
+
+from oncebox.errors import KeyInvalid
+from oncebox.model.arrival import check_key
+from oncebox.model.email import Email, recipients
+from oncebox.model.mailbox import read_mailbox
+from oncebox.send_errors import RecipientMissing
+
+#: a new number for every change of the rule, so that old and new fingerprints never meet
+_RULE = "oncebox protected fields 1"
+_PROVIDER = "oncebox provider key 1"
+_LARGEST_VERSION = 2**31 - 1
+
+
+def audience(addresses: Iterable[str]) -> str:
+    """Return for whom a mail is: each address once, in one spelling, sorted, joined by commas.
+
+    Raises: MailboxInvalid, RecipientMissing.
+    """
+    keys = {read_mailbox(text).key for text in addresses}
+    if not keys:
+        raise RecipientMissing("the mail is for nobody; give an address")
+    return ",".join(sorted(keys))
+
+
+def addressed(email: Email) -> str:
+    """Return the audience that the key of an email is made of: who is in ``to``.
+
+    Copies are protected, and no part of the key: with one more of them a repeat is refused, and
+    not sent a second time. Without anybody in ``to``, all who get it count.
+
+    Raises: MailboxInvalid, RecipientMissing.
+    """
+    return audience(email.to or (*email.cc, *email.bcc))
+
+
+def key(event_type: str, entity_id: str, audience: str, version: int = 1) -> str:
+    """Return the key of an intent: the same for everybody who means the same mail.
+
+    Raises: KeyInvalid.
+    """
+    check_key(event_type, "event type")
+    check_key(entity_id, "entity id")
+    if not audience:
+        raise KeyInvalid("the audience is empty; give the addresses that the mail is for")
+    if isinstance(version, bool) or not 0 <= version <= _LARGEST_VERSION:
+        raise KeyInvalid(f"the version is a number between 0 and {_LARGEST_VERSION}")
+    named = {"type": event_type, "entity": entity_id, "to": audience, "v": version}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def protected(email: Email) -> bytes:
+    """Return a fingerprint of what no repeat under the same key may change.
+
+    That is who gets it, who it is from, what is attached and which template it is made by.
+    Names of people, subject and texts are not in it: a model writes them anew at every try.
+
+    Raises: MailboxInvalid, RecipientMissing.
+    """
+    attached = sorted(
+        _digest(each.name, each.media_type.lower(), each.content_id, each.content)
+        for each in email.attachments
+    )
+    sender = read_mailbox(email.sender).key
+    return _digest(_RULE, audience(recipients(email)), sender, email.template, *attached)
+
+
+def provider_key(secret: bytes, tenant: str, key: str, epoch: int) -> str:
+    """Return the key that a provider is given: nothing about the mail can be guessed from it.
+
+    ``epoch`` moves on only after it is proven that nothing was taken: providers that remember
+    their errors under a key would repeat them. Lower-case base32, which all of them take.
+    """
+    return mark(secret, _PROVIDER, tenant, key, str(epoch))
+
+
+def mark(secret: bytes, *pieces: str) -> str:
+    """Return what stands for the pieces, and can be made only with the secret."""
+    digest = hmac.new(secret, digestmod="sha256")
+    for piece in pieces:
+        _frame(digest.update, piece.encode())
+    return base64.b32encode(digest.digest()).rstrip(b"=").decode("ascii").lower()
+
+
+def _digest(*pieces: str | bytes) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogatepass")
+        _frame(digest.update, data)
+    return digest.digest()
+
+
+def _frame(update: Callable[[bytes], None], data: bytes) -> None:
+    """Hash a piece with its size before it, so that no two lists of pieces look the same."""
+    update(len(data).to_bytes(8))
+    update(data)

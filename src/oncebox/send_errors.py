@@ -1,0 +1,111 @@
+"""What can be wrong with a mail that is to be sent; a part of the error tree.
+
+OnceboxError
+└── InputRefused
+    ├── EmailInvalid              it cannot be sent as it is
+    │   ├── SenderMissing
+    │   ├── RecipientMissing
+    │   ├── TooManyRecipients
+    │   ├── MailboxInvalid        no address, or more than one where one is meant
+    │   ├── EmailHeaderInvalid
+    │   │   └── HeaderReserved    only Oncebox and the mail servers write it
+    │   ├── AttachmentInvalid
+    │   └── EmailTooLarge
+    ├── SendDiffers               another mail has that key
+    ├── TemplateInvalid
+    │   ├── TemplateTooCostly
+    │   └── VariableMissing
+    └── SigningInvalid            there can be no DKIM signature
+"""
+
+from oncebox.errors import InputRefused
+
+
+class EmailInvalid(InputRefused):
+    """The mail cannot be sent as it is; nothing of it was stored."""
+
+    code = "email_invalid"
+
+
+class SenderMissing(EmailInvalid):
+    """The mail says from nobody, and there is no default sender."""
+
+    code = "sender_missing"
+
+
+class RecipientMissing(EmailInvalid):
+    """The mail is for nobody."""
+
+    code = "recipient_missing"
+
+
+class TooManyRecipients(EmailInvalid):
+    """The mail is for more people than one mail may be for; bulk is many sends."""
+
+    code = "too_many_recipients"
+
+
+class MailboxInvalid(EmailInvalid):
+    """A sender or recipient is not one address, with or without a name."""
+
+    code = "mailbox_invalid"
+
+
+class EmailHeaderInvalid(EmailInvalid):
+    """A header field, or the subject, has what no header can hold."""
+
+    code = "email_header_invalid"
+
+
+class HeaderReserved(EmailHeaderInvalid):
+    """A header field that a sender cannot set, because it says who gets the mail or steers it."""
+
+    code = "header_reserved"
+
+
+class AttachmentInvalid(EmailInvalid):
+    """An attachment has a name, a type or an id that cannot be written."""
+
+    code = "attachment_invalid"
+
+
+class EmailTooLarge(EmailInvalid):
+    """The mail, its subject or its header is over the limit."""
+
+    code = "email_too_large"
+
+
+class SendDiffers(InputRefused):
+    """The key is that of a mail to others, from another, or with other attachments."""
+
+    code = "send_differs"
+
+
+class TemplateInvalid(InputRefused):
+    """A template, or what is to be filled in, cannot be used."""
+
+    code = "template_invalid"
+
+
+class TemplateTooCostly(TemplateInvalid):
+    """A template takes more steps, or writes more, than one mail may."""
+
+    code = "template_too_costly"
+
+
+class VariableMissing(TemplateInvalid):
+    """A template uses a variable that was not given; ``name`` says which."""
+
+    code = "variable_missing"
+
+    def __init__(self, name: str = "") -> None:
+        """Take the name as the template writes it; empty if it is made while rendering."""
+        shown = f"the variable {name}" if name else "a variable"
+        super().__init__(f"{shown} is missing; give it, or write a default into the template")
+        self.name = name
+
+
+class SigningInvalid(InputRefused):
+    """A key, a selector or a message that no DKIM signature can be made with."""
+
+    code = "signing_invalid"
