@@ -1,7 +1,6 @@
-"""A mail to hand over, the marker it asks, and who is trusted."""
+"""A mail to hand over, the marker it asks, and the way to a server."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from oncebox import clock
@@ -48,9 +47,3 @@ class Marks:
 def to(server: ScriptedSmtp, **knobs: Any) -> Smtp:
     """Return the way to a server, in the clear."""
     return Smtp(Relay(host=server.host, port=server.port, security=Security.NONE), **knobs)
-
-
-def samples(folder: Path) -> Path:
-    """Return a folder for certificates."""
-    folder.mkdir(exist_ok=True)
-    return folder

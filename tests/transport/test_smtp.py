@@ -12,6 +12,7 @@ from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, U
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transport.email.relay import Relay, Security
 from oncebox.transport.email.smtp import GREYLISTED_FOR, Smtp
+from tests.support.http import until
 from tests.support.ports import free_port
 from tests.transport.handover import MESSAGE, Marks, parcel, to
 
@@ -58,11 +59,11 @@ async def test_what_fails_before_the_dot_is_not_sent(
     server: ScriptedSmtp, way: Smtp, act: str, step: str, phase: Phase
 ) -> None:
     server.script(f"{act}@{step}")
-    # A server that answers the body must have room to do so before it is over.
-    large = MESSAGE + b"x" * 70 + (b"y" * 70 + b"\r\n") * 200_000
+    # Who breaks in on the body must have time to do so before it is over.
+    message = MESSAGE + (b"y" * 900 + b"\r\n") * (15_000 if step == "body" else 1)
     marks = Marks()
 
-    outcome = await way.send(parcel(message=large), marks)
+    outcome = await way.send(parcel(message=message), marks)
 
     assert isinstance(outcome, NotSent)
     assert (outcome.phase, outcome.opens_circuit) == (phase, False)
@@ -178,6 +179,18 @@ async def test_a_server_that_is_somewhere_else_gets_nothing(
     assert server.accepted == []
 
 
+async def test_a_server_that_breaks_in_on_the_mail_is_heard(
+    server: ScriptedSmtp, way: Smtp
+) -> None:
+    server.script("552@body")
+    message = MESSAGE + (b"y" * 900 + b"\r\n") * 50_000
+
+    outcome = await way.send(parcel(message=message), Marks())
+
+    assert outcome == Rejected(code="message_refused", phase=Phase.BODY, reply=552)
+    assert server.accepted == []
+
+
 async def test_one_refused_recipient_is_all_refused(server: ScriptedSmtp, way: Smtp) -> None:
     server.refuse("eve@example.net")
     recipients = ("bob@example.net", "eve@example.net", "kim@example.net")
@@ -260,7 +273,7 @@ async def test_a_server_that_does_not_read_the_mail_is_left_at_the_deadline(
 ) -> None:
     """The body is drained before the marker is asked, so there is no doubt."""
     server.script("sleep=30@body")
-    large = MESSAGE + (b"y" * 70 + b"\r\n") * 500_000
+    large = MESSAGE + (b"y" * 900 + b"\r\n") * 20_000
     marks = Marks()
 
     outcome = await way.send(parcel(within=2.0, message=large), marks)
@@ -381,10 +394,7 @@ async def test_a_line_that_nobody_needs_is_closed(server: ScriptedSmtp) -> None:
     way = to(server, idle=0.05)
     await way.send(parcel(), Marks())
 
-    async with asyncio.timeout(10):
-        while "QUIT" not in server.heard:
-            await asyncio.sleep(0.02)
-
+    await until(lambda: "QUIT" in server.heard)
     await way.close()
 
 
@@ -433,9 +443,7 @@ async def test_a_crash_at_a_point_finds_the_mail_where_its_name_says(
         faults.disarm()
 
     # What was handed over is taken in its own time.
-    async with asyncio.timeout(10):
-        while len(server.accepted) < taken:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(server.accepted) >= taken)
     await way.send(parcel(), Marks())
     assert (marks.asked, len(server.accepted)) == (asked, taken + 1)
 

@@ -26,7 +26,7 @@ _STOPS_WITHIN = 10.0
 class ScriptedSmtp:
     """A server on this machine. What it lists may be read from any thread, at any time."""
 
-    def __init__(  # noqa: PLR0913 - knobs, all of them named
+    def __init__(
         self,
         *,
         host: str = "127.0.0.1",
@@ -50,6 +50,7 @@ class ScriptedSmtp:
         self._thread: threading.Thread | None = None
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: OSError | None = None
 
     # What it does
 
@@ -116,7 +117,7 @@ class ScriptedSmtp:
         self._thread.start()
         if not ready.wait(_STOPS_WITHIN) or self._loop is None:
             message = f"no server could be started on {self.host}:{self.port}"
-            raise OSError(message)
+            raise OSError(message) from self._failure
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -133,7 +134,8 @@ class ScriptedSmtp:
                 self._loop = asyncio.get_running_loop()
                 ready.set()
                 await self._stop.wait()
-        finally:
+        except OSError as error:
+            self._failure = error
             ready.set()
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -62,8 +62,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises: ValueError.
         """
+        if name == "ok":
+            return cls(step=Step.DOT)
         form = _NAME.fullmatch(name)
-        if form is None or form["step"] not in {None, *Step}:
+        if form is None or (form["takes"] is None) != (form["step"] in list(Step)):
             message = f"there is no fault {name!r}; write such as drop@dot, 451@rcpt, sleep=2@mail"
             raise ValueError(message)
         return cls(
@@ -76,7 +78,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ACTS = r"(?P<act>drop|hang_up|silence)|sleep=(?P<seconds>[0-9.]+)|(?P<code>[2-5][0-9]{2})"
-_NAME = re.compile(rf"ok|(?:(?P<takes>accept_then_)(?=[^@]+$))?(?:{_ACTS})(?:@(?P<step>[a-z]+))?")
+_NAME = re.compile(rf"(?P<takes>accept_then_)?(?:{_ACTS})(?:@(?P<step>[a-z]+))?")
 
 
 class Script:

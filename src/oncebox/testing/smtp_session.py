@@ -15,7 +15,10 @@ from oncebox.testing.smtp_script import Act, Fault, Script, Step
 _PATH = re.compile(r"(?:FROM|TO):<([^<>]*)>(?: (.*))?", re.IGNORECASE)
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _OK = b"250 2.0.0 ok"
+#: a server that says this closes the connection
+_CLOSING = 421
 _LOGIN_WORDS = 3
+_PIECE = 65_536
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,7 @@ class Session:
 
     # One step each
 
-    async def _hello(self, rest: str) -> None:
+    async def _hello(self, _rest: str) -> None:
         if not await self._goes_well(Step.HELLO):
             return
         offers = ["scripted.oncebox.test", *self._house.extensions]
@@ -118,7 +121,7 @@ class Session:
         lines = [f"250-{each}\r\n" for each in offers[:-1]] + [f"250 {offers[-1]}"]
         await self._say("".join(lines).encode())
 
-    async def _starttls(self, rest: str) -> None:
+    async def _starttls(self, _rest: str) -> None:
         if self._house.tls is None or self._is_secured():
             await self._say(b"502 5.5.1 no TLS here")
         elif await self._goes_well(Step.STARTTLS):
@@ -175,7 +178,7 @@ class Session:
             self._recipients.append(path[1])
             await self._say(_OK)
 
-    async def _data(self, rest: str) -> None:
+    async def _data(self, _rest: str) -> None:
         if not self._recipients:
             await self._say(b"503 5.5.1 RCPT first")
         elif await self._goes_well(Step.DATA):
@@ -188,7 +191,7 @@ class Session:
         is_first = True
         while (line := await self._reader.readuntil(b"\r\n")) != b".\r\n":
             if is_first and not await self._goes_well(Step.BODY):
-                raise _Gone
+                await self._until_gone()
             is_first = False
             pieces.append(line.removeprefix(b"."))
         mail = self._taken(b"".join(pieces))
@@ -214,18 +217,18 @@ class Session:
         self._sender, self._recipients = None, []
         return mail
 
-    async def _reset(self, rest: str) -> None:
+    async def _reset(self, _rest: str) -> None:
         self._sender, self._recipients = None, []
         await self._say(_OK)
 
-    async def _noop(self, rest: str) -> None:
+    async def _noop(self, _rest: str) -> None:
         await self._say(_OK)
 
-    async def _quit(self, rest: str) -> None:
+    async def _quit(self, _rest: str) -> None:
         await self._say(b"221 2.0.0 bye")
         raise _Gone
 
-    async def _unknown(self, rest: str) -> None:
+    async def _unknown(self, _rest: str) -> None:
         await self._say(b"500 5.5.2 no such command")
 
     # The script
@@ -241,11 +244,18 @@ class Session:
             return True
         if fault.act is Act.REPLY:
             await self._say(b"%d as the script says" % fault.code)
-            return False
-        if fault.act is Act.SILENCE:
-            await self._reader.read()
+            if fault.code != _CLOSING:
+                return False
+        elif fault.act is Act.SILENCE:
+            await self._until_gone()
         elif fault.act is Act.DROP:
             self._writer.transport.abort()
+        raise _Gone
+
+    async def _until_gone(self) -> None:
+        """Read on, so that what was said is heard."""
+        while await self._reader.read(_PIECE):
+            pass
         raise _Gone
 
     async def _line(self) -> str:

@@ -8,7 +8,7 @@ from oncebox.model.domain import domain_key
 from oncebox.transport.email.parcel import Parcel
 
 #: without controls, blanks, and all that has a meaning of its own in a command
-_WORD = "[^\x00-\x20\x7f-\xa0\"(),:;<>@\\[\\]\\\\\u2028\u2029\ud800-\udfff]+"
+_WORD = '[^\x00-\x20\x7f-\xa0"(),:;<>@\\[\\]\\\\\u2028\u2029\ud800-\udfff]+'
 _ADDRESS = re.compile(f"{_WORD}@{_WORD}")
 #: octets of an address on the wire (RFC 5321, 4.5.3.1.3, without the angle brackets)
 _LONGEST_ADDRESS = 254

@@ -103,14 +103,10 @@ async def greet(relay: Relay, tls: ssl.SSLContext, progress: Progress) -> Conver
             await _secure(client)
         if relay.username:
             await _log_in(client, relay)
-        if client.transport is None:
-            raise aiosmtplib.SMTPServerDisconnected("")
-        # uvloop's transports are none by their class.
-        transport = cast("asyncio.Transport", client.transport)
-        return Conversation(transport, dict(client.esmtp_extensions))
+        return Conversation(_transport(client), dict(client.esmtp_extensions))
     except BaseException:
         if client.transport is not None:
-            cast("asyncio.Transport", client.transport).abort()
+            _transport(client).abort()
         client.close()
         raise
 
@@ -174,6 +170,13 @@ def _is_here(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _transport(client: aiosmtplib.SMTP) -> asyncio.Transport:
+    if client.transport is None:
+        raise aiosmtplib.SMTPServerDisconnected("")
+    # uvloop's transports are none by their class.
+    return cast("asyncio.Transport", client.transport)
 
 
 async def _introduce(client: aiosmtplib.SMTP) -> None:

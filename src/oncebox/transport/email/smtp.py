@@ -37,7 +37,7 @@ class Smtp:
 
     capability: Capability = ALL["smtp"]
 
-    def __init__(  # noqa: PLR0913 - knobs, all of them named
+    def __init__(
         self,
         relay: Relay,
         *,
@@ -126,10 +126,8 @@ class Smtp:
     def _before_the_dot(self, error: Exception, progress: Progress) -> NotSent | Rejected:
         if isinstance(error, Refused):
             return self._refused(error.reply, progress.subject, progress.phase)
-        for kind, code in _CODES.items():
-            if isinstance(error, kind):
-                return NotSent(code=code, phase=progress.phase)
-        raise error
+        code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
+        return NotSent(code=code, phase=progress.phase)
 
     def _refused(self, reply: Reply, subject: str, phase: Phase) -> NotSent | Rejected:
         """Judge a reply that says no."""
@@ -150,7 +148,7 @@ _CODES: dict[type[Exception], str] = {
     Unreadable: "reply_unreadable",
     TimeoutError: _DEADLINE_PASSED,
 }
-_BREAKS = (Refused, *_CODES)
+_BREAKS = (Refused, Lost, Unreadable, TimeoutError)
 
 
 async def _write(line: Conversation, parcel: Parcel, progress: Progress) -> None:
