@@ -38,8 +38,8 @@ class Shelf:
         return "250 OK"
 
 
-def way_to(port: int, **knobs: float) -> Smtp:
-    return Smtp(Relay(host="127.0.0.1", port=port, security=Security.NONE), **knobs)  # type: ignore[arg-type]
+def way_to(port: int) -> Smtp:
+    return Smtp(Relay(host="127.0.0.1", port=port, security=Security.NONE))
 
 
 async def test_aiosmtpd_takes_our_mail() -> None:
@@ -90,18 +90,27 @@ async def test_postfix_takes_our_mail_and_hands_it_on() -> None:
 
 
 async def test_postfix_that_answers_451_has_not_taken_it() -> None:
-    later = "check_sender_access inline:{{ann@example.com=451 4.7.1 come back later}}"
-    for setting in ("smtpd_recipient_restrictions", "smtpd_end_of_data_restrictions"):
-        with Postfix.discarding(**{setting: later}) as relay:
-            way, marks = way_to(relay.port), Marks()
-            outcome = await way.send(parcel(), marks)
-            await way.close()
+    later = "check_sender_access inline:{{%s=451 4.7.1 come back later}}"
+    with Postfix.discarding(
+        smtpd_sender_restrictions=later % "early@example.com",
+        smtpd_end_of_data_restrictions=later % "late@example.com",
+    ) as relay:
+        way, marks = way_to(relay.port), Marks()
+        early = await way.send(parcel(sender="early@example.com"), marks)
+        asked = marks.asked
+        late = await way.send(parcel(sender="late@example.com"), marks)
+        taken = await way.send(parcel(), marks)
+        await way.close()
 
-        assert isinstance(outcome, NotSent)
-        assert (outcome.reply, outcome.retry_after) == (451, 300_000)
-        at_the_dot = setting.startswith("smtpd_end")
-        assert outcome.phase is (Phase.ANSWERED if at_the_dot else Phase.ENVELOPE)
-        assert marks.asked == at_the_dot
+    # Postfix waits for the recipient before it says what it thinks of the sender.
+    assert early == NotSent(
+        code="recipient_deferred", phase=Phase.ENVELOPE, reply=451, retry_after=300_000
+    )
+    assert late == NotSent(
+        code="message_deferred", phase=Phase.ANSWERED, reply=451, retry_after=300_000
+    )
+    assert (asked, marks.asked) == (0, 2)
+    assert isinstance(taken, Accepted)
 
 
 async def test_postfix_cut_after_the_dot_leaves_the_mail_unknown_although_it_went_out() -> None:
