@@ -43,6 +43,10 @@ POINTS = frozenset({
     "artifacts.filed",
     "artifacts.claimed",
     "artifacts.granted",
+    "sends.connected",
+    "sends.body_drained",
+    "sends.handed_over",
+    "sends.reply_read",
     "upkeep.migrating",
     "upkeep.checkpointing",
 })  # fmt: skip

@@ -82,9 +82,9 @@ class Postfix:
         return cls(default_transport=where, relay_transport=where, **settings)
 
     @classmethod
-    def discarding(cls) -> Self:
+    def discarding(cls, **settings: str) -> Self:
         """Keep everything in a durable queue, then throw it away."""
-        return cls(default_transport="discard:", relay_transport="discard:")
+        return cls(default_transport="discard:", relay_transport="discard:", **settings)
 
     @property
     def pid(self) -> int:

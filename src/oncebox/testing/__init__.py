@@ -1,0 +1,1 @@
+"""What tests need: servers that fail as told, and list what they really took."""

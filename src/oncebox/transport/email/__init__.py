@@ -1,0 +1,1 @@
+"""Mail on its way out, one file for each way."""

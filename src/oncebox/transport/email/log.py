@@ -1,0 +1,21 @@
+"""The log: takes every mail and sends none, until a real way out is configured."""
+
+from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase
+from oncebox.transport.email.capability import ALL, Capability
+from oncebox.transport.email.parcel import FENCE_LOST, Marker, Parcel
+
+
+class Log:
+    """Keeps nothing itself: the ledger has the mail already."""
+
+    capability: Capability = ALL["log"]
+
+    async def send(self, parcel: Parcel, before_point_of_no_return: Marker) -> Outcome:
+        """Say that it was taken; ``capability.delivers`` says that it goes nowhere."""
+        del parcel
+        if not await before_point_of_no_return():
+            return NotSent(code=FENCE_LOST, phase=Phase.BODY)
+        return Accepted()
+
+    async def close(self) -> None:
+        """Nothing is open."""

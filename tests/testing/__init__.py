@@ -1,0 +1,1 @@
+"""The servers that users get for their tests."""

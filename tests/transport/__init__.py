@@ -1,0 +1,1 @@
+"""Mail on its way out, against servers that fail at every step."""
