@@ -57,7 +57,7 @@ def get(tx: Transaction, tenant: str, name: str) -> Transport:
 
 def all_(tx: Transaction, tenant: str) -> list[Transport]:
     """Return the transports of a tenant, those that are taken first first."""
-    return [_transport(row) for row in tx.all(_sql.all, tenant=tenant)]
+    return [_transport(row) for row in tx.all(_sql.in_order, tenant=tenant)]
 
 
 def waited_for(tx: Transaction, now: int) -> list[Way]:

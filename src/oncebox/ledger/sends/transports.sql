@@ -25,7 +25,7 @@ SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures
     rests_until, created_at, changed_at
 FROM oncebox_transports WHERE tenant = :tenant AND name = :name;
 
--- name: all
+-- name: in_order
 -- The transports of a tenant, those that are taken first first.
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
     rests_until, created_at, changed_at
