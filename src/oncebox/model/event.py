@@ -27,6 +27,20 @@ class EventType(StrEnum):
     ACTION_HELD = "action.held"
     #: an attempt may ask for its mail once more
     RESEND_GRANTED = "resend.granted"
+    #: proven: the other side took a mail
+    SEND_SENT = "send.sent"
+    #: a mail was certainly not sent, and nobody tries again
+    SEND_FAILED = "send.failed"
+    #: nobody can know whether a mail was sent; it waits for evidence or a person
+    SEND_UNKNOWN = "send.unknown"
+    #: a mail was not sent because a recipient is on the suppression list
+    SEND_SUPPRESSED = "send.suppressed"
+    #: a mail was called off in time
+    SEND_CANCELLED = "send.cancelled"
+    #: a mail was not sent in time
+    SEND_EXPIRED = "send.expired"
+    #: a mail was stored by the `log` transport, which sends nothing
+    SEND_LOGGED = "send.logged"
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Sends: one intent, one mail, or an honest `unknown`."""

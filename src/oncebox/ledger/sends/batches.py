@@ -1,0 +1,113 @@
+"""Batches: many sends that are asked for together, and can be asked for again as a whole."""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from oncebox.errors import NotFound
+from oncebox.ledger.sends import intents, sends
+from oncebox.model.send import Intended, NewSend, Send, SendState
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "batches.sql")
+
+
+class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that is not kept yet."""
+
+    id: str
+    tenant: str
+    #: what makes two batches the same
+    key: bytes
+    owner: str | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as it stands."""
+
+    id: str
+    tenant: str
+    #: fingerprint of the keys of its sends, in their order
+    members: bytes
+    owner: str | None
+    size: int
+    created_at: int
+
+
+class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's answer to a batch, given only after the commit."""
+
+    batch: Batch
+    #: of each send in its order; None where there is no such way. Nothing at all in a conflict.
+    answers: tuple[Intended | None, ...] = ()
+    #: the key is taken by a batch of other sends: refused, 422
+    conflict: bool = False
+
+
+def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) -> IntendedBatch:
+    """Store a batch and its sends in one commit, or tell how they stand."""
+    members = _members(wanted)
+    tx.run(
+        _sql.add,
+        id=new.id,
+        tenant=new.tenant,
+        key=new.key,
+        members=members,
+        owner=new.owner,
+        size=len(wanted),
+        now=now,
+    )
+    row = tx.one(_sql.of_key, tenant=new.tenant, key=new.key)
+    if row is None:  # it was forgotten between two of our statements
+        raise _missing()
+    batch = _batch(row)
+    if batch.members != members:
+        return IntendedBatch(batch=batch, conflict=True)
+    answers = intents.intend(tx, wanted, now)
+    rows = [(n, told.send.id) for n, told in enumerate(answers) if told is not None]
+    tx.run_many(_sql.join, rows, batch_id=batch.id, tenant=new.tenant)
+    return IntendedBatch(batch=batch, answers=tuple(answers))
+
+
+def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:
+    """Return one batch, and where an owner is named, of that owner.
+
+    Raises: NotFound.
+    """
+    row = tx.one(_sql.one, id=id_, tenant=tenant, owner=owner)
+    if row is None:
+        raise _missing()
+    return _batch(row)
+
+
+def sends_of(tx: Transaction, batch: Batch) -> list[Send]:
+    """Return the sends of a batch, in their order; those that were forgotten are left out."""
+    return [sends.read(row) for row in tx.all(_sql.sends, id=batch.id, tenant=batch.tenant)]
+
+
+def totals(tx: Transaction, batch: Batch) -> dict[SendState, int]:
+    """Return how many sends of a batch are in which state."""
+    rows = tx.all(_sql.totals, id=batch.id, tenant=batch.tenant)
+    return {SendState(state): int(count) for state, count in rows}
+
+
+def _members(wanted: Sequence[NewSend]) -> bytes:
+    return hashlib.sha256(msgspec.msgpack.encode([each.key for each in wanted])).digest()
+
+
+def _missing() -> NotFound:
+    return NotFound("there is no such batch")
+
+
+def _batch(row: Row) -> Batch:
+    id_, tenant, members, owner, size, created_at = row
+    return Batch(
+        id=id_,
+        tenant=tenant,
+        members=bytes(members),
+        owner=owner,
+        size=size,
+        created_at=created_at,
+    )

@@ -1,0 +1,57 @@
+-- name: look
+-- What limits a way, if anything does.
+SELECT rate, rests_until FROM oncebox_transports WHERE tenant = :tenant AND name = :name;
+
+-- name: open
+-- Refill what may begin, up to all that the rate allows at once. The row is the lock of all who
+-- claim by this way until the commit, so that two never take the same room.
+UPDATE oncebox_transports
+SET allowance = CASE
+        WHEN rate IS NULL OR :now <= refilled_at THEN allowance
+        WHEN allowance + (:now - refilled_at) * rate < rate * rate_within
+            THEN allowance + (:now - refilled_at) * rate
+        ELSE rate * rate_within
+    END,
+    refilled_at = CASE WHEN :now > refilled_at THEN :now ELSE refilled_at END
+WHERE tenant = :tenant AND name = :name
+RETURNING rate, rate_within, allowance, paused, rests_until;
+
+-- name: take
+-- Take from what may begin; never more than is there.
+UPDATE oncebox_transports SET allowance = allowance - :taken * rate_within
+WHERE tenant = :tenant AND name = :name AND allowance >= :taken * rate_within;
+
+-- name: probe
+-- After a rest one send tries whether the way works again; the others wait until it is known.
+UPDATE oncebox_transports SET rests_until = :until, probing = 1
+WHERE tenant = :tenant AND name = :name AND rests_until <= :now;
+
+-- name: succeed
+-- bulk: tenant text, name text
+-- The way works.
+UPDATE oncebox_transports SET failures = 0, rests = 0, rests_until = NULL, probing = 0
+/* from rows */
+WHERE tenant = :tenant AND name = :name AND (failures > 0 OR rests_until IS NOT NULL);
+
+-- name: fail
+-- bulk: tenant text, name text, count bigint
+-- Count failures of a way that goes on.
+UPDATE oncebox_transports SET failures = failures + :count
+/* from rows */
+WHERE tenant = :tenant AND name = :name;
+
+-- name: rest
+-- bulk: tenant text, name text, at_once bigint
+-- Let a way rest: after too many failures, after a probe that failed, or at once where nothing
+-- will work until somebody mends it; twice as long as the last time. What fails while it rests
+-- was begun before.
+UPDATE oncebox_transports
+SET probing = 0, rests = rests + 1,
+    rests_until = CASE
+        WHEN rests > 20 OR :first * (CAST(1 AS BIGINT) << CAST(rests AS INTEGER)) > :longest
+            THEN CAST(:now AS BIGINT) + :longest
+        ELSE CAST(:now AS BIGINT) + :first * (CAST(1 AS BIGINT) << CAST(rests AS INTEGER))
+    END
+/* from rows */
+WHERE tenant = :tenant AND name = :name AND (rests_until IS NULL OR probing = 1)
+    AND (:at_once = 1 OR probing = 1 OR failures >= :threshold);

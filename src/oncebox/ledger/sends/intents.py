@@ -1,0 +1,133 @@
+"""Intents: has it been asked for before, and what becomes of asking again?
+
+Many callers share a commit, so what is refused is told, not raised.
+"""
+
+from collections.abc import Sequence
+
+from oncebox.ledger.sends import notices, sends
+from oncebox.model.send import REARMED, Answer, Intended, NewSend, Send, SendState, answer
+from oncebox.model.transport import LOG
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import load
+
+_sql = load(__package__, "intents.sql")
+
+#: the transport that sends nothing comes after all others
+_LAST = 1_000_000
+
+
+def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+    """Store intents, or tell how those stand that came before; None where there is no such way.
+
+    The first payload wins. What is proven not sent is armed again, with the payload it has now.
+    """
+    answers = _intend(tx, new, now)
+    unlogged = [n for n, each in enumerate(answers) if _wants_log(new[n], each)]
+    if unlogged:
+        tenants = sorted({(new[n].tenant,) for n in unlogged})
+        tx.run_many(_sql.add_log, tenants, last=_LAST, now=now)
+        later = _intend(tx, [new[n] for n in unlogged], now)
+        for n, each in zip(unlogged, later, strict=True):
+            answers[n] = each
+    return answers
+
+
+def repeat(tx: Transaction, new: Sequence[NewSend]) -> list[Intended] | None:
+    """Tell how intents stand that came before, and write nothing; None if there is more to do."""
+    known = sends.by_keys(tx, map(_key, new))
+    answers = [_answer(each, known.get(_key(each)), set(), {}) for each in new]
+    told = [each for each in answers if each is not None and not _may_rearm(each)]
+    return told if len(told) == len(new) else None
+
+
+def is_waiting(intended: Intended) -> bool:
+    """Say whether a worker has something to do because of this very call."""
+    return intended.send.state is SendState.PENDING and (intended.created or intended.rearmed)
+
+
+def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+    # One order for all, so that two with the same intents do not wait for each other.
+    ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
+    rows = [_values(each, now) for each in ordered]
+    fresh = {row[0] for row in tx.many(_sql.add, rows, now=now)}
+    rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
+    kept = {**{id_: id_ for id_ in fresh}, **rearmed}
+    _keep(tx, [(kept[each.id], each) for each in ordered if each.id in kept], now)
+    known = sends.by_keys(tx, map(_key, new))
+    return [_answer(each, known.get(_key(each)), fresh, rearmed) for each in new]
+
+
+def _wants_log(new: NewSend, told: Intended | None) -> bool:
+    """Say whether an intent was not taken because its tenant has no ``log`` transport yet."""
+    return new.transport == LOG and (told is None or _may_rearm(told))
+
+
+def _may_rearm(told: Intended) -> bool:
+    return told.answer is not Answer.CONFLICT and told.send.state in REARMED
+
+
+def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]:
+    """Arm again what may be; return the sends that new intents became, by the ids of these."""
+    if not rest:
+        return {}
+    rows = tx.many(_sql.rearm, [_values_again(each, now) for each in rest])
+    return {new_id: id_ for id_, new_id in rows}
+
+
+def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> None:
+    """Keep what sends say and who they go to; end those that may go to nobody."""
+    if not kept:
+        return
+    tx.run_many(
+        _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in kept]
+    )
+    old = sorted((id_, new.id) for id_, new in kept if id_ != new.id)
+    if old:
+        tx.run_many(_sql.drop_old_body, old)
+    marks = sorted({(id_, mark, new.tenant) for id_, new in kept for mark in new.marks})
+    if marks:
+        tx.run_many(_sql.add_recipient, marks)
+    places = sorted((new.tenant, id_) for id_, new in kept)
+    ended = {row[0] for row in tx.many(_sql.suppress, places, now=now)}
+    if ended:
+        stand = sends.by_ids(tx, (place for place in places if place[1] in ended))
+        notices.record(tx, stand.values(), now)
+
+
+def _answer(
+    new: NewSend, known: Send | None, fresh: set[str], rearmed: dict[str, str]
+) -> Intended | None:
+    if known is None:
+        return None
+    created, again = new.id in fresh, new.id in rearmed
+    drift = known.content != new.content
+    if known.protected != new.protected:
+        return Intended(answer=Answer.CONFLICT, send=known, drift=drift)
+    told = answer(known.state, repeated=not (created or again))
+    return Intended(answer=told, send=known, created=created, rearmed=again, drift=drift)
+
+
+def _key(new: NewSend) -> tuple[str, bytes]:
+    return new.tenant, new.key
+
+
+def _values(new: NewSend, now: int) -> Row:
+    return (
+        new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
+        new.event_type, new.entity_id, new.owner, new.attempt_id, new.delivery_id, new.effect,
+        str(new.on_unknown), new.send_at, _due(new, now), new.valid_until, str(new.retention),
+        new.kept_for, new.size,
+    )  # fmt: skip
+
+
+def _values_again(new: NewSend, now: int) -> Row:
+    return (
+        new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
+        str(new.on_unknown), new.send_at, _due(new, now), new.valid_until, str(new.retention),
+        new.kept_for, new.size,
+    )  # fmt: skip
+
+
+def _due(new: NewSend, now: int) -> int:
+    return now if new.send_at is None else max(now, new.send_at)

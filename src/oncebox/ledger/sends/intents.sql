@@ -1,0 +1,80 @@
+-- name: add
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- Keep new intents, except those whose key is taken and those whose transport is not there.
+INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
+    event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
+    send_at, due_at, valid_until, retention, kept_for, body_id, size)
+SELECT :id, :tenant, :key, :protected, :content, 'pending', :transport, :message_id, :event_type,
+    :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
+    :send_at, :due_at, :valid_until, :retention, :kept_for, :id, :size
+/* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
+    WHERE way.tenant = :tenant AND way.name = :transport)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: rearm
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- Arm intents again that are proven not sent, with what they say now; the protected fields must
+-- be the same. What was handed over before has another provider key.
+UPDATE oncebox_sends
+SET state = 'pending', content = :content, transport = :transport, message_id = :message_id,
+    on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,
+    retention = :retention, kept_for = :kept_for, size = :size, body_id = :id,
+    fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
+    worker = NULL, claimed_at = NULL, marked_at = NULL, replay_until = NULL, again = NULL,
+    code = NULL, phase = NULL, reply = 0, provider_id = '', ended_at = NULL, keep_until = NULL,
+    purged_at = NULL
+/* from rows */
+WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.key = :key
+    AND oncebox_sends.protected = :protected AND state IN ('failed', 'expired', 'cancelled')
+    AND EXISTS (SELECT 1 FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant AND way.name = :transport)
+RETURNING oncebox_sends.id, :id;
+
+-- name: add_log
+-- bulk: tenant text
+-- Give a tenant the transport that sends nothing.
+INSERT INTO oncebox_transports (tenant, name, kind, position, created_at, changed_at)
+SELECT :tenant, 'log', 'log', CAST(:last AS BIGINT), CAST(:now AS BIGINT), CAST(:now AS BIGINT)
+/* from rows */
+WHERE :last > 0
+ON CONFLICT DO NOTHING;
+
+-- name: add_body
+-- bulk: send_id text, id text, tenant text, message bytea, envelope bytea
+-- Keep what a send says.
+INSERT INTO oncebox_send_bodies (send_id, id, tenant, message, envelope)
+VALUES (:send_id, :id, :tenant, :message, :envelope) /* from rows */;
+
+-- name: drop_old_body
+-- bulk: send_id text, id text
+-- Let go of what a send said before it was armed again.
+DELETE FROM oncebox_send_bodies
+WHERE (send_id, id) IN (
+    SELECT old.send_id, old.id FROM oncebox_send_bodies AS old /* and rows */
+    WHERE old.send_id = :send_id AND old.id <> :id
+);
+
+-- name: add_recipient
+-- bulk: send_id text, mark bytea, tenant text
+-- Remember who a send goes to.
+INSERT INTO oncebox_send_recipients (send_id, mark, tenant)
+VALUES (:send_id, :mark, :tenant) /* from rows */
+ON CONFLICT DO NOTHING;
+
+-- name: suppress
+-- bulk: tenant text, id text
+-- End what goes to an address on the suppression list before anybody claims it.
+UPDATE oncebox_sends
+SET state = 'suppressed', code = 'suppressed', due_at = NULL, ended_at = :now,
+    keep_until = :now + kept_for
+/* from rows */
+WHERE tenant = :tenant AND id = :id AND state = 'pending'
+    AND EXISTS (
+        SELECT 1 FROM oncebox_send_recipients AS goes_to
+        JOIN oncebox_suppressions AS listed
+            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
+        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
+    )
+RETURNING id;

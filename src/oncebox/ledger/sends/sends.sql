@@ -1,0 +1,59 @@
+-- name: by_ids
+-- bulk: tenant text, id text
+-- Sends as they stand.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+FROM oncebox_sends /* and rows */
+WHERE tenant = :tenant AND id = :id;
+
+-- name: by_keys
+-- bulk: tenant text, key bytea
+-- Sends as they stand, by what makes them the same.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+FROM oncebox_sends /* and rows */
+WHERE tenant = :tenant AND key = :key;
+
+-- name: named
+-- The ids of sends that have a name: an id of ours, a Message-ID, or what a provider calls it.
+SELECT id FROM oncebox_sends WHERE id = :name AND tenant = :tenant
+UNION SELECT id FROM oncebox_sends WHERE tenant = :tenant AND message_id = :name
+UNION SELECT id FROM oncebox_sends
+WHERE tenant = :tenant AND provider_id = :name AND provider_id <> '';
+
+-- name: newest
+-- Sends of a tenant, newest first, from a place in the list on.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+FROM oncebox_sends
+WHERE tenant = :tenant AND id < :before AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+    AND (CAST(:transport AS TEXT) IS NULL OR transport = :transport)
+ORDER BY id DESC LIMIT :most;
+
+-- name: doubtful
+-- Sends of a tenant that are in doubt and that nobody repeats now, the oldest first.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+FROM oncebox_sends
+WHERE tenant = :tenant AND state = 'unknown' ORDER BY id LIMIT :most;
+
+-- name: tries
+-- The tries at one send.
+SELECT fence, transport, worker, claimed_at, marked_at, ended_at, outcome, code, phase, reply,
+    provider_id
+FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
+
+-- name: bodies
+-- bulk: send_id text, id text
+-- What sends say, sealed.
+SELECT send_id, message, envelope FROM oncebox_send_bodies /* and rows */
+WHERE send_id = :send_id AND id = :id;

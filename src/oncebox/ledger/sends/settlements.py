@@ -1,0 +1,120 @@
+"""Settlements: how did a try end, and who may say so?
+
+Only the holder of a send may say that it was not sent. That it was sent is proof, and is taken
+from whoever brings it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from oncebox.ledger.sends import gates, notices, sends
+from oncebox.model.outcome import Accepted, NotSent, Outcome, Rejected
+from oncebox.model.send import SendWord, Settled
+from oncebox.model.transport import BreakerRules
+from oncebox.store.database import Row, Transaction
+from oncebox.store.queries import Query, load
+
+_sql = load(__package__, "settlements.sql")
+
+_RULES = BreakerRules()
+
+#: a send and the fence of who spoke of it
+Heard = tuple[str, int]
+
+
+def settle(
+    tx: Transaction, words: Sequence[SendWord], now: int, rules: BreakerRules = _RULES
+) -> list[Settled | None]:
+    """Record how tries ended; tell how the sends stand. None where there is no such send."""
+    tries = {(word.tenant, word.id, word.fence): _tried(word) for word in words if word.fence}
+    tx.run_many(_sql.record_try, sorted(tries.values(), key=_place), now=now)
+    spoken = defaultdict(list)
+    for word in words:
+        spoken[_kind(word)].append(word)
+    # Proof comes first: who says in the same commit that it was not sent speaks of another try.
+    counted = {each for kind, verb in _VERBS.items() for each in verb(tx, spoken[kind], now)}
+    stand = sends.by_ids(tx, {(word.tenant, word.id) for word in words})
+    changed = {id_ for id_, _ in counted}
+    notices.record(tx, [stand[place] for place in sorted(stand) if place[1] in changed], now)
+    ways = [((word.tenant, word.transport), word.outcome) for word in words if word.transport]
+    gates.hear(tx, ways, rules, now)
+    found = [stand.get((word.tenant, word.id)) for word in words]
+    return [
+        None if send is None else Settled(send, (word.id, word.fence) in counted)
+        for word, send in zip(words, found, strict=True)
+    ]
+
+
+def accepted(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+    """Record proof that the other side took sends; return what was news."""
+    rows = [(*_held(word), _provider_id(word.outcome)) for word in words]
+    return _run(tx, _sql.accept, rows, now)
+
+
+def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+    """Record that sends were stored by a transport that sends nothing."""
+    return _run(tx, _sql.log, [_held(word) for word in words], now)
+
+
+def not_sent(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+    """Record that tries were certainly not taken; they are tried again when they are due."""
+    rows = [(*_held(w), *_why(w.outcome), w.due_at, w.move_to) for w in words]
+    return _run(tx, _sql.put_back, rows, now)
+
+
+def rejected(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+    """Record that tries were not taken and never will be."""
+    return _run(tx, _sql.reject, [(*_held(word), *_why(word.outcome)) for word in words], now)
+
+
+def unknown(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+    """Record that nobody can know whether tries were taken."""
+    rows = [(*_held(word), *_why(word.outcome), word.due_at) for word in words]
+    return _run(tx, _sql.doubt, rows, now)
+
+
+_VERBS: dict[str, Callable[[Transaction, Sequence[SendWord], int], set[Heard]]] = {
+    "accepted": accepted,
+    "logged": logged,
+    "not_sent": not_sent,
+    "rejected": rejected,
+    "unknown": unknown,
+}
+
+
+def _run(tx: Transaction, query: Query, rows: Sequence[Row], now: int) -> set[Heard]:
+    if not rows:
+        return set()
+    return {(id_, fence) for id_, fence in tx.many(query, sorted(rows, key=_place), now=now)}
+
+
+def _kind(word: SendWord) -> str:
+    """Return the word under which a try is written down."""
+    if isinstance(word.outcome, Accepted):
+        return "logged" if word.logged else "accepted"
+    if isinstance(word.outcome, NotSent):
+        return "not_sent"
+    return "rejected" if isinstance(word.outcome, Rejected) else "unknown"
+
+
+def _tried(word: SendWord) -> Row:
+    provider_id = _provider_id(word.outcome)
+    return (*_held(word), _kind(word), *_why(word.outcome), provider_id, word.transport)
+
+
+def _why(outcome: Outcome) -> tuple[str | None, str, int]:
+    if isinstance(outcome, Accepted):
+        return None, str(outcome.phase), 0
+    return outcome.code, str(outcome.phase), outcome.reply
+
+
+def _provider_id(outcome: Outcome) -> str:
+    return outcome.provider_id if isinstance(outcome, Accepted) else ""
+
+
+def _held(word: SendWord) -> tuple[str, str, int]:
+    return word.tenant, word.id, word.fence
+
+
+def _place(row: Row) -> Row:
+    return row[:3]

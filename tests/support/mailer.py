@@ -1,0 +1,243 @@
+"""A mailer by hand: intents, claims, markers and words on sends, in time the test owns."""
+
+import hashlib
+from typing import Any
+
+from oncebox import ids
+from oncebox.ledger.office import audit
+from oncebox.ledger.sends import (
+    intents,
+    interventions,
+    leases,
+    sends,
+    settlements,
+    suppressions,
+    sweep,
+    transports,
+)
+from oncebox.ledger.sends.strongbox import SendBox
+from oncebox.ledger.sends.sweep import Swept
+from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
+from oncebox.model.send import (
+    ClaimedSend,
+    Intended,
+    Marker,
+    NewSend,
+    Send,
+    SendState,
+    SendTry,
+    SendWord,
+    Settled,
+)
+from oncebox.model.transport import NewTransport, Rate, Transport
+from oncebox.store.database import Row, Transaction
+from tests.support.clerk import LEASE, TENANT, Clerk
+from tests.support.office import KEY
+
+RELAY = "relay"
+TO = "ann@example.org"
+WAIT = 60_000
+BOX = SendBox(KEY)
+
+TAKEN = Accepted(provider_id="p-1")
+REFUSED = NotSent(code="try_later", phase=Phase.ENVELOPE, reply=451)
+UNREACHED = NotSent(code="connect_failed", phase=Phase.CONNECT)
+NO_KEY = NotSent(code="key_refused", phase=Phase.ANSWERED, reply=401, opens_circuit=True)
+BOUNCED = Rejected(code="mailbox_unknown", phase=Phase.ENVELOPE, reply=550)
+SILENCE = Unknown(code="no_answer", phase=Phase.HANDED_OVER)
+
+
+class Mailer:
+    """Every verb of the sends, at the clerk's time, by one transport."""
+
+    def __init__(self, clerk: Clerk, *, transport: str = RELAY) -> None:
+        """Work beside a clerk; the transport is there."""
+        self.clerk = clerk
+        self.transport = transport
+        self.add_transport(transport)
+
+    def deed(self, tenant: str = TENANT) -> audit.Deed:
+        """Return who does something, and why."""
+        now = self.clerk.now
+        return audit.Deed(id=ids.new("aud"), tenant=tenant, at=now, who="eve", why="because")
+
+    # intents
+
+    def new(
+        self, key: str = "key", text: str = "hello", *, to: tuple[str, ...] = (TO,), **more: Any
+    ) -> NewSend:
+        """Return an intent that was not stored yet."""
+        id_, tenant = ids.new("snd"), more.pop("tenant", TENANT)
+        protected = more.pop("protected", ",".join(to))
+        return NewSend(
+            id=id_,
+            tenant=tenant,
+            key=hashlib.sha256(key.encode()).digest(),
+            protected=hashlib.sha256(protected.encode()).digest(),
+            content=BOX.content(tenant, text.encode()),
+            message=BOX.seal_message(tenant, id_, text.encode()),
+            envelope=BOX.seal_envelope(tenant, id_, ",".join(to).encode()),
+            message_id=more.pop("message_id", f"<{key}@example.com>"),
+            marks=tuple(BOX.mark(tenant, each) for each in to),
+            transport=more.pop("transport", self.transport),
+            **more,
+        )
+
+    def ask(self, *new: NewSend) -> list[Intended | None]:
+        """Store intents in one commit."""
+        return self.clerk.run(intents.intend, new, self.clerk.now)
+
+    def intend(self, key: str = "key", text: str = "hello", **more: Any) -> Intended:
+        """Store one intent."""
+        (told,) = self.ask(self.new(key, text, **more))
+        assert told is not None
+        return told
+
+    # tries
+
+    def claim(
+        self, most: int = 100, worker: str = "ann", *, transport: str | None = None
+    ) -> list[ClaimedSend]:
+        """Claim what is due."""
+        who = leases.SendClaimant(TENANT, transport or self.transport, worker, LEASE)
+        return self.clerk.run(leases.claim, who, most, self.clerk.now)
+
+    def claim_one(self, worker: str = "ann") -> Send:
+        """Claim the only send that is due."""
+        (claimed,) = self.claim(worker=worker)
+        return claimed.send
+
+    def marker(self, send: Send, replay_for: int | None = None) -> Marker:
+        """Return the wish to hand over."""
+        now = self.clerk.now
+        return Marker(
+            tenant=send.tenant,
+            id=send.id,
+            fence=send.fence,
+            until=now + LEASE,
+            replay_until=None if replay_for is None else now + replay_for,
+        )
+
+    def begin(self, send: Send, replay_for: int | None = None) -> bool:
+        """Commit the marker; say whether the send may be handed over."""
+        markers = [self.marker(send, replay_for)]
+        return self.clerk.run(leases.begin, markers, self.clerk.now)[0]
+
+    def renew(self, send: Send) -> bool:
+        """Keep a send; say whether it is still held."""
+        return send.id in self.clerk.run(leases.renew, [self.marker(send)])
+
+    def start(self, key: str = "key", replay_for: int | None = None, **more: Any) -> Send:
+        """Store an intent, claim it and commit its marker."""
+        told = self.intend(key, **more)
+        (send,) = (each.send for each in self.claim() if each.send.id == told.send.id)
+        assert self.begin(send, replay_for)
+        return send
+
+    def word(
+        self, send: Send, outcome: Outcome, *, wait: int | None = WAIT, **more: Any
+    ) -> SendWord:
+        """Return a word on how a try ended."""
+        return SendWord(
+            tenant=send.tenant,
+            id=send.id,
+            fence=more.pop("fence", send.fence),
+            outcome=outcome,
+            transport=more.pop("transport", send.transport),
+            due_at=None if wait is None else self.clerk.now + wait,
+            **more,
+        )
+
+    def say(self, send: Send, outcome: Outcome, **more: Any) -> bool:
+        """Say how a try ended; say whether that counted."""
+        settled = self.settle(self.word(send, outcome, **more))[0]
+        return settled is not None and settled.counted
+
+    def settle(self, *words: SendWord) -> list[Settled | None]:
+        """Record words in one commit."""
+        return self.clerk.run(settlements.settle, words, self.clerk.now)
+
+    def in_doubt(self, key: str = "key", replay_for: int | None = None, **more: Any) -> Send:
+        """Hand a send over without ever hearing of it."""
+        send = self.start(key, replay_for, **more)
+        assert self.say(send, SILENCE)
+        return self.get(send.id)
+
+    def sweep(self, tries: int = 8) -> Swept:
+        """Look after what was lost."""
+        return self.clerk.run(sweep.sweep, self.clerk.now, tries=tries)
+
+    def lose(self) -> Swept:
+        """Let the leases run out, and sweep."""
+        self.clerk.now += LEASE
+        return self.sweep()
+
+    # people
+
+    def resolve(self, id_: str, *, sent: bool) -> Send:
+        """Say what became of a send in doubt."""
+        return self.clerk.run(interventions.resolve, id_, self.deed(), sent=sent)
+
+    def cancel(self, id_: str, owner: str | None = None) -> Send:
+        """Call a send off."""
+        return self.clerk.run(interventions.cancel, id_, self.deed(), owner=owner)
+
+    def resend(self, id_: str) -> Send:
+        """Let a send be tried again."""
+        return self.clerk.run(interventions.resend, id_, self.deed())
+
+    def suppress(self, address: str = TO, tenant: str = TENANT) -> bool:
+        """Put an address on the list."""
+        new = suppressions.Suppression(
+            mark=BOX.mark(tenant, address),
+            address=BOX.seal_address(tenant, address),
+            reason=suppressions.Reason.MANUAL,
+            send_id=None,
+            created_at=self.clerk.now,
+        )
+        return self.clerk.run(suppressions.add, new, self.deed(tenant))
+
+    def unsuppress(self, address: str = TO) -> None:
+        """Take an address off the list."""
+        self.clerk.run(suppressions.remove, BOX.mark(TENANT, address), self.deed())
+
+    def add_transport(
+        self, name: str, *, rate: Rate | None = None, tenant: str = TENANT, position: int = 0
+    ) -> Transport:
+        """Configure a way."""
+        new = NewTransport(name=name, kind="smtp", position=position, rate=rate)
+        return self.clerk.run(transports.add, new, self.deed(tenant))
+
+    def pause(self, name: str = RELAY, *, paused: bool = True) -> None:
+        """Pause a way."""
+        self.clerk.run(transports.pause, name, self.deed(), paused=paused)
+
+    # looks
+
+    def get(self, id_: str) -> Send:
+        """Return a send as it stands."""
+        return self.clerk.run(sends.get, TENANT, id_)
+
+    def state(self, id_: str) -> SendState:
+        """Return where a send stands."""
+        return self.get(id_).state
+
+    def tries(self, id_: str) -> list[SendTry]:
+        """Return the tries at a send."""
+        return self.clerk.run(sends.tries, TENANT, id_)
+
+    def audited(self, target: str) -> list[tuple[str, str]]:
+        """Return what people did to a thing."""
+        return [(each.action, each.detail) for each in self.clerk.run(audit.of, TENANT, target)]
+
+    def events(self) -> list[str]:
+        """Return the types of all events, in their order."""
+        return [row[0] for row in self.rows("SELECT type FROM oncebox_events ORDER BY id")]
+
+    def rows(self, statement: str) -> list[Row]:
+        """Return what a statement finds."""
+
+        def found(tx: Transaction) -> list[Row]:
+            return tx.execute(statement)
+
+        return self.clerk.run(found)
