@@ -155,7 +155,7 @@ def _numbers_differ(one: str, other: str) -> bool:
     """Say whether a text has a long number that another one has not."""
     if one.isascii() and b"0000" not in one.encode("ascii").translate(_ZEROS):
         return False
-    long = {word for word in one.split() if _FOUR_DIGITS.search(word)}
+    long = {word for word in set(one.split()) if _FOUR_DIGITS.search(word)}
     return any(
         number.isdecimal() and len(number) >= _LONG_NUMBER and number not in other
         for number in _bare(long)

@@ -17,7 +17,8 @@ from oncebox.mail.codes_spots import ZERO_WIDTH, Spots
 #: what stands between the groups of a code
 _BETWEEN = " \u00a0\u2002-\u200a\u202f\u3000\\-\u2010-\u2013\u2212\u00b7\u2022\u30fb|"
 _A = f"A-Za-z0-9{ZERO_WIDTH}"
-_ATOM = re.compile(rf"(?<![{_A}])(?=[A-Za-z{ZERO_WIDTH}]{{0,24}}+[0-9])[{_A}]++")
+#: what goes on as an amount, a time or a date is none
+_ATOM = re.compile(rf"(?<![{_A}])(?=[A-Za-z{ZERO_WIDTH}]{{0,24}}+[0-9])[{_A}]++(?![.,:/\\][0-9])")
 _GROUPS = re.compile(
     rf"(?<![{_A}])[0-9]{{2,5}}([{_BETWEEN}]{{1,3}})[0-9]{{2,5}}(?:\1[0-9]{{2,5}}){{0,6}}(?![{_A}])"
 )

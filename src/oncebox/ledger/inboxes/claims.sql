@@ -20,8 +20,8 @@ SELECT id, tenant, owner FROM oncebox_inboxes /* and rows */ WHERE id = :id;
 -- name: take
 -- bulk: id text, tenant text, key_id text, claim_mark bytea, past text
 -- Give an artifact to a claim; whoever is second changes nothing. What was superseded is given only
--- where what took its place is still the one that is known not to be wanted. The last words are such that no
--- partial index fits them: a planner without figures would rather read all of one.
+-- where what took its place is still the one that is known not to be wanted. The last words are
+-- such that no partial index fits them: a planner without figures would rather read all of one.
 UPDATE oncebox_artifacts
 SET state = 'claimed', claimed_by = :key_id, claim_mark = :claim_mark, claimed_at = :now
 /* from rows */
