@@ -22,13 +22,13 @@ from oncebox.mail.template_filters import COUNTED, Meter
 from oncebox.model.email import Email
 from oncebox.send_errors import TemplateInvalid, TemplateTooCostly, VariableMissing
 
-_ALLOWED = (
+_ALLOWED = frozenset({
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.For, nodes.If,
     nodes.Name, nodes.Const, nodes.Tuple, nodes.List, nodes.Getattr, nodes.Getitem, nodes.Slice,
     nodes.Filter, nodes.Test, nodes.Keyword, nodes.CondExpr, nodes.Compare, nodes.Operand,
     nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos,
     nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod,
-)  # fmt: skip
+})  # fmt: skip
 #: what is known inside of a loop
 _LOOP = frozenset({
     "index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem",
@@ -168,6 +168,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             if isinstance(node, nodes.For):
                 weight = nodes.Const(sum(1 for _ in _walk(node)), lineno=node.lineno)
                 counted = nodes.Filter(node.iter, COUNTED, [weight], [], None, None)
+                counted.set_environment(self)
                 node.iter = counted.set_lineno(node.lineno)
         if self.elements > self._most:
             raise TemplateTooCostly(f"the template has over {self._most} elements")
@@ -216,14 +217,12 @@ def _walk(node: nodes.Node) -> Iterator[nodes.Node]:
 
 def _allow(node: nodes.Node) -> None:
     plain_loop = not (isinstance(node, nodes.For) and node.recursive)
-    if not (isinstance(node, _ALLOWED) and type(node) in _ALLOWED and plain_loop):
+    if type(node) not in _ALLOWED or not plain_loop:
         message = (
             f"line {node.lineno} of the template uses what templates of mails do not have; "
             "they have variables, if, for, and a few filters"
         )
         raise TemplateInvalid(message)
-    if isinstance(node, nodes.Filter) and node.name == COUNTED:
-        raise TemplateInvalid(f"line {node.lineno} of the template uses no filter there is")
 
 
 def _printable(value: Any) -> Any:
