@@ -62,7 +62,10 @@ def test_anybody_can_make_the_key_with_two_lines_of_python(
 
 
 def test_characters_beyond_ascii_are_escaped_as_json_dumps_does() -> None:
-    told = '{"entity": "caf\\u00e9 \\ud83d\\ude00", "to": "j\\u00fcrgen@example.com", "type": "t", "v": 2}'
+    told = (
+        r'{"entity": "caf\u00e9 \ud83d\ude00", '
+        r'"to": "j\u00fcrgen@example.com", "type": "t", "v": 2}'
+    )
     made = key("t", "café 😀", audience(["Jürgen@example.com"]), 2)
 
     assert made == hashlib.sha256(told.encode("ascii")).hexdigest()

@@ -33,6 +33,11 @@ _ALLOWED = frozenset({
 _LOOP = frozenset({
     "index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem",
 })  # fmt: skip
+#: what a template can make of values that do not fit; nothing else is expected of it
+_FAILURES = (
+    TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError,
+    TypeError, ValueError,
+)  # fmt: skip
 _LARGEST = 2**63
 _DEEPEST = 20
 _LONGEST_NAME = 100
@@ -101,8 +106,7 @@ def render(
         raise
     except TemplateSyntaxError as error:
         raise TemplateInvalid(f"the template has an error in line {error.lineno}") from None
-    except (TemplateError, ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError,
-            ValueError):  # fmt: skip
+    except _FAILURES:
         # What went wrong there may quote the values.
         message = "the template does something with its variables that they do not allow"
         raise TemplateInvalid(message) from None
