@@ -73,7 +73,7 @@ def encoded_words(text: str) -> list[str]:
 def _folded(name: str, tokens: Iterable[str]) -> bytes:
     """Return a field with line ends before tokens that do not fit any more."""
     line = f"{name}:"
-    lines = []
+    lines: list[str] = []
     for token in tokens:
         full = len(line) + 1 + len(token) > _WIDTH
         if full and len(line) > (_SHORT_NAME if not lines else 1):

@@ -85,11 +85,11 @@ def _metered(work: Callable[..., Any], meter: Meter) -> Callable[..., Any]:
     return metered
 
 
-def _fixed(value: float, places: int = 2) -> str:
+def _fixed(value: Any, places: int = 2) -> str:
     """Return a number with so many places, as prices have them."""
+    if isinstance(value, Undefined):
+        str(value)  # says which one is missing
     if isinstance(value, bool) or not isinstance(value, int | float):
-        if isinstance(value, Undefined):
-            str(value)  # says which one is missing
         raise TypeError
     if not 0 <= places <= _MOST_PLACES:
         raise ValueError
