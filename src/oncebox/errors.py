@@ -56,6 +56,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     ├── SecretUnavailable             a reference to a secret leads nowhere
     ├── …                             addresses and mail: see mail_errors.py
     ├── …                             codes and links: see artifact_errors.py
+    ├── …                             mail that is sent: see send_errors.py
     └── CallFailed                    what only clients see: see client/failures.py
 """
 

@@ -97,6 +97,7 @@ class VariableMissing(TemplateInvalid):
     """A template uses a variable that was not given; ``name`` says which."""
 
     code = "variable_missing"
+    name: str = ""
 
     def __init__(self, name: str = "") -> None:
         """Take the name as the template writes it; empty if it is made while rendering."""

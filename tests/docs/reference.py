@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from prometheus_client.metrics import MetricWrapperBase
 
-from oncebox import artifact_errors, errors, mail_errors, refusals
+from oncebox import artifact_errors, errors, mail_errors, refusals, send_errors
 from oncebox.cli.failures import exit_code
 from oncebox.client import failures
 from oncebox.config import Settings
@@ -329,7 +329,8 @@ def _said(schema: dict[str, Any]) -> str:
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
-    files = [each.__name__ for each in (errors, mail_errors, artifact_errors, refusals, failures)]
+    written = (errors, mail_errors, artifact_errors, send_errors, refusals, failures)
+    files = [each.__name__ for each in written]
     known = [each for each in kind.__subclasses__() if each.__module__ in files]
     # Whichever file was imported first: they come in this order.
     for each in sorted(known, key=lambda one: files.index(one.__module__)):

@@ -2,7 +2,7 @@
 
 import re
 
-from oncebox import errors, mail_errors
+from oncebox import errors, mail_errors, send_errors
 from oncebox.errors import OnceboxError, StoreUnavailable
 
 
@@ -11,7 +11,8 @@ def _tree(kind: type[OnceboxError] = OnceboxError) -> list[type[OnceboxError]]:
 
 
 def _ours() -> list[type[OnceboxError]]:
-    return [kind for kind in _tree() if kind.__module__ in {errors.__name__, mail_errors.__name__}]
+    files = {errors.__name__, mail_errors.__name__, send_errors.__name__}
+    return [kind for kind in _tree() if kind.__module__ in files]
 
 
 def test_every_code_is_its_own_and_fit_for_machines() -> None:
@@ -77,7 +78,7 @@ def test_trying_again_is_safe_exactly_where_nothing_was_decided() -> None:
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
     drawn = {
         name
-        for file in (errors, mail_errors)
+        for file in (errors, mail_errors, send_errors)
         for name in re.findall(r"^[ │├└─]*([A-Z]\w+)", file.__doc__ or "", re.MULTILINE)
         if hasattr(file, name)
     }

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from oncebox import artifact_errors, clock, errors, mail_errors, refusals
+from oncebox import artifact_errors, clock, errors, mail_errors, refusals, send_errors
 from oncebox.client.call import Call, Reply
 from oncebox.client.failures import AnswerUnreadable, ServiceRefused, ServiceUnreachable
 from oncebox.errors import OnceboxError
@@ -108,6 +108,6 @@ def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
         yield from _below(each)
 
 
-_TREE = {each.__name__ for each in (errors, mail_errors, artifact_errors, refusals)}
+_TREE = {each.__name__ for each in (errors, mail_errors, artifact_errors, send_errors, refusals)}
 #: the errors that a service can answer with, by code
 _KINDS = {kind.code: kind for kind in _below(OnceboxError) if kind.__module__ in _TREE}

@@ -132,9 +132,7 @@ def _joined(kind: str, parts: Sequence[_Part], boundaries: _Boundaries) -> _Part
 
 
 def _text(kind: str, text: str) -> _Part:
-    field = compose_fields.with_parameters(
-        "Content-Type", f"text/{kind}", [("charset", "utf-8")]
-    )
+    field = compose_fields.with_parameters("Content-Type", f"text/{kind}", [("charset", "utf-8")])
     return _encoded([field], compose_bodies.of_text(text))
 
 

@@ -62,4 +62,3 @@ def _wrapped(line: bytes) -> bytes:
 
 def _untouched(piece: bytes) -> bytes:
     return _ESCAPES[piece[0]] + piece[1:] if _TOUCHED.match(piece) else piece
-

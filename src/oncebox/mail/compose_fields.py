@@ -29,7 +29,8 @@ _SPACE = ord(" ")
 _PLAIN = re.compile(r"(?!.*=\?)[!-~]+(?: [!-~]+)*")
 #: a parameter that needs no more than quotes
 _QUOTABLE = re.compile(r"(?!.*=\?)[!#-\[\]-~](?:[ !#-\[\]-~]{0,58}[!#-\[\]-~])?")
-_PIECE = re.compile(r"(?:%..|[^%]){1,18}")
+#: characters of one piece of a parameter that needs several
+_PIECE = 50
 
 
 def plain(name: str, value: str) -> bytes:
@@ -72,7 +73,7 @@ def encoded_words(text: str) -> list[str]:
 def _folded(name: str, tokens: Iterable[str]) -> bytes:
     """Return a field with line ends before tokens that do not fit any more."""
     line = f"{name}:"
-    lines = []
+    lines: list[str] = []
     for token in tokens:
         full = len(line) + 1 + len(token) > _WIDTH
         if full and len(line) > (_SHORT_NAME if not lines else 1):
@@ -121,7 +122,12 @@ def _parameter(name: str, text: str) -> list[str]:
     """Return a parameter: in quotes, or with its charset and in as many pieces as it needs."""
     if _QUOTABLE.fullmatch(text):
         return [f'{name}="{text}"']
-    pieces = _PIECE.findall(quote(text, safe=""))
+    pieces = [""]
+    for character in text:  # some readers decode each piece by itself
+        written = quote(character, safe="")
+        if len(pieces[-1]) + len(written) > _PIECE:
+            pieces.append("")
+        pieces[-1] += written
     if len(pieces) == 1:
         return [f"{name}*=utf-8''{pieces[0]}"]
     pieces[0] = f"utf-8''{pieces[0]}"

@@ -22,17 +22,22 @@ from oncebox.mail.template_filters import COUNTED, Meter
 from oncebox.model.email import Email
 from oncebox.send_errors import TemplateInvalid, TemplateTooCostly, VariableMissing
 
-_ALLOWED = (
+_ALLOWED = frozenset({
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.For, nodes.If,
     nodes.Name, nodes.Const, nodes.Tuple, nodes.List, nodes.Getattr, nodes.Getitem, nodes.Slice,
     nodes.Filter, nodes.Test, nodes.Keyword, nodes.CondExpr, nodes.Compare, nodes.Operand,
     nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos,
     nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod,
-)  # fmt: skip
+})  # fmt: skip
 #: what is known inside of a loop
 _LOOP = frozenset({
     "index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem",
 })  # fmt: skip
+#: what a template can make of values that do not fit; nothing else is expected of it
+_FAILURES = (
+    TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError,
+    TypeError, ValueError,
+)  # fmt: skip
 _LARGEST = 2**63
 _DEEPEST = 20
 _LONGEST_NAME = 100
@@ -101,8 +106,7 @@ def render(
         raise
     except TemplateSyntaxError as error:
         raise TemplateInvalid(f"the template has an error in line {error.lineno}") from None
-    except (TemplateError, ArithmeticError, LookupError, RecursionError, SyntaxError, TypeError,
-            ValueError):  # fmt: skip
+    except _FAILURES:
         # What went wrong there may quote the values.
         message = "the template does something with its variables that they do not allow"
         raise TemplateInvalid(message) from None
@@ -168,6 +172,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             if isinstance(node, nodes.For):
                 weight = nodes.Const(sum(1 for _ in _walk(node)), lineno=node.lineno)
                 counted = nodes.Filter(node.iter, COUNTED, [weight], [], None, None)
+                counted.set_environment(self)
                 node.iter = counted.set_lineno(node.lineno)
         if self.elements > self._most:
             raise TemplateTooCostly(f"the template has over {self._most} elements")
@@ -216,14 +221,12 @@ def _walk(node: nodes.Node) -> Iterator[nodes.Node]:
 
 def _allow(node: nodes.Node) -> None:
     plain_loop = not (isinstance(node, nodes.For) and node.recursive)
-    if not (isinstance(node, _ALLOWED) and type(node) in _ALLOWED and plain_loop):
+    if type(node) not in _ALLOWED or not plain_loop:
         message = (
             f"line {node.lineno} of the template uses what templates of mails do not have; "
             "they have variables, if, for, and a few filters"
         )
         raise TemplateInvalid(message)
-    if isinstance(node, nodes.Filter) and node.name == COUNTED:
-        raise TemplateInvalid(f"line {node.lineno} of the template uses no filter there is")
 
 
 def _printable(value: Any) -> Any:

@@ -42,14 +42,18 @@ class Meter:
             raise TemplateTooCostly("the template or its variables are too large for a mail")
 
 
-def filters(meter: Meter) -> dict[str, Callable[..., Any]]:
+def filters(meter: Meter) -> dict[str, Any]:
     """Return the filters, which spend of the meter."""
     found: dict[str, Callable[..., Any]] = {name: FILTERS[name] for name in _FILTERS}
     found |= {"fixed": _fixed, "items": _items}
     metered = {name: _metered(each, meter) for name, each in found.items()}
 
-    def join(value: Sequence[Any], between: str = "") -> str:
+    def join(value: Any, between: str = "") -> str:
         """Return texts and numbers as one text; what stands between them counts as well."""
+        if isinstance(value, Undefined):
+            str(value)  # says which one is missing
+        if not isinstance(value, list | tuple):
+            raise TypeError
         texts = [_written(each) for each in value]
         meter.spend(1 + (sum(map(len, texts)) + len(between) * len(texts)) // _CHARACTERS_IN_STEP)
         return between.join(texts)
@@ -66,7 +70,7 @@ def filters(meter: Meter) -> dict[str, Callable[..., Any]]:
     return {**metered, "join": join, COUNTED: counted}
 
 
-def tests() -> dict[str, Callable[..., Any]]:
+def tests() -> dict[str, Any]:
     """Return the tests."""
     return {name: TESTS[name] for name in _TESTS}
 
@@ -81,11 +85,11 @@ def _metered(work: Callable[..., Any], meter: Meter) -> Callable[..., Any]:
     return metered
 
 
-def _fixed(value: float, places: int = 2) -> str:
+def _fixed(value: Any, places: int = 2) -> str:
     """Return a number with so many places, as prices have them."""
+    if isinstance(value, Undefined):
+        str(value)  # says which one is missing
     if isinstance(value, bool) or not isinstance(value, int | float):
-        if isinstance(value, Undefined):
-            str(value)  # says which one is missing
         raise TypeError
     if not 0 <= places <= _MOST_PLACES:
         raise ValueError

@@ -24,8 +24,8 @@ _LONGEST_NAME = 255
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 #: what no text can hold: NUL ends it for some readers, half a character for all
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
-_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"
-_MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}(?:; ?{_TOKEN}={_TOKEN}){{0,4}}")
+_ATOM = r"[A-Za-z0-9!#$&^_.+-]{1,100}"
+_MEDIA_TYPE = re.compile(rf"{_ATOM}/{_ATOM}(?:; ?{_ATOM}={_ATOM}){{0,4}}")
 #: what base64 would break: a mail in a mail, and several parts in one
 _STRUCTURED = re.compile("(?:message|multipart)/", re.IGNORECASE)
 _CONTENT_ID = re.compile(r"[A-Za-z0-9._+@-]{1,128}")

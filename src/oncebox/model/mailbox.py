@@ -27,6 +27,8 @@ _ODD = re.compile(
 )
 #: what joins letters or keeps them apart, in Persian or in emoji; in an address it is refused
 _JOINERS = re.compile("[\u200c\u200d]")
+#: what makes a part of a name look like an address
+_MISLEADING = re.compile("[@<>]")
 #: words that need no quotes
 _ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 _REMEDY = "write one address, such as ann@example.com or Ann Lee <ann@example.com>"
@@ -83,7 +85,7 @@ def _name(text: str) -> str:
     Readers, ours among them, take a name with joiners in it for a forged one: they are left out.
     """
     name = " ".join(unicodedata.normalize("NFC", _JOINERS.sub("", text)).split())
-    if len(name) > _LONGEST_NAME or "@" in unicodedata.normalize("NFKC", name):
+    if len(name) > _LONGEST_NAME or _MISLEADING.search(unicodedata.normalize("NFKC", name)):
         raise MailboxInvalid(f"a name is too long or has an address in it; {_REMEDY}")
     return name
 
