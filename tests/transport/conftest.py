@@ -1,10 +1,14 @@
 """Everything about sockets is tried on both event loops: the standard one and uvloop's."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 import uvloop
+
+from oncebox.testing.smtp import ScriptedSmtp
+from oncebox.transport.email.smtp import Smtp
+from tests.transport.handover import to
 
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -17,3 +21,18 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Return the loops that asynchronous tests run on; one is enough for real mail servers."""
     return {"uvloop": LOOPS["uvloop"]} if item.path.stem == "test_peers" else LOOPS
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ScriptedSmtp]:
+    """A server without a script."""
+    async with ScriptedSmtp() as server:
+        yield server
+
+
+@pytest.fixture
+async def way(server: ScriptedSmtp) -> AsyncIterator[Smtp]:
+    """The way to it, in the clear."""
+    way = to(server)
+    yield way
+    await way.close()
