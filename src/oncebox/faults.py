@@ -43,6 +43,10 @@ POINTS = frozenset({
     "artifacts.filed",
     "artifacts.claimed",
     "artifacts.granted",
+    "sends.intent_committed",
+    "sends.claimed",
+    "sends.marker_committed",
+    "sends.result_committed",
     "upkeep.migrating",
     "upkeep.checkpointing",
 })  # fmt: skip

@@ -137,9 +137,9 @@ class Model:
             self._doubt(None if over else self.now)
         if self.state is S.PENDING and not self._in_time():
             self.state, self.due = S.EXPIRED, None
-        if self.state is S.UNKNOWN and self.again and (self.due or 0) <= self.now:
-            if not self._may_repeat() or not self._in_time():
-                self.again, self.due = None, None
+        due = self.again is not None and (self.due or 0) <= self.now
+        if self.state is S.UNKNOWN and due and not (self._may_repeat() and self._in_time()):
+            self.again, self.due = None, None
 
     def resolve(self, *, sent: bool) -> bool:
         lost = self.state is S.SENDING and (self.due or 0) <= self.now
