@@ -250,7 +250,8 @@ class Walk:
         holder = self._holder()
         rare = self.model.state in {S.EXPIRED, S.LOGGED, S.SUPPRESSED, S.CANCELLED}
         weights = [6 if rare else 0.6, 2, 1, 3]
-        outcome = self.dice.choices([TAKEN, REFUSED, BOUNCED, SILENCE], weights)[0]
+        outcomes: list[Outcome] = [TAKEN, REFUSED, BOUNCED, SILENCE]
+        outcome = self.dice.choices(outcomes, weights)[0]
         wait = self.dice.choice([WAIT, 0, 0, None])
         due = None if wait is None else self.mailer.clerk.now + wait
         # The first in the list was never claimed: its fence 0 would be proof from outside.
