@@ -73,7 +73,7 @@ SENDS = (
                 "        OR again = 'replay')\n",
             ),
         ),
-        (_tests("test_replay_ends_with_the_window"), _WALK),
+        (_tests("test_replay_ends_with_the_window"),),
     ),
     Mutant(
         "a window that begins anew with every replay",
