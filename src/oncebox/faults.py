@@ -47,6 +47,10 @@ POINTS = frozenset({
     "sends.body_drained",
     "sends.handed_over",
     "sends.reply_read",
+    "sends.intent_committed",
+    "sends.claimed",
+    "sends.marker_committed",
+    "sends.result_committed",
     "upkeep.migrating",
     "upkeep.checkpointing",
 })  # fmt: skip

@@ -22,7 +22,8 @@ def _queries() -> dict[str, Query]:
     for page in _pages():
         package = ".".join(("oncebox", *page.parent.relative_to(_PACKAGE).parts))
         for name, query in load(package, page.name).all.items():
-            found[f"{page.stem}.{name}"] = query
+            short = f"{page.stem}.{name}"
+            found[short if short not in found else f"{page.parent.name}.{short}"] = query
     return found
 
 
@@ -77,13 +78,13 @@ def _typed(query: Query) -> dict[str, Value]:
         "now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at",
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
-        "upto", "allowed",
+        "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty"), ("after", "page"),
         ("after", "read"),
         ("before", "forget_effects"), ("before", "forget_tries"), ("before", "old_artifacts"),
-        ("before", "overwrite"),
+        ("before", "overwrite"), ("before", "forgettable"), ("before", "forget_batches"),
     }  # fmt: skip
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",
@@ -152,6 +153,39 @@ def _typed(query: Query) -> dict[str, Value]:
         "expiry.drain",
         "expiry.miss",
         "expiry.finish",
+        "intents.add",
+        "intents.rearm",
+        "intents.drop_old_body",
+        "intents.suppress",
+        "sends.by_ids",
+        "sends.by_keys",
+        "sends.named",
+        "sends.newest",
+        "sends.doubtful",
+        "sends.bodies",
+        "sends.leases.due",
+        "sends.leases.lease",
+        "sends.leases.renew",
+        "leases.mark",
+        "leases.suppress",
+        "leases.expire",
+        "leases.withdraw",
+        "settlements.accept",
+        "settlements.log",
+        "settlements.put_back",
+        "settlements.reject",
+        "settlements.doubt",
+        "sends.settlements.record_try",
+        "sweep.lost",
+        "sweep.late",
+        "sweep.lapsed",
+        "sweep.give_back",
+        "sweep.doubt",
+        "sends.retention.empty",
+        "retention.over",
+        "retention.forgettable",
+        "sends.gates.open",
+        "gates.look",
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite"])

@@ -14,6 +14,7 @@ from oncebox.model.send import (
     OnUnknown,
     SendState,
     answer,
+    retry_after,
 )
 from tests.support.clerk import LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
@@ -136,6 +137,18 @@ def test_a_repeat_that_would_be_armed_again_is_not_answered_without_writing(
     mailer.cancel(mailer.intend().send.id)
 
     assert mailer.clerk.run(intents.repeat, [mailer.new()]) is None
+
+
+def test_who_waits_is_told_when_to_ask_again(mailer: Mailer) -> None:
+    now = mailer.clerk.now
+    assert retry_after(mailer.intend().send, now) == 1_000
+    assert retry_after(mailer.intend("later", send_at=now + MINUTE).send, now) == MINUTE
+    send = mailer.claim_one()
+    assert retry_after(send, now) == LEASE
+    mailer.begin(send)
+    for outcome in (SILENCE, TAKEN):
+        mailer.say(send, outcome)
+        assert retry_after(mailer.get(send.id), now) is None
 
 
 # protected fields and drift

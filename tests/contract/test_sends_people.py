@@ -3,7 +3,7 @@
 import pytest
 
 from oncebox.errors import NotFound, StateConflict
-from oncebox.ledger.sends import sends, suppressions
+from oncebox.ledger.sends import interventions, sends, suppressions
 from oncebox.model.send import Answer, SendState
 from tests.support.clerk import LEASE, TENANT, Clerk
 from tests.support.interleaved import interleave
@@ -224,8 +224,6 @@ def test_an_address_is_listed_once_for_its_first_reason_and_only_sealed(mailer: 
 
 
 def test_of_two_who_resolve_at_once_one_does(mailer: Mailer) -> None:
-    from oncebox.ledger.sends import interventions
-
     send = mailer.in_doubt()
     deeds = [mailer.deed(), mailer.deed()]
     with pytest.raises(StateConflict):

@@ -5,7 +5,7 @@ import pytest
 from oncebox.errors import StateConflict
 from oncebox.ledger.sends import interventions, leases, sweep
 from oncebox.model.outcome import Accepted, Outcome
-from oncebox.model.send import Answer, OnUnknown, Send, SendState
+from oncebox.model.send import Answer, Marker, OnUnknown, Send, SendState
 from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import (
@@ -217,7 +217,7 @@ def test_markers_of_many_are_committed_together_and_answered_one_by_one(mailer: 
 def test_another_tenants_fence_marks_nothing(mailer: Mailer) -> None:
     mailer.intend()
     send = mailer.claim_one()
-    marker = leases.Marker(tenant="globex", id=send.id, fence=send.fence, until=send.due_at or 0)
+    marker = Marker(tenant="globex", id=send.id, fence=send.fence, until=send.due_at or 0)
 
     assert mailer.clerk.run(leases.begin, [marker], mailer.clerk.now) == [False]
     assert mailer.state(send.id) is S.CLAIMED

@@ -7,7 +7,7 @@ from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
 from oncebox.ledger.sends import leases, transports
 from oncebox.model.outcome import NotSent, Phase
 from oncebox.model.send import SendState
-from oncebox.model.transport import BreakerRules, NewTransport, Rate, strains, works
+from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
 from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import (
@@ -30,7 +30,7 @@ def mailer(clerk: Clerk) -> Mailer:
     return Mailer(clerk)
 
 
-def _way(mailer: Mailer, name: str = RELAY) -> transports.Transport:
+def _way(mailer: Mailer, name: str = RELAY) -> Transport:
     return mailer.clerk.run(transports.get, TENANT, name)
 
 

@@ -11,6 +11,7 @@ from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
 from tests.mutants.senders import SENDERS
+from tests.mutants.sends import SENDS
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -32,4 +33,5 @@ EVERY = (
     *LINKS,
     *WAITING,
     *ACTIONS,
+    *SENDS,
 )

@@ -258,6 +258,17 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
+#: milliseconds after which it is worth asking again, at least
+_SOON = 1_000
+
+
+def retry_after(send: Send, now: int) -> int | None:
+    """Return the milliseconds after which more may be known of a send; None: not by waiting."""
+    if send.state in ENDED or (send.state is SendState.UNKNOWN and send.again is None):
+        return None
+    return max(_SOON, (send.due_at or now) - now)
+
+
 class Intended(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger's answer to an intent, given only after the commit."""
 

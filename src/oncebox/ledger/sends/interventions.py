@@ -4,7 +4,7 @@ from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.office import audit
 from oncebox.ledger.sends import notices, sends
 from oncebox.model.send import Send, SendState
-from oncebox.store.database import Transaction
+from oncebox.store.database import Transaction, Value
 from oncebox.store.queries import load
 
 _sql = load(__package__, "interventions.sql")
@@ -17,7 +17,7 @@ def resolve(
 
     Raises: NotFound, StateConflict.
     """
-    where = {"tenant": deed.tenant, "id": id_, "now": deed.at}
+    where: dict[str, Value] = {"tenant": deed.tenant, "id": id_, "now": deed.at}
     if sent:
         changed = tx.run(_sql.resolve_sent, **where, provider_id=provider_id)
     else:
@@ -43,7 +43,7 @@ def resend(tx: Transaction, id_: str, deed: audit.Deed) -> Send:
 
     Raises: NotFound, StateConflict.
     """
-    where = {"tenant": deed.tenant, "id": id_, "now": deed.at}
+    where: dict[str, Value] = {"tenant": deed.tenant, "id": id_, "now": deed.at}
     if not (tx.run(_sql.rearm, **where) or tx.run(_sql.repeat, **where)):
         raise _refused(tx, deed.tenant, id_, "what was sent, or is under way, is not sent again")
     return _done(tx, id_, deed, "send resend")

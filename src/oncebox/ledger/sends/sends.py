@@ -56,9 +56,7 @@ class Wanted(NamedTuple):
     owner: str | None = None
 
 
-def newest(
-    tx: Transaction, wanted: Wanted, *, before: str = _END, most: int = 50
-) -> list[Send]:
+def newest(tx: Transaction, wanted: Wanted, *, before: str = _END, most: int = 50) -> list[Send]:
     """Return sends, newest first."""
     rows = tx.all(_sql.newest, **wanted._asdict(), before=before, most=most)
     return [read(row) for row in rows]

@@ -37,7 +37,7 @@ def pause(tx: Transaction, name: str, deed: audit.Deed, *, paused: bool = True) 
 
     Raises: NotFound.
     """
-    where = {"tenant": deed.tenant, "name": name, "now": deed.at}
+    where: dict[str, Value] = {"tenant": deed.tenant, "name": name, "now": deed.at}
     if not tx.run(_sql.pause, **where, paused=int(paused)):
         raise _missing()
     audit.record(tx, deed, "transport pause" if paused else "transport resume", _target(name))
@@ -73,8 +73,8 @@ def _values(new: NewTransport, deed: audit.Deed) -> dict[str, Value]:
         "kind": new.kind,
         "config": new.config,
         "position": new.position,
-        "rate": rate and rate.sends,
-        "rate_within": rate and rate.within,
+        "rate": None if rate is None else rate.sends,
+        "rate_within": None if rate is None else rate.within,
         "allowance": rate.sends * rate.within if rate else 0,
         "now": deed.at,
     }

@@ -165,6 +165,7 @@ CREATE TABLE oncebox_batches (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX oncebox_batches_key ON oncebox_batches (tenant, key);
+CREATE INDEX oncebox_batches_created ON oncebox_batches (created_at);
 CREATE TABLE oncebox_batch_sends (
     batch_id TEXT NOT NULL,
     place INTEGER NOT NULL,

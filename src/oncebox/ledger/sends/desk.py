@@ -1,0 +1,104 @@
+"""The desk for sends: what callers and workers do with them, with commits shared by many."""
+
+from collections.abc import Sequence
+
+from oncebox import faults
+from oncebox.ledger.events.outbox import EVENTS
+from oncebox.ledger.sends import intents, leases, settlements
+from oncebox.ledger.sends.sends import SENDS
+from oncebox.model.send import (
+    ENDED,
+    ClaimedSend,
+    Intended,
+    Marker,
+    NewSend,
+    SendState,
+    SendWord,
+    Settled,
+)
+from oncebox.model.transport import BreakerRules
+from oncebox.store.database import Database, Transaction
+from oncebox.store.group import Group
+
+_RULES = BreakerRules()
+_TOLD = ENDED | {SendState.UNKNOWN}
+
+
+class SendDesk:
+    """Takes intents, and lets workers claim, mark and settle; the time is the database's."""
+
+    def __init__(self, database: Database, *, rules: BreakerRules = _RULES) -> None:
+        """Serve any number of callers at the same time."""
+        self._database = database
+        self._rules = rules
+        self._intend = Group(
+            database, self._intend_now, size=_size, committed=self._ring_for_intents
+        )
+        self._begin = Group(database, self._begin_now)
+        self._renew = Group(database, self._renew_now)
+        self._settle = Group(database, self._settle_now, committed=self._ring_for_words)
+
+    async def intend(self, new: NewSend) -> Intended | None:
+        """Store an intent, or tell how it stands; None where there is no such transport."""
+        told = await self._intend.submit(new)
+        faults.point("sends.intent_committed")
+        return told
+
+    async def repeat(self, new: NewSend) -> Intended | None:
+        """Tell how an intent stands that came before, and write nothing; None if it is new."""
+        told = await self._database.read(intents.repeat, [new])
+        return None if told is None else told[0]
+
+    async def claim(self, who: leases.SendClaimant, most: int) -> list[ClaimedSend]:
+        """Lease due sends of one transport."""
+        claimed = await self._database.write(leases.claim, who, most, self._database.clock())
+        faults.point("sends.claimed")
+        return claimed
+
+    async def begin(self, marker: Marker) -> bool:
+        """Commit that a send may be taken from here on; False: hand nothing over."""
+        marked = await self._begin.submit(marker)
+        faults.point("sends.marker_committed")
+        return marked
+
+    async def renew(self, marker: Marker) -> bool:
+        """Keep a send for longer; say whether it is still held."""
+        return await self._renew.submit(marker)
+
+    async def settle(self, word: SendWord) -> Settled | None:
+        """Record how a try ended; None where there is no such send."""
+        settled = await self._settle.submit(word)
+        faults.point("sends.result_committed")
+        return settled
+
+    def _intend_now(self, tx: Transaction, new: Sequence[NewSend]) -> list[Intended | None]:
+        return intents.intend(tx, new, self._database.clock())
+
+    def _begin_now(self, tx: Transaction, markers: Sequence[Marker]) -> list[bool]:
+        # The clock is asked as late as can be: a marker that had to wait may be too late.
+        return leases.begin(tx, markers, self._database.clock())
+
+    def _renew_now(self, tx: Transaction, markers: Sequence[Marker]) -> list[bool]:
+        held = leases.renew(tx, markers)
+        return [marker.id in held for marker in markers]
+
+    def _settle_now(self, tx: Transaction, words: Sequence[SendWord]) -> list[Settled | None]:
+        return settlements.settle(tx, words, self._database.clock(), self._rules)
+
+    def _ring_for_intents(self, pairs: Sequence[tuple[NewSend, Intended | None]]) -> None:
+        told = [intended for _, intended in pairs if intended is not None]
+        if any(map(intents.is_waiting, told)):
+            self._database.ring(SENDS)
+        if any(each.send.state is SendState.SUPPRESSED for each in told):
+            self._database.ring(EVENTS)
+
+    def _ring_for_words(self, pairs: Sequence[tuple[SendWord, Settled | None]]) -> None:
+        counted = [settled.send for _, settled in pairs if settled and settled.counted]
+        if counted:
+            self._database.ring(SENDS)
+        if any(send.state in _TOLD for send in counted):
+            self._database.ring(EVENTS)
+
+
+def _size(new: NewSend) -> int:
+    return new.size

@@ -1,0 +1,302 @@
+"""Faults in sends: a second mail, a lost proof, a doubt that ends by itself."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_LEDGER = "src/oncebox/ledger/sends"
+
+
+def _tests(*names: str, file: str = "test_sends_tries.py") -> Selection:
+    return Selection(tuple(f"tests/contract/{file}::{name}" for name in names))
+
+
+_WALK = _tests(
+    "test_every_walk_agrees_with_the_model_and_takes_only_moves_of_the_table",
+    file="test_send_walks.py",
+)
+
+SENDS = (
+    Mutant(
+        "a hand-over after the lease",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "state = 'claimed' AND fence = :fence\n    AND (valid_until",
+            ),
+        ),
+        (_tests("test_no_marker_after_the_lease_even_if_nobody_swept"), _WALK),
+    ),
+    Mutant(
+        "a hand-over by a stale fence",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "state = 'claimed' AND fence >= :fence AND due_at > :now\n    AND (valid_until",
+            ),
+        ),
+        (_tests("test_no_marker_for_a_stale_fence"), _WALK),
+    ),
+    Mutant(
+        "a mail to the suppression list",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
+                "        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = "
+                "oncebox_sends.tenant\n    )\nRETURNING id;\n\n-- name: suppress",
+                "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
+                "        WHERE goes_to.send_id = oncebox_sends.id AND 1 = 0\n"
+                "    )\nRETURNING id;\n\n-- name: suppress",
+            ),
+        ),
+        (_tests("test_no_marker_for_who_is_on_the_suppression_list"), _WALK),
+    ),
+    Mutant(
+        "a mail that comes too late",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "due_at > :now\n    AND (valid_until IS NULL OR valid_until > :now)\n",
+                "due_at > :now\n",
+            ),
+        ),
+        (_tests("test_no_marker_after_valid_until"), _WALK),
+    ),
+    Mutant(
+        "a replay after the provider has forgotten the key",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "        OR (again = 'replay' AND oncebox_sends.replay_until > :now))\n",
+                "        OR again = 'replay')\n",
+            ),
+        ),
+        (_tests("test_replay_ends_with_the_window"),),
+    ),
+    Mutant(
+        "a window that begins anew with every replay",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "replay_until = CASE WHEN in_doubt_at IS NULL THEN :replay_until "
+                "ELSE replay_until END",
+                "replay_until = :replay_until",
+            ),
+        ),
+        (_tests("test_replay_repeats_inside_the_window_with_the_same_key"),),
+    ),
+    Mutant(
+        "a lost hand-over that is sent again",
+        (
+            Patch(
+                f"{_LEDGER}/sweep.py",
+                "    claimed = sorted(row[:3] for row in lost if row[3] == SendState.CLAIMED)\n",
+                "    claimed = sorted(row[:3] for row in lost)\n",
+            ),
+            Patch(
+                f"{_LEDGER}/sweep.sql",
+                "AND fence = :fence AND state = 'claimed' AND due_at <= :now",
+                "AND fence = :fence AND due_at <= :now",
+            ),
+        ),
+        (
+            _tests("test_an_expired_sending_becomes_unknown_and_is_never_claimed_again"),
+            _WALK,
+        ),
+    ),
+    Mutant(
+        "a lost hand-over whose worker may still deny it",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "AND fence = :fence AND state IN ('claimed', 'sending')\n"
+                "RETURNING id, :fence;\n\n-- name: reject",
+                "AND fence >= :fence AND state IN ('claimed', 'sending', 'unknown')\n"
+                "RETURNING id, :fence;\n\n-- name: reject",
+            ),
+        ),
+        (
+            _tests(
+                "test_an_expired_sending_becomes_unknown_and_is_never_claimed_again",
+                "test_a_stale_fence_changes_nothing_but_is_on_record",
+            ),
+            _WALK,
+        ),
+    ),
+    Mutant(
+        "proof that comes too late for its fence",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "state <> 'sent' AND :fence <= fence",
+                "state <> 'sent' AND :fence = fence",
+            ),
+        ),
+        (_tests("test_a_late_success_of_a_stale_fence_is_recorded"), _WALK),
+    ),
+    Mutant(
+        "proof that a wrong end keeps out",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "state <> 'sent' AND :fence <= fence",
+                "state IN ('pending', 'claimed', 'sending', 'unknown') AND :fence <= fence",
+            ),
+        ),
+        (_tests("test_proof_counts_whatever_was_thought_before"), _WALK),
+    ),
+    Mutant(
+        "a rejected repeat that ends the doubt of what it repeated",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown' ELSE 'failed' END,\n"
+                "    due_at = NULL, again = NULL,",
+                "SET state = 'failed', in_doubt_at = NULL,\n    due_at = NULL, again = NULL,",
+            ),
+        ),
+        (
+            _tests("test_a_repeat_that_was_not_taken_says_nothing_of_the_hand_over_in_doubt"),
+            _WALK,
+        ),
+    ),
+    Mutant(
+        "a send in doubt that goes another way",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "transport = CASE WHEN in_doubt_at IS NULL AND EXISTS (",
+                "transport = CASE WHEN EXISTS (",
+            ),
+        ),
+        (_tests("test_another_way_is_taken_only_from_proven_not_sent"),),
+    ),
+    Mutant(
+        "a provider key that outlives its refusal",
+        (
+            Patch(
+                f"{_LEDGER}/settlements.sql",
+                "    epoch = epoch + CASE WHEN in_doubt_at IS NULL AND state = 'sending' "
+                "THEN 1 ELSE 0 END,\n    replay_until",
+                "    replay_until",
+            ),
+        ),
+        (_tests("test_what_was_not_sent_is_tried_again_when_it_is_due"),),
+    ),
+    Mutant(
+        "another audience under a key whose send failed",
+        (
+            Patch(
+                f"{_LEDGER}/intents.sql",
+                "    AND oncebox_sends.protected = :protected AND state IN",
+                "    AND state IN",
+            ),
+        ),
+        (
+            _tests(
+                "test_other_protected_fields_are_refused_even_where_nothing_was_sent",
+                file="test_sends.py",
+            ),
+        ),
+    ),
+    Mutant(
+        "a send in doubt that its next caller arms again",
+        (
+            Patch(
+                f"{_LEDGER}/intents.sql",
+                "marked_at = NULL, replay_until = NULL, again = NULL,\n",
+                "marked_at = NULL, replay_until = NULL, again = NULL, in_doubt_at = NULL,\n",
+            ),
+            Patch(
+                f"{_LEDGER}/intents.sql",
+                "state IN ('failed', 'expired', 'cancelled')",
+                "state IN ('failed', 'expired', 'cancelled', 'unknown')",
+            ),
+        ),
+        (
+            _tests("test_a_repeat_of_what_is_in_doubt_sends_nothing", file="test_sends.py"),
+            _WALK,
+        ),
+    ),
+    Mutant(
+        "a claim by a paused transport",
+        (Patch(f"{_LEDGER}/leases.sql", " AND way.paused = 0\n", "\n"),),
+        (_tests("test_by_a_paused_transport_nothing_is_claimed", file="test_sends_ways.py"),),
+    ),
+    Mutant(
+        "many sends that try a transport after its rest",
+        (
+            Patch(
+                f"{_LEDGER}/gates.py",
+                "Room(min(allowed, 1) if probe else allowed,",
+                "Room(allowed,",
+            ),
+        ),
+        (
+            _tests(
+                "test_after_its_rest_one_send_tries_and_the_others_wait",
+                file="test_sends_ways.py",
+            ),
+        ),
+    ),
+    Mutant(
+        "more than the rate of a transport",
+        (
+            Patch(
+                f"{_LEDGER}/gates.sql",
+                "SET allowance = allowance - :taken * rate_within\n",
+                "SET allowance = allowance - :taken\n",
+            ),
+        ),
+        (_tests("test_no_more_is_begun_than_the_rate_allows", file="test_sends_ways.py"),),
+    ),
+    Mutant(
+        "a call off of what may have been sent",
+        (
+            Patch(
+                f"{_LEDGER}/interventions.sql",
+                "    AND state IN ('pending', 'claimed') AND in_doubt_at IS NULL;",
+                "    AND state IN ('pending', 'claimed', 'sending') AND in_doubt_at IS NULL;",
+            ),
+        ),
+        (
+            _tests("test_what_is_on_the_wire_cannot_be_called_off", file="test_sends_people.py"),
+            _WALK,
+        ),
+    ),
+    Mutant(
+        "words of a send that was armed again, let go",
+        (
+            Patch(
+                f"{_LEDGER}/intents.sql",
+                "ended_at = NULL, keep_until = NULL,\n    purged_at = NULL",
+                "ended_at = NULL,\n    purged_at = NULL",
+            ),
+            Patch(
+                f"{_LEDGER}/retention.sql",
+                "    AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', "
+                "'logged')\nRETURNING id;\n\n-- name: drop_bodies",
+                "RETURNING id;\n\n-- name: drop_bodies",
+            ),
+        ),
+        (
+            _tests(
+                "test_what_is_armed_again_in_time_keeps_its_words",
+                file="test_sends_retention.py",
+            ),
+        ),
+    ),
+    Mutant(
+        "a send that opens in another row",
+        (
+            Patch(
+                f"{_LEDGER}/strongbox.py",
+                'return msgspec.msgpack.encode(("send", what, tenant, name))',
+                'return msgspec.msgpack.encode(("send", what, tenant, name[:0]))',
+            ),
+        ),
+        (_tests("test_what_a_send_says_is_sealed_for_its_own_place", file="test_sends.py"),),
+    ),
+)
