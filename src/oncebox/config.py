@@ -250,6 +250,43 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     artifacts: Limit = 7
     #: tries and effects of deliveries whose body is gone
     journals: Limit = 0
+    #: keys of sends that have ended, and how; the same intent is a new one then
+    sends: Limit = 0
+
+
+class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How mail is sent. All times are in seconds."""
+
+    #: who mail is from that names nobody, such as ``Acme <hello@acme.com>``
+    sender: str = ""
+    #: the folder of templates; ``templates`` in the data folder unless given
+    templates: str = ""
+    #: mails handed over at the same time by one process
+    concurrency: Count = 64
+    #: how long a claim belongs to its worker without a sign of life
+    lease: SomeSeconds = 30.0
+    #: how long a hand-over may take until the mail is in the other side's hands
+    hand_over_within: SomeSeconds = 120.0
+    #: tries that were certainly not taken, after which a send has failed
+    tries: Count = 12
+    #: the first wait is drawn between half of this and this, then it doubles
+    first_wait: Seconds = 5.0
+    #: no wait is longer than this
+    longest_wait: Seconds = 3_600.0
+    #: people in one mail
+    recipients: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    #: bytes of one mail on the wire
+    size: Limit = 25 * 1024 * 1024
+    #: sends of one call
+    batch: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
+    #: time in which nobody gets a second mail of the same event type under a new key; 0 is none
+    cool_down: Seconds = 0.0
+    #: new sends that one agent's key may ask for in an hour; 0 is no limit
+    per_key: Limit = 1_000
+    #: new sends that agents may address to one recipient in an hour; 0 is no limit
+    per_recipient: Limit = 60
+    #: send although the ledger cannot be written, at the risk of sending twice
+    fail_open: bool = False
 
 
 class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -293,6 +330,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reading: ReadingSettings = ReadingSettings()
     retention: RetentionSettings = RetentionSettings()
     parser: ParserSettings = ParserSettings()
+    sends: SendSettings = SendSettings()
     #: sources of the tenant above, each a table ``[sources.NAME]``; they win over the database
     sources: dict[str, dict[str, Any]] = {}
 

@@ -180,7 +180,8 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     #: HMAC of each address it goes to, to know those on the suppression list
     marks: tuple[bytes, ...]
-    transport: str = "log"
+    #: empty: the first that there is, and ``log`` where there is none
+    transport: str = ""
     event_type: str = ""
     entity_id: str = ""
     #: the key that asked; none: somebody at the terminal

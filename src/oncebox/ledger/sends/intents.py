@@ -60,7 +60,7 @@ def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended 
 
 def _wants_log(new: NewSend, told: Intended | None) -> bool:
     """Say whether an intent was not taken because its tenant has no ``log`` transport yet."""
-    return new.transport == LOG and (told is None or _may_rearm(told))
+    return new.transport in {LOG, ""} and (told is None or _may_rearm(told))
 
 
 def _may_rearm(told: Intended) -> bool:

@@ -1,15 +1,19 @@
 -- name: add
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
 -- Keep new intents, except those whose key is taken and those whose transport is not there.
+-- Who names none gets the first one there is.
 INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
     event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
     send_at, due_at, valid_until, retention, kept_for, body_id, size)
-SELECT :id, :tenant, :key, :protected, :content, 'pending', :transport, :message_id, :event_type,
-    :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
+SELECT :id, :tenant, :key, :protected, :content, 'pending',
+    (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport)
+        ORDER BY way.position, way.name LIMIT 1),
+    :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
     :send_at, :due_at, :valid_until, :retention, :kept_for, :id, :size
 /* from rows */
 WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
-    WHERE way.tenant = :tenant AND way.name = :transport)
+    WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
 ON CONFLICT DO NOTHING
 RETURNING id;
 
@@ -18,7 +22,10 @@ RETURNING id;
 -- Arm intents again that are proven not sent, with what they say now; the protected fields must
 -- be the same. What was handed over before has another provider key.
 UPDATE oncebox_sends
-SET state = 'pending', content = :content, transport = :transport, message_id = :message_id,
+SET state = 'pending', content = :content, message_id = :message_id,
+    transport = (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport)
+        ORDER BY way.position, way.name LIMIT 1),
     on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,
     retention = :retention, kept_for = :kept_for, size = :size, body_id = :id,
     fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
@@ -29,7 +36,7 @@ SET state = 'pending', content = :content, transport = :transport, message_id = 
 WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.key = :key
     AND oncebox_sends.protected = :protected AND state IN ('failed', 'expired', 'cancelled')
     AND EXISTS (SELECT 1 FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant AND way.name = :transport)
+        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
 RETURNING oncebox_sends.id, :id;
 
 -- name: add_log
