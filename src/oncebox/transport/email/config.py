@@ -92,6 +92,11 @@ def read(data: bytes | None) -> TransportConfig:
         raise ConfigInvalid(message) from None
 
 
+def kind(config: TransportConfig) -> str:
+    """Return the kind of a transport, as its row and the table of capabilities name it."""
+    return str(config.__struct_config__.tag)
+
+
 def opened(config: TransportConfig) -> Transport:
     """Return the way out of a configuration; it connects to nobody yet.
 
