@@ -22,6 +22,8 @@ MAIL = {
     "headers": {"Message-ID": "<one@example.com>"},
     "tags": [{"name": "oncebox", "value": "snd_1"}],
 }
+#: a client of its own for each request would load certificates each time
+CLIENT = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0))
 SECRET = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0"
 
 
@@ -37,7 +39,7 @@ def post(
     given = {"authorization": f"Bearer {api_key}", **headers}
     if key is not None:
         given["idempotency-key"] = key
-    return httpx2.post(provider.url + path, json=mail, headers=given, timeout=20)
+    return CLIENT.post(provider.url + path, json=mail, headers=given, timeout=20)
 
 
 def error(response: httpx2.Response) -> tuple[int, str]:
@@ -86,7 +88,7 @@ def test_a_provider_may_never_answer(fault: str) -> None:
         provider.script(fault)
 
         with pytest.raises(httpx2.ReadTimeout):
-            httpx2.post(
+            CLIENT.post(
                 f"{provider.url}/emails", json=MAIL, timeout=0.3,
                 headers={"authorization": "Bearer re_test", "idempotency-key": "k"},
             )  # fmt: skip
@@ -168,7 +170,7 @@ def test_a_key_under_way_is_refused_until_its_answer_is_given() -> None:
 
         def first() -> None:
             with pytest.raises(httpx2.TransportError):
-                httpx2.post(
+                CLIENT.post(
                     f"{provider.url}/emails", json=MAIL, timeout=1.0,
                     headers={"authorization": "Bearer re_test", "idempotency-key": "k"},
                 )  # fmt: skip
@@ -223,7 +225,7 @@ def test_what_is_not_an_email_is_refused(changed: dict[str, Any], name: str) -> 
 
 def test_who_asks_must_have_a_key() -> None:
     with ScriptedProvider(Resend(keys={"re_known"}, domains={"example.com"})) as provider:
-        missing = httpx2.post(f"{provider.url}/emails", json=MAIL)
+        missing = CLIENT.post(f"{provider.url}/emails", json=MAIL)
 
         assert error(missing) == (401, "missing_api_key")
         assert error(post(provider, api_key="re_other")) == (403, "invalid_api_key")
@@ -280,10 +282,10 @@ def test_a_mail_can_be_asked_for_by_its_id() -> None:
     with ScriptedProvider() as provider:
         id_ = post(provider).json()["id"]
         headers = {"authorization": "Bearer re_test"}
-        found = httpx2.get(f"{provider.url}/emails/{id_}", headers=headers)
-        other = httpx2.get(f"{provider.url}/emails/nobody", headers=headers)
-        nowhere = httpx2.get(f"{provider.url}/nowhere", headers=headers)
-        odd = httpx2.put(f"{provider.url}/emails/{id_}", headers=headers)
+        found = CLIENT.get(f"{provider.url}/emails/{id_}", headers=headers)
+        other = CLIENT.get(f"{provider.url}/emails/nobody", headers=headers)
+        nowhere = CLIENT.get(f"{provider.url}/nowhere", headers=headers)
+        odd = CLIENT.put(f"{provider.url}/emails/{id_}", headers=headers)
 
         assert (found.json()["id"], found.json()["last_event"]) == (id_, "sent")
         assert [error(each) for each in (other, nowhere, odd)] == [
@@ -296,16 +298,16 @@ def test_a_mail_can_be_asked_for_by_its_id() -> None:
 def test_other_processes_ask_and_tell_by_http() -> None:
     with ScriptedProvider() as provider:
         wish = {"faults": ["accept_then_500"], "always": "reject(422)"}
-        assert httpx2.post(f"{provider.url}/__script", json=wish).status_code == 204
+        assert CLIENT.post(f"{provider.url}/__script", json=wish).status_code == 204
         statuses = [post(provider).status_code for _ in range(3)]
-        httpx2.post(f"{provider.url}/__script", json={"always": None})
+        CLIENT.post(f"{provider.url}/__script", json={"always": None})
 
         assert statuses == [500, 422, 422]
         assert post(provider).status_code == 200
-        listed = httpx2.get(f"{provider.url}/__accepted").json()
+        listed = CLIENT.get(f"{provider.url}/__accepted").json()
         assert [each["id"] for each in listed] == [each.id for each in provider.accepted]
         assert listed[0]["message_id"] == "<one@example.com>"
-        bad = httpx2.post(f"{provider.url}/__script", json={"faults": ["explode"]})
+        bad = CLIENT.post(f"{provider.url}/__script", json={"faults": ["explode"]})
         assert bad.status_code == 400
 
 
