@@ -12,6 +12,7 @@ OnceboxError
     │   ├── AttachmentInvalid
     │   └── EmailTooLarge
     ├── SendDiffers               another mail has that key
+    ├── SendTooLate               its time is over, or before its beginning
     ├── TemplateInvalid
     │   ├── TemplateTooCostly
     │   └── VariableMissing
@@ -79,6 +80,12 @@ class SendDiffers(InputRefused):
     """The key is that of a mail to others, from another, or with other attachments."""
 
     code = "send_differs"
+
+
+class SendTooLate(InputRefused):
+    """The mail may not be sent any more, or not yet when it may be sent at last."""
+
+    code = "send_too_late"
 
 
 class TemplateInvalid(InputRefused):

@@ -9,18 +9,62 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable, Iterable
+
+import msgspec
 
 from oncebox.errors import KeyInvalid
 from oncebox.model.arrival import check_key
 from oncebox.model.email import Email, recipients
 from oncebox.model.mailbox import read_mailbox
+from oncebox.model.send import OnUnknown, Retention
 from oncebox.send_errors import RecipientMissing
 
 #: a new number for every change of the rule, so that old and new fingerprints never meet
 _RULE = "oncebox protected fields 1"
 _PROVIDER = "oncebox provider key 1"
+_OWN = "oncebox own key 1"
 _LARGEST_VERSION = 2**31 - 1
+_PUBLISHED = re.compile("[0-9a-f]{64}")
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """One mail that somebody means to send, as they say it; times in milliseconds."""
+
+    email: Email
+    #: what the mail is about, such as ``order.confirmation`` of ``order_4821``
+    event_type: str = ""
+    entity_id: str = ""
+    #: another one means the same mail anew, on purpose
+    version: int = 1
+    #: a key of one's own, instead of the one that is made of the above
+    key: str | None = None
+    #: whether a repeat that says something else is refused; else the first one stays
+    strict: bool = False
+    #: empty: the first that there is
+    transport: str = ""
+    on_unknown: OnUnknown = OnUnknown.HOLD
+    send_at: int | None = None
+    valid_until: int | None = None
+    retention: Retention = Retention.TRANSACTIONAL
+    #: how often a scheduled mail comes
+    interval: int = 0
+    attempt_id: str | None = None
+    #: the message of an inbox that it answers
+    answers: str | None = None
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Who means to send: for whom, by which key, and from which effect of which delivery."""
+
+    tenant: str
+    #: none: somebody at the terminal, or the program itself
+    key: str | None = None
+    #: what agents ask for is counted against their budget
+    is_agent: bool = False
+    delivery_id: str | None = None
+    effect: str | None = None
 
 
 def audience(addresses: Iterable[str]) -> str:
@@ -58,6 +102,28 @@ def key(event_type: str, entity_id: str, audience: str, version: int = 1) -> str
         raise KeyInvalid(f"the version is a number between 0 and {_LARGEST_VERSION}")
     named = {"type": event_type, "entity": entity_id, "to": audience, "v": version}
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def own_key(text: str) -> str:
+    """Return what stands for a key that somebody chose; a published key stands for itself.
+
+    Raises: KeyInvalid.
+    """
+    check_key(text, "idempotency key")
+    return text if _PUBLISHED.fullmatch(text) else _digest(_OWN, text).hex()
+
+
+def key_of(intent: Intent, email: Email) -> str:
+    """Return the key of an intent whose email is as it will be sent.
+
+    Raises: KeyInvalid.
+    """
+    if intent.key is not None:
+        return own_key(intent.key)
+    if not (intent.event_type and intent.entity_id):
+        message = "say what the mail is about by event_type and entity_id, or give a key"
+        raise KeyInvalid(message)
+    return key(intent.event_type, intent.entity_id, addressed(email), intent.version)
 
 
 def protected(email: Email) -> bytes:
