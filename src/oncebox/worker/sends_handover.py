@@ -107,6 +107,7 @@ class HandOver:
             recipients=goes_to.recipients,
             message=self._sendbox.open_message(send.tenant, send.body_id, claimed.message),
             message_id=send.message_id,
+            email=goes_to.email,
             deadline=clock.steady() + self._within,
         )
 

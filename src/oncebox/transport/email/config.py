@@ -10,6 +10,7 @@ from oncebox.mail.dkim_sign import SigningKey, read_key
 from oncebox.transport.email.log import Log
 from oncebox.transport.email.parcel import Transport
 from oncebox.transport.email.relay import Relay, check
+from oncebox.transport.email.resend import Resend, ResendConfig
 from oncebox.transport.email.signing import Signed, Signer
 from oncebox.transport.email.smtp import ANSWER_WITHIN, GREYLISTED_FOR, Smtp
 
@@ -48,19 +49,6 @@ class SmtpConfig(_Config, tag="smtp"):
     def __repr__(self) -> str:
         """Leave out who logs in, and the keys."""
         return f"SmtpConfig({self.relay!r})"
-
-
-class ResendConfig(_Config, tag="resend"):
-    """Resend's API."""
-
-    api_key: str
-    url: str = "https://api.resend.com"
-    #: the name of the webhook source that tells what became of its mail
-    source: str = ""
-
-    def __repr__(self) -> str:
-        """Leave out the key."""
-        return f"ResendConfig({self.url})"
 
 
 class LogConfig(_Config, tag="log"):
@@ -105,7 +93,7 @@ def opened(config: TransportConfig) -> Transport:
     if isinstance(config, SmtpConfig):
         return _smtp(config)
     if isinstance(config, ResendConfig):
-        raise ConfigInvalid("there is no such transport yet")
+        return Resend(config)
     return Log()
 
 

@@ -51,7 +51,9 @@ _OF_THE_MAIL = frozenset({"validation_error", "invalid_from_address"})
 _SECURITY = (451, "security_error")
 
 
-class ResendConfig(msgspec.Struct, frozen=True, kw_only=True, tag="resend"):
+class ResendConfig(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resend"
+):
     """An account at Resend, or whatever speaks as it does."""
 
     api_key: str
