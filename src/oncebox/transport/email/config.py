@@ -14,6 +14,18 @@ from oncebox.transport.email.resend import Resend, ResendConfig
 from oncebox.transport.email.signing import Signed, Signer
 from oncebox.transport.email.smtp import ANSWER_WITHIN, GREYLISTED_FOR, Smtp
 
+__all__ = [
+    "DkimKey",
+    "LogConfig",
+    "ResendConfig",
+    "SmtpConfig",
+    "TransportConfig",
+    "kind",
+    "opened",
+    "read",
+    "written",
+]
+
 _LONGEST_WAIT = 86_400_000
 
 
