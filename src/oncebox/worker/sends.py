@@ -10,6 +10,7 @@ from oncebox.config import SendSettings, WorkerSettings
 from oncebox.errors import DatabaseClosed, StoreUnavailable
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.leases import SendClaimant
+from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.sends.rounds import Rounds
 from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model.outcome import Accepted, NotSent, Outcome
@@ -36,11 +37,11 @@ class SendWorker:
         self,
         desk: SendDesk,
         rounds: Rounds,
+        outbox: Outbox,
         sendbox: SendBox,
         telemetry: Telemetry,
         *,
         name: str,
-        secret: bytes,
         settings: SendSettings,
         worker: WorkerSettings,
         random: Callable[[], float],
@@ -69,11 +70,11 @@ class SendWorker:
         )
         self._hand_over = HandOver(
             desk,
-            sendbox,
+            outbox,
             self._ways,
             telemetry,
             now=rounds.clock,
-            secret=secret,
+            secret=sendbox.provider_keys,
             lease=self._under_way.lease,
             within=settings.hand_over_within,
         )

@@ -7,8 +7,8 @@ import msgspec
 from oncebox import clock
 from oncebox.errors import MasterKeyWrong, OnceboxError, StoreError
 from oncebox.ledger.sends.desk import SendDesk
-from oncebox.ledger.sends.strongbox import SendBox
-from oncebox.model import intent, letter
+from oncebox.ledger.sends.outbox import Outbox
+from oncebox.model import intent
 from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected, Unknown
 from oncebox.model.send import Marker
 from oncebox.model.transport import Transport as Row
@@ -29,7 +29,7 @@ class HandOver:
     def __init__(  # noqa: PLR0913 - it stands between this many rooms
         self,
         desk: SendDesk,
-        sendbox: SendBox,
+        outbox: Outbox,
         ways: Ways,
         telemetry: Telemetry,
         *,
@@ -40,7 +40,7 @@ class HandOver:
     ) -> None:
         """Hand over within so many seconds; ``secret`` makes the keys that providers are given."""
         self._desk = desk
-        self._sendbox = sendbox
+        self._outbox = outbox
         self._ways = ways
         self._telemetry = telemetry
         self._now = now
@@ -97,15 +97,15 @@ class HandOver:
             raise
 
     def _parcel(self, one: Try) -> Parcel:
-        send, claimed = one.send, one.claimed
-        sealed = self._sendbox.open_envelope(send.tenant, send.body_id, claimed.envelope)
-        goes_to = letter.decode(sealed)
+        send = one.send
+        message, goes_to = self._outbox.letter(one.claimed)
+        key = intent.provider_key(self._secret, send.tenant, send.key.hex(), send.epoch)
         return Parcel(
             send_id=send.id,
-            provider_key=intent.provider_key(self._secret, send.tenant, send.key.hex(), send.epoch),
+            provider_key=key,
             sender=goes_to.sender,
             recipients=goes_to.recipients,
-            message=self._sendbox.open_message(send.tenant, send.body_id, claimed.message),
+            message=message,
             message_id=send.message_id,
             email=goes_to.email,
             deadline=clock.steady() + self._within,

@@ -81,8 +81,7 @@ def _wait(
     # The first change of ways costs no time; were all free, two broken ways would use up all tries.
     if moves and send.tries <= 1:
         return 0
-    bound = min(
-        rules.longest_wait, rules.first_wait * 2 ** min(max(send.tries - 1, 0), _MOST_DOUBLINGS)
-    )
+    doublings = min(max(send.tries - 1, 0), _MOST_DOUBLINGS)
+    bound: int = min(rules.longest_wait, rules.first_wait * 2**doublings)
     asked = (outcome.retry_after or 0) if isinstance(outcome, NotSent) and not moves else 0
     return max(asked, bound // 2 + int(bound / 2 * random()))
