@@ -77,6 +77,10 @@ CREATE TABLE oncebox_sends (
     purged_at INTEGER,
     body_id TEXT NOT NULL,
     size INTEGER NOT NULL,
+    -- what became of it after it was taken, how much that word counts, and when it was so
+    delivery TEXT,
+    delivery_strength INTEGER NOT NULL DEFAULT 0,
+    delivery_at INTEGER,
     -- What is in doubt never counts as not sent.
     CHECK (in_doubt_at IS NULL OR state IN ('claimed', 'sending', 'unknown')),
     CHECK (state <> 'unknown' OR in_doubt_at IS NOT NULL)
@@ -121,6 +125,8 @@ CREATE TABLE oncebox_send_recipients (
     send_id TEXT NOT NULL,
     mark BLOB NOT NULL,
     tenant TEXT NOT NULL,
+    -- what was told of it that put it on the suppression list; 0: nothing
+    listed INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (send_id, mark)
 ) STRICT, WITHOUT ROWID;
 
