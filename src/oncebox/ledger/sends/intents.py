@@ -5,8 +5,18 @@ Many callers share a commit, so what is refused is told, not raised.
 
 from collections.abc import Sequence
 
-from oncebox.ledger.sends import notices, sends
-from oncebox.model.send import REARMED, Answer, Intended, NewSend, Send, SendState, answer
+from oncebox.ledger.sends import guards, notices, sends
+from oncebox.model.send import (
+    REARMED,
+    Answer,
+    Intended,
+    NewSend,
+    Send,
+    SendState,
+    Told,
+    TurnedDown,
+    answer,
+)
 from oncebox.model.transport import LOG
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -17,7 +27,7 @@ _sql = load(__package__, "intents.sql")
 _LAST = 1_000_000
 
 
-def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Told]:
     """Store intents, or tell how those stand that came before; None where there is no such way.
 
     The first payload wins. What is proven not sent is armed again, with the payload it has now.
@@ -41,25 +51,35 @@ def repeat(tx: Transaction, new: Sequence[NewSend]) -> list[Intended] | None:
     return told if len(told) == len(new) else None
 
 
-def is_waiting(intended: Intended) -> bool:
+def is_waiting(told: Told) -> bool:
     """Say whether a worker has something to do because of this very call."""
-    return intended.send.state is SendState.PENDING and (intended.created or intended.rearmed)
+    if not isinstance(told, Intended):
+        return False
+    return told.send.state is SendState.PENDING and (told.created or told.rearmed)
 
 
-def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Told]:
     # One order for all, so that two with the same intents do not wait for each other.
     ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
+    turned = guards.turn_down(tx, ordered, now)
+    ordered = [each for each in ordered if each.id not in turned]
     rows = [_values(each, now) for each in ordered]
     fresh = {row[0] for row in tx.many(_sql.add, rows, now=now)}
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     kept = {**{id_: id_ for id_ in fresh}, **rearmed}
-    _keep(tx, [(kept[each.id], each) for each in ordered if each.id in kept], now)
+    stored = [(kept[each.id], each) for each in ordered if each.id in kept]
+    guards.take(tx, stored, now)
+    _keep(tx, stored, now)
     known = sends.by_keys(tx, map(_key, new))
-    return [_answer(each, known.get(_key(each)), fresh, rearmed) for each in new]
+    return [
+        turned.get(each.id) or _answer(each, known.get(_key(each)), fresh, rearmed) for each in new
+    ]
 
 
-def _wants_log(new: NewSend, told: Intended | None) -> bool:
+def _wants_log(new: NewSend, told: Told) -> bool:
     """Say whether an intent was not taken because its tenant has no ``log`` transport yet."""
+    if isinstance(told, TurnedDown):
+        return False
     return new.transport in {LOG, ""} and (told is None or _may_rearm(told))
 
 
