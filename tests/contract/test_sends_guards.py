@@ -42,7 +42,7 @@ def _budget(per_key: int = 0, per_recipient: int = 0, **more: Any) -> dict[str, 
 
 
 def _answers(told: list[Told]) -> list[Answer | None]:
-    return [each and each.answer for each in told]
+    return [None if each is None else each.answer for each in told]
 
 
 def _used(mailer: Mailer) -> dict[str, int]:

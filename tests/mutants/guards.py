@@ -6,6 +6,15 @@ from tests.mutants.workshop import Patch, Selection
 _LEDGER = "src/oncebox/ledger/sends"
 _GUARDS = f"{_LEDGER}/guards.py"
 _SQL = f"{_LEDGER}/guards.sql"
+_HELD = "RETURNING tenant, kind, name, until, used, holder;"
+_LOOK = """
+
+-- name: look
+-- bulk: tenant text, kind text, name bytea
+-- Read guards.
+SELECT tenant, kind, name, until, used, holder FROM oncebox_send_guards /* and rows */
+WHERE tenant = :tenant AND kind = :kind AND name = :name;
+"""
 
 
 def _tests(*names: str) -> Selection:
@@ -14,30 +23,40 @@ def _tests(*names: str) -> Selection:
 
 GUARDS = (
     Mutant(
-        "guards that are read and not held",
+        "guards that are read before they are held",
         (
-            Patch(
-                _SQL,
-                "DO UPDATE SET used = oncebox_send_guards.used\n"
-                "RETURNING tenant, kind, name, until, used, holder;",
-                "DO NOTHING\nRETURNING tenant;\n\n"
-                "-- name: look\n-- bulk: tenant text, kind text, name bytea\n-- Read.\n"
-                "SELECT tenant, kind, name, until, used, holder\n"
-                "FROM oncebox_send_guards /* and rows */\n"
-                "WHERE tenant = :tenant AND kind = :kind AND name = :name;",
-            ),
+            Patch(_SQL, _HELD, _HELD + _LOOK),
             Patch(
                 _GUARDS,
                 "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
-                "    tx.many(_sql.hold, sorted(cool_downs | budgets))\n"
-                "    rows = tx.many(_sql.look, sorted(cool_downs | budgets))\n",
+                "    rows = tx.many(_sql.look, sorted(cool_downs | budgets))\n"
+                "    tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
+            ),
+            Patch(
+                _GUARDS,
+                "    found: dict[_Place, _Guard] = {}\n",
+                "    found = {place: _Guard() for place in cool_downs | budgets}\n",
             ),
         ),
         (
             _tests("test_of_two_replanned_keys_at_once_one_is_let_in"),
             _tests("test_of_two_at_once_one_gets_the_last_of_a_budget"),
-            _tests("test_of_an_armed_again_and_a_replanned_key_at_once_one_is_let_in"),
         ),
+    ),
+    Mutant(
+        "a holder that was looked at before its guard was held",
+        (
+            Patch(_SQL, _HELD, _HELD + _LOOK),
+            Patch(
+                _GUARDS,
+                "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
+                "    seen = tx.many(_sql.look, sorted(cool_downs | budgets))\n"
+                "    live = set(tx.many(_sql.live, [(row[0], row[5]) for row in seen]))\n"
+                "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
+            ),
+            Patch(_GUARDS, "    live = set(tx.many(_sql.live, begun))\n", ""),
+        ),
+        (_tests("test_of_an_armed_again_and_a_replanned_key_at_once_one_is_let_in"),),
     ),
     Mutant(
         "a repeat that waited for its own key and is turned down",
