@@ -30,12 +30,17 @@ from oncebox.ledger.office import filed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.sends.desk import SendDesk
+from oncebox.ledger.sends.outbox import Outbox, Scribe
+from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import NewDelivery
+from oncebox.model.email import Email
 from oncebox.model.inbox import InboxPolicy
 from oncebox.model.quarantine import Rejected
 from oncebox.model.source import Schemes
 from oncebox.seal import MasterKey
+from oncebox.send_errors import TemplateInvalid
 from oncebox.store import opening
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
@@ -75,6 +80,9 @@ class Rooms:
     post: Post
     strongbox: Strongbox
     grants: Grants
+    sends: SendDesk
+    sendbox: SendBox
+    outbox: Outbox
     #: what else must be closed, and is before the database
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -84,6 +92,7 @@ class Rooms:
         await self.directory.close()
         await self.broadcast.close()
         await self.lobby.close()
+        await self.sends.close()
         await self.quarantine.close()
         await self.book.close()
         await self.keys.close()
@@ -169,6 +178,7 @@ def _furnished(
     intake = Intake(database, telemetry, tenant=settings.tenant, limits=settings.limits)
     postmaster = Postmaster(settings.inboxes, home=settings.tenant)
     vault, strongbox = Vault(key), Strongbox(key)
+    sends, sendbox = SendDesk(database, telemetry), SendBox(key)
     return Rooms(
         settings=settings,
         database=database,
@@ -193,6 +203,9 @@ def _furnished(
         post=Post(database, telemetry, settings.limits, vault),
         strongbox=strongbox,
         grants=Grants(database, Clerk(strongbox, _judge_link), telemetry),
+        sends=sends,
+        sendbox=sendbox,
+        outbox=Outbox(sends, sendbox, _scribe(), settings.sends, telemetry),
     )
 
 
@@ -202,6 +215,26 @@ def _judge_link(url: str, policy: InboxPolicy) -> Judged:
 
     judged: Judged = judge(url, policy.link_hosts, local=policy.link_origins)
     return judged
+
+
+def _scribe() -> Scribe:
+    """Return who writes mail."""
+
+    def fill(email: Email) -> Email:
+        del email
+        raise TemplateInvalid("there is no such template")
+
+    def message_id(secret: bytes, tenant: str, key: str, domain: str) -> str:
+        from oncebox.mail import compose  # noqa: PLC0415 - most commands need none
+
+        return compose.message_id(secret, tenant, key, domain)
+
+    def written(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
+        from oncebox.mail.compose import compose  # noqa: PLC0415 - most commands need none
+
+        return compose(email, message_id=message_id, date=date, seed=seed)
+
+    return Scribe(fill=fill, message_id=message_id, compose=written)
 
 
 def _schemes() -> Schemes:

@@ -9,15 +9,16 @@ from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.leases import SendClaimant
 from oncebox.model.send import Answer, Intended, Marker, SendState, SendWord
 from oncebox.store.database import Database
+from oncebox.telemetry import Telemetry
 from tests.support.clerk import LEASE, TENANT, Clerk
-from tests.support.mailer import RELAY, TAKEN, Mailer
+from tests.support.mailer import RELAY, TAKEN, Mailer, repeat_of
 
 _WHO = SendClaimant(TENANT, RELAY, "ann", LEASE)
 KEYS, CALLERS = 8, 6
 
 
 async def test_many_callers_of_few_keys_get_one_send_each(clerk: Clerk, database: Database) -> None:
-    mailer, desk = Mailer(clerk), SendDesk(database)
+    mailer, desk = Mailer(clerk), SendDesk(database, Telemetry())
     news = [mailer.new(f"key {n % KEYS}") for n in range(KEYS * CALLERS)]
     answers = await asyncio.gather(*map(desk.intend, news))
     told = [each for each in answers if isinstance(each, Intended)]
@@ -32,9 +33,9 @@ async def test_many_callers_of_few_keys_get_one_send_each(clerk: Clerk, database
 
 
 async def test_a_send_goes_its_way_in_three_commits(clerk: Clerk, database: Database) -> None:
-    mailer, desk = Mailer(clerk), SendDesk(database)
+    mailer, desk = Mailer(clerk), SendDesk(database, Telemetry())
     new = mailer.new()
-    assert await desk.repeat(new) is None
+    assert await desk.repeat(repeat_of(new)) is None
     await desk.intend(new)
     ((send, _, _),) = (msgspec.structs.astuple(each) for each in await desk.claim(_WHO, 9))
     until = database.clock() + LEASE
@@ -47,6 +48,6 @@ async def test_a_send_goes_its_way_in_three_commits(clerk: Clerk, database: Data
     settled = await desk.settle(word)
     assert settled is not None
     assert (settled.counted, settled.send.state) == (True, SendState.SENT)
-    again = await desk.repeat(mailer.new())
+    again = await desk.repeat(repeat_of(mailer.new()))
     assert again is not None
     assert again.answer is Answer.DUPLICATE

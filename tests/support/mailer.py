@@ -23,6 +23,7 @@ from oncebox.model.send import (
     Intended,
     Marker,
     NewSend,
+    Repeat,
     Send,
     SendState,
     SendTry,
@@ -256,3 +257,8 @@ class Mailer:
             return tx.execute(statement)
 
         return self.clerk.run(found)
+
+
+def repeat_of(new: NewSend) -> Repeat:
+    """Return by what an intent is known again."""
+    return Repeat(tenant=new.tenant, key=new.key, protected=new.protected, content=new.content)

@@ -167,6 +167,15 @@ def answer(state: SendState, *, repeated: bool = False) -> Answer:
     return _ANSWERS[state]
 
 
+class Repeat(msgspec.Struct, frozen=True, kw_only=True):
+    """By what an intent is known that may have come before."""
+
+    tenant: str
+    key: bytes
+    protected: bytes
+    content: bytes
+
+
 class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     """An intent as it is handed to the ledger: frozen, sealed, and known by its key."""
 

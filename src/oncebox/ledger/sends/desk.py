@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from oncebox import faults
 from oncebox.ledger.events.outbox import EVENTS
-from oncebox.ledger.sends import intents, leases, settlements
+from oncebox.ledger.sends import batches, intents, leases, settlements
+from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
+from oncebox.ledger.sends.outcomes import Outcomes
 from oncebox.ledger.sends.sends import SENDS
 from oncebox.model.send import (
     ENDED,
@@ -12,6 +14,7 @@ from oncebox.model.send import (
     Intended,
     Marker,
     NewSend,
+    Repeat,
     SendState,
     SendWord,
     Settled,
@@ -20,6 +23,8 @@ from oncebox.model.send import (
 from oncebox.model.transport import BreakerRules
 from oncebox.store.database import Database, Transaction
 from oncebox.store.group import Group
+from oncebox.store.shared import SharedReading
+from oncebox.telemetry import Telemetry
 
 _RULES = BreakerRules()
 _TOLD = ENDED | {SendState.UNKNOWN}
@@ -28,10 +33,15 @@ _TOLD = ENDED | {SendState.UNKNOWN}
 class SendDesk:
     """Takes intents, and lets workers claim, mark and settle; the time is the database's."""
 
-    def __init__(self, database: Database, *, rules: BreakerRules = _RULES) -> None:
+    def __init__(
+        self, database: Database, telemetry: Telemetry, *, rules: BreakerRules = _RULES
+    ) -> None:
         """Serve any number of callers at the same time."""
+        #: who waits for how sends end
+        self.outcomes = Outcomes(database, telemetry)
         self._database = database
         self._rules = rules
+        self._repeat = SharedReading(database, intents.repeat)
         self._intend = Group(
             database, self._intend_now, size=_size, committed=self._ring_for_intents
         )
@@ -45,10 +55,25 @@ class SendDesk:
         faults.point("sends.intent_committed")
         return told
 
-    async def repeat(self, new: NewSend) -> Intended | None:
+    async def repeat(self, asked: Repeat) -> Intended | None:
         """Tell how an intent stands that came before, and write nothing; None if it is new."""
-        told = await self._database.read(intents.repeat, [new])
-        return None if told is None else told[0]
+        return await self._repeat.ask(asked)
+
+    async def intend_batch(self, batch: NewBatch, new: Sequence[NewSend]) -> IntendedBatch:
+        """Store a batch and its sends in one commit, or tell how they stand."""
+        told = await self._database.write(batches.intend, batch, new, self.clock())
+        faults.point("sends.intent_committed")
+        self._ring_for_intents(list(zip(new, told.answers, strict=False)))
+        return told
+
+    def clock(self) -> int:
+        """Return the database's time."""
+        return self._database.clock()
+
+    async def close(self) -> None:
+        """Let nobody wait any more."""
+        await self._repeat.close()
+        await self.outcomes.close()
 
     async def claim(self, who: leases.SendClaimant, most: int) -> list[ClaimedSend]:
         """Lease due sends of one transport."""
@@ -99,6 +124,7 @@ class SendDesk:
             self._database.ring(SENDS)
         if any(send.state in _TOLD for send in counted):
             self._database.ring(EVENTS)
+        self.outcomes.tell(counted)
 
 
 def _size(new: NewSend) -> int:

@@ -11,6 +11,7 @@ from oncebox.model.send import (
     Answer,
     Intended,
     NewSend,
+    Repeat,
     Send,
     SendState,
     Told,
@@ -43,12 +44,11 @@ def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Told]:
     return answers
 
 
-def repeat(tx: Transaction, new: Sequence[NewSend]) -> list[Intended] | None:
-    """Tell how intents stand that came before, and write nothing; None if there is more to do."""
-    known = sends.by_keys(tx, map(_key, new))
-    answers = [_answer(each, known.get(_key(each)), set(), {}) for each in new]
-    told = [each for each in answers if each is not None and not _may_rearm(each)]
-    return told if len(told) == len(new) else None
+def repeat(tx: Transaction, asked: Sequence[Repeat]) -> list[Intended | None]:
+    """Tell how intents stand that came before, and write nothing; None where there is to do."""
+    known = sends.by_keys(tx, map(_key, asked))
+    answers = [_told(each, known.get(_key(each))) for each in asked]
+    return [None if each is None or _may_rearm(each) else each for each in answers]
 
 
 def is_waiting(told: Told) -> bool:
@@ -118,18 +118,23 @@ def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> Non
 def _answer(
     new: NewSend, known: Send | None, fresh: set[str], rearmed: dict[str, str]
 ) -> Intended | None:
+    return _told(new, known, created=new.id in fresh, rearmed=new.id in rearmed)
+
+
+def _told(
+    asked: NewSend | Repeat, known: Send | None, *, created: bool = False, rearmed: bool = False
+) -> Intended | None:
     if known is None:
         return None
-    created, again = new.id in fresh, new.id in rearmed
-    drift = known.content != new.content
-    if known.protected != new.protected:
+    drift = known.content != asked.content
+    if known.protected != asked.protected:
         return Intended(answer=Answer.CONFLICT, send=known, drift=drift)
-    told = answer(known.state, repeated=not (created or again))
-    return Intended(answer=told, send=known, created=created, rearmed=again, drift=drift)
+    told = answer(known.state, repeated=not (created or rearmed))
+    return Intended(answer=told, send=known, created=created, rearmed=rearmed, drift=drift)
 
 
-def _key(new: NewSend) -> tuple[str, bytes]:
-    return new.tenant, new.key
+def _key(asked: NewSend | Repeat) -> tuple[str, bytes]:
+    return asked.tenant, asked.key
 
 
 def _values(new: NewSend, now: int) -> Row:

@@ -15,6 +15,11 @@ class SendBox:
         self._key = key
         self._addresses = key.derive("send recipient mark")
         self._contents = key.derive("send content mark")
+        self._seeds = key.derive("send boundary seed")
+        #: what Message-IDs are made with
+        self.message_ids = key.derive("send message id")
+        #: what the keys are made with that providers are given
+        self.provider_keys = key.derive("send provider key")
 
     def seal_message(self, tenant: str, id_: str, message: bytes) -> bytes:
         """Return the frozen bytes of an intent as they are kept."""
@@ -65,6 +70,10 @@ class SendBox:
     def mark(self, tenant: str, address: str) -> bytes:
         """Return by what a normalised address is known again; it tells nothing without the key."""
         return _digest(self._addresses, tenant, address.encode())
+
+    def seed(self, tenant: str, message_id: str) -> bytes:
+        """Return what the boundaries of a message are made from, always the same."""
+        return _digest(self._seeds, tenant, message_id.encode())
 
     def content(self, tenant: str, said: bytes) -> bytes:
         """Return by what is seen that a repeat says something else."""

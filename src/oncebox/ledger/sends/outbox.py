@@ -1,0 +1,245 @@
+"""The outbox: one intent in, one send in the ledger, whoever asks and however often."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from oncebox import ids
+from oncebox.config import SendSettings
+from oncebox.errors import InputRefused, KeyInvalid, NotFound
+from oncebox.ids import NewId
+from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
+from oncebox.ledger.sends.desk import SendDesk
+from oncebox.ledger.sends.strongbox import SendBox
+from oncebox.model import intent as intents
+from oncebox.model import letter
+from oncebox.model.email import Email, EmailLimits, checked, recipients
+from oncebox.model.intent import Intent, Origin
+from oncebox.model.letter import Letter
+from oncebox.model.mailbox import read_mailbox
+from oncebox.model.send import (
+    Answer,
+    ClaimedSend,
+    Intended,
+    NewSend,
+    Repeat,
+    Retention,
+    Send,
+    kept_for,
+)
+from oncebox.send_errors import SendDiffers, SendTooLate
+from oncebox.telemetry import Telemetry
+
+#: bytes of text and attachments from which on a mail is written in a thread
+_LARGE = 128 * 1024
+#: milliseconds that a send may lie ahead
+_LATEST = 366 * 86_400_000
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Composes(Protocol):
+    def __call__(self, email: Email, *, message_id: str, date: int, seed: bytes) -> bytes: ...
+
+
+class Scribe(NamedTuple):
+    """Who writes mail; its functions ask no clock and no chance."""
+
+    #: fills in the template that an email names
+    fill: Callable[[Email], Email]
+    message_id: Callable[[bytes, str, str, str], str]
+    compose: _Composes
+
+
+class _Meant(NamedTuple):
+    """An intent as far as it must be known to find out whether it came before."""
+
+    origin: Origin
+    intent: Intent
+    #: as it will be sent
+    email: Email
+    repeat: Repeat
+
+
+class Outbox:
+    """Takes intents to send, and answers each only when it is on disk."""
+
+    def __init__(
+        self,
+        desk: SendDesk,
+        box: SendBox,
+        scribe: Scribe,
+        settings: SendSettings,
+        telemetry: Telemetry,
+        *,
+        new_id: NewId = ids.new,
+    ) -> None:
+        """Serve any number of callers at the same time."""
+        self._desk = desk
+        self._box = box
+        self._scribe = scribe
+        self._settings = settings
+        self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
+        self._telemetry = telemetry
+        self._new_id = new_id
+
+    async def send(self, origin: Origin, intent: Intent) -> Intended:
+        """Store an intent, or tell how it stands. When this returns, it is on disk.
+
+        Raises: InputRefused, NotFound, StoreUnavailable.
+        """
+        meant = self._meant(origin, intent)
+        told = await self._desk.repeat(meant.repeat)
+        if told is None:
+            told = await self._desk.intend(await self._frozen(meant))
+        return self._judged(told, intent)
+
+    async def send_batch(
+        self, origin: Origin, key: str | None, wanted: Sequence[Intent]
+    ) -> IntendedBatch:
+        """Store many intents in one commit, or tell how they stand: all of them, or none.
+
+        Raises: InputRefused, NotFound, StoreUnavailable.
+        """
+        if not 1 <= len(wanted) <= self._settings.batch:
+            message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
+            raise KeyInvalid(message)
+        meant = [self._meant_in_batch(origin, n, each) for n, each in enumerate(wanted)]
+        keys = [each.repeat.key for each in meant]
+        if len(set(keys)) < len(keys):
+            raise KeyInvalid("two sends of the batch are the same mail; name each once")
+        new = [await self._frozen(each) for each in meant]
+        named = (
+            intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
+        )
+        batch = NewBatch(
+            id=self._new_id("bat"),
+            tenant=origin.tenant,
+            key=bytes.fromhex(named),
+            owner=origin.key,
+        )
+        told = await self._desk.intend_batch(batch, new)
+        if told.conflict:
+            raise SendDiffers("this key is that of a batch of other sends; give it a new one")
+        self._count(told.answers)
+        return told
+
+    async def outcome(self, send: Send, within: float) -> Send:
+        """Return how a send ended, or how it stands after so many seconds."""
+        return await self._desk.outcomes.wait(send, within)
+
+    def frozen(self, origin: Origin, intent: Intent) -> NewSend:
+        """Return an intent as the ledger takes it, for who writes it in a commit of their own.
+
+        Raises: InputRefused.
+        """
+        return self._freeze(self._meant(origin, intent))
+
+    def letter(self, claimed: ClaimedSend) -> tuple[bytes, Letter]:
+        """Return the frozen bytes of a send, and who it goes to.
+
+        Raises: MasterKeyWrong.
+        """
+        send = claimed.send
+        envelope = self._box.open_envelope(send.tenant, send.body_id, claimed.envelope)
+        message = self._box.open_message(send.tenant, send.body_id, claimed.message)
+        return message, letter.decode(envelope)
+
+    def _meant(self, origin: Origin, intent: Intent) -> _Meant:
+        """Check an intent, and find out by what it is known."""
+        email = intent.email
+        if email.template:
+            email = self._scribe.fill(email)
+        email = checked(email, default_sender=self._settings.sender, limits=self._limits)
+        repeat = Repeat(
+            tenant=origin.tenant,
+            key=bytes.fromhex(intents.key_of(intent, email)),
+            protected=intents.protected(email),
+            content=self._box.content(origin.tenant, _encode(email)),
+        )
+        return _Meant(origin, intent, email, repeat)
+
+    def _meant_in_batch(self, origin: Origin, place: int, intent: Intent) -> _Meant:
+        try:
+            return self._meant(origin, intent)
+        except InputRefused as error:
+            error.args = (f"send {place + 1} of the batch: {error}", *error.args[1:])
+            raise
+
+    async def _frozen(self, meant: _Meant) -> NewSend:
+        """Write the mail; a large one apart from those who wait."""
+        if _size(meant.email) < _LARGE:
+            return self._freeze(meant)
+        return await asyncio.to_thread(self._freeze, meant)
+
+    def _freeze(self, meant: _Meant) -> NewSend:
+        origin, intent, email, repeat = meant
+        now = self._desk.clock()
+        self._check_times(intent, now)
+        sender, key = read_mailbox(email.sender), repeat.key.hex()
+        message_id = self._scribe.message_id(
+            self._box.message_ids, origin.tenant, key, sender.domain
+        )
+        seed = self._box.seed(origin.tenant, message_id)
+        message = self._scribe.compose(email, message_id=message_id, date=now, seed=seed)
+        id_ = self._new_id("snd")
+        to = recipients(email)
+        kept = Letter(sender=sender.address, recipients=to, email=email)
+        return NewSend(
+            id=id_,
+            tenant=origin.tenant,
+            key=repeat.key,
+            protected=repeat.protected,
+            content=repeat.content,
+            message=self._box.seal_message(origin.tenant, id_, message),
+            envelope=self._box.seal_envelope(origin.tenant, id_, letter.encode(kept)),
+            message_id=message_id,
+            marks=tuple([self._box.mark(origin.tenant, read_mailbox(each).key) for each in to]),
+            transport=intent.transport,
+            event_type=intent.event_type,
+            entity_id=intent.entity_id,
+            owner=origin.key,
+            attempt_id=intent.attempt_id,
+            delivery_id=origin.delivery_id,
+            effect=origin.effect,
+            on_unknown=intent.on_unknown,
+            send_at=intent.send_at,
+            valid_until=intent.valid_until,
+            retention=intent.retention,
+            kept_for=kept_for(intent.retention, intent.interval),
+        )
+
+    def _check_times(self, intent: Intent, now: int) -> None:
+        begin = max(now, intent.send_at or now)
+        if intent.valid_until is not None and intent.valid_until <= begin:
+            raise SendTooLate("valid_until is over, or before send_at; the mail was not sent")
+        if begin - now > _LATEST:
+            raise SendTooLate("send_at lies more than a year ahead; ask for it later")
+        if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
+            raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
+
+    def _judged(self, told: Intended | None, intent: Intent) -> Intended:
+        """Pass on what was told, or raise why there will be no mail."""
+        if told is None:
+            raise NotFound("there is no such transport; list them with: oncebox transport list")
+        self._count([told])
+        if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
+            message = (
+                "this key is that of another mail: to others, from another, or with other "
+                "attachments; a new mail needs a new entity_id, version or key"
+            )
+            raise SendDiffers(message)
+        return told
+
+    def _count(self, answers: Sequence[Intended | None]) -> None:
+        for told in answers:
+            if told is not None and not (told.created or told.rearmed):
+                kind = "drift" if told.drift else str(told.answer)
+                self._telemetry.duplicates.labels("send", kind).inc()
+
+
+def _size(email: Email) -> int:
+    return len(email.text) + len(email.html) + sum(len(each.content) for each in email.attachments)
