@@ -7,7 +7,7 @@ import msgspec
 
 from oncebox.errors import NotFound
 from oncebox.ledger.sends import intents, sends
-from oncebox.model.send import Intended, NewSend, Send, SendState
+from oncebox.model.send import Intended, NewSend, Send, SendReply, SendState
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -41,7 +41,7 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: Batch
     #: of each send in its order; None where there is no such way. Nothing at all in a conflict.
-    answers: tuple[Intended | None, ...] = ()
+    answers: tuple[SendReply, ...] = ()
     #: the key is taken by a batch of other sends: refused, 422
     conflict: bool = False
 
@@ -66,7 +66,7 @@ def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) 
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
     answers = intents.intend(tx, wanted, now)
-    rows = [(n, told.send.id) for n, told in enumerate(answers) if told is not None]
+    rows = [(n, told.send.id) for n, told in enumerate(answers) if isinstance(told, Intended)]
     tx.run_many(_sql.join, rows, batch_id=batch.id, tenant=new.tenant)
     return IntendedBatch(batch=batch, answers=tuple(answers))
 
