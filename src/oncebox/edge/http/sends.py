@@ -1,7 +1,6 @@
 """``/v1/sends``: mail to be sent once, and what became of it."""
 
 import asyncio
-from collections.abc import Sequence
 from math import ceil
 
 from msgspec import UNSET
@@ -10,10 +9,8 @@ from oncebox.edge.http.answered import Answered
 from oncebox.edge.http.call import Call
 from oncebox.edge.http.pages import END, page, place
 from oncebox.edge.http.route import AGENT, OPERATOR, Route
-from oncebox.errors import NotFound
 from oncebox.ledger.events.outbox import EVENTS
 from oncebox.ledger.sends import interventions, sends
-from oncebox.ledger.sends.batches import IntendedBatch
 from oncebox.ledger.sends.sends import SENDS
 from oncebox.model import intent as intents
 from oncebox.model.delivery import Headers
@@ -56,12 +53,11 @@ async def send_many(call: Call) -> Answered:
         raise FieldsInvalid(message, pointer="/sends")
     wanted = [_intent(each, _key_in_batch(call, n, each)) for n, each in enumerate(wish.sends)]
     told = await call.rooms.outbox.send_batch(origin(call), call.request_key, wanted)
-    answers = whole(told)
-    created = any(each.created or each.rearmed for each in answers)
+    created = any(each.created or each.rearmed for each in told.answers)
     shown = wire.BatchAnswer(
         id=told.batch.id,
         created=created,
-        data=[wire.answer_of(each, call.now) for each in answers],
+        data=[wire.answer_of(each, call.now) for each in told.answers],
         created_at=told.batch.created_at,
     )
     return Answered(shown, 201 if created else 200, () if created else (_REPLAYED,))
@@ -116,17 +112,6 @@ def changed(call: Call, send: Send) -> wire.SendAnswer:
     call.rooms.counter.ring(SENDS)
     call.rooms.counter.ring(EVENTS)
     return shown(call, send)
-
-
-def whole(told: IntendedBatch) -> Sequence[Intended]:
-    """Return the answers of a batch.
-
-    Raises: NotFound.
-    """
-    answers = [each for each in told.answers if each is not None]
-    if len(answers) < len(told.answers):
-        raise NotFound
-    return answers
 
 
 async def outcome(call: Call, send: Send, within: float) -> Send:
