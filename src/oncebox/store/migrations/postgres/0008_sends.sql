@@ -23,6 +23,8 @@ CREATE TABLE oncebox_transports (
     changed_at BIGINT NOT NULL,
     PRIMARY KEY (tenant, name)
 );
+-- The first one that there is, for those who name none.
+CREATE INDEX oncebox_transports_order ON oncebox_transports (tenant, position, name);
 
 -- Sends: one intent each, however often it is asked for.
 CREATE TABLE oncebox_sends (
