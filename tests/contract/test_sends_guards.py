@@ -13,7 +13,7 @@ from oncebox.ledger.sends import batches, guards, intents
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.model.guards import BUDGET_SPAN, Guards
 from oncebox.model.outcome import Outcome
-from oncebox.model.send import Answer, Intended, NewSend, SendState, SendReply, TurnedDown
+from oncebox.model.send import Answer, Intended, NewSend, SendReply, SendState, TurnedDown
 from oncebox.store.database import Database
 from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave

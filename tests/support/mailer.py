@@ -25,11 +25,11 @@ from oncebox.model.send import (
     NewSend,
     Repeat,
     Send,
+    SendReply,
     SendState,
     SendTry,
     SendWord,
     Settled,
-    SendReply,
     TurnedDown,
 )
 from oncebox.model.transport import NewTransport, Rate, Transport

@@ -11,6 +11,7 @@ from oncebox import ids
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
+from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
 from oncebox.ledger.sends.desk import SendDesk
@@ -34,7 +35,7 @@ from oncebox.model.send import (
     TurnedDown,
     kept_for,
 )
-from oncebox.send_errors import SendBudgetSpent, SendCoolingDown, SendDiffers, SendTooLate
+from oncebox.send_errors import SendDiffers, SendTooLate
 from oncebox.store.database import Transaction
 from oncebox.telemetry import Telemetry
 
@@ -257,7 +258,7 @@ class Outbox:
         if told is None:
             raise NotFound("there is no such transport; list them with: oncebox transport list")
         if isinstance(told, TurnedDown):
-            raise turned_down(told)
+            raise guards.refusal(told)
         self._count([told])
         if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
             message = (
@@ -272,14 +273,6 @@ class Outbox:
             if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
-
-
-def turned_down(told: TurnedDown) -> SendCoolingDown | SendBudgetSpent:
-    """Return the error of an intent that the guards did not let in."""
-    wait = told.retry_after / 1000
-    if told.answer is Answer.COOLING_DOWN:
-        return SendCoolingDown(send_id=told.earlier or "", wait=wait)
-    return SendBudgetSpent(wait=wait)
 
 
 def _size(email: Email) -> int:
