@@ -26,13 +26,12 @@ def next_action(send: Send, now: int) -> str:
         return _ENDED[send.state] if is_sent or send.purged_at is None else _PURGED
     if send.state is SendState.UNKNOWN:
         return _in_doubt(send, now)
-    is_held = (send.due_at or 0) > now
-    if send.state is SendState.CLAIMED:
-        return _claimed(send, is_held=is_held)
-    if send.state is SendState.SENDING:
-        if is_held:
-            return "wait: it is being handed over"
-        return "wait: its worker was lost while handing it over; it becomes unknown"
+    if send.state is SendState.PENDING:
+        return _pending(send, now)
+    return _held(send, is_held=(send.due_at or 0) > now)
+
+
+def _pending(send: Send, now: int) -> str:
     if send.tries:
         return "wait for the next try: nothing of it was taken"
     if send.send_at is not None and send.send_at > now:
@@ -40,7 +39,11 @@ def next_action(send: Send, now: int) -> str:
     return "wait for a worker: nothing of it was ever on the wire"
 
 
-def _claimed(send: Send, *, is_held: bool) -> str:
+def _held(send: Send, *, is_held: bool) -> str:
+    if send.state is SendState.SENDING:
+        if is_held:
+            return "wait: it is being handed over"
+        return "wait: its worker was lost while handing it over; it becomes unknown"
     if is_held:
         return "wait: a worker holds the lease"
     if send.in_doubt_at is not None:
