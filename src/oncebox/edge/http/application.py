@@ -21,8 +21,12 @@ from oncebox.edge.http import (
     openapi,
     pull,
     quarantine,
+    send_office,
+    sends,
     sources,
+    suppressions,
     tenants,
+    transports,
     waits,
 )
 from oncebox.edge.http.auth import Auth
@@ -47,6 +51,10 @@ ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
     *artifacts.ROUTES,
     *waits.ROUTES,
+    *sends.ROUTES,
+    *send_office.ROUTES,
+    *transports.ROUTES,
+    *suppressions.ROUTES,
 )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from oncebox.edge import problem
 from oncebox.edge.guard import Receive, Scope, Send, visit
 from oncebox.edge.http import requests, streaming
+from oncebox.edge.http.answered import Answered
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Call, Rooms
 from oncebox.edge.http.download import Download
@@ -101,6 +102,7 @@ class Endpoint:
             if not route.is_open:
                 await self._auth.check(headers, visit(scope).address, route)
 
+        request_key = requests.given_key(headers) if route.keyed else None
         call = Call(
             rooms=self._rooms,
             key=key,
@@ -111,6 +113,7 @@ class Endpoint:
             stopping=self._stopping,
             headers=visit(scope).headers,
             check=check,
+            request_key=request_key,
         )
         return call, body
 
@@ -145,12 +148,15 @@ def told(route: Route, value: Any) -> Answer:
     """Return what a handler returned as it is sent."""
     if value is None:
         return Answer(route.status, _HEADERS, b"")
+    status = route.status
     more: Headers = ()
-    if isinstance(value, Download):
+    if isinstance(value, Answered):
+        value, status, more = value
+    elif isinstance(value, Download):
         value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
     length = ("content-length", str(len(body)))
-    return Answer(route.status, (("content-type", route.media), length, *_HEADERS, *more), body)
+    return Answer(status, (("content-type", route.media), length, *_HEADERS, *more), body)
 
 
 async def refuse(

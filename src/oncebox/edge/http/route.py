@@ -56,6 +56,10 @@ class Route:
     creator: Creator | None = None
     #: called after a creation, outside its transaction
     after: Handler | None = None
+    #: takes an Idempotency-Key, which may be left out
+    keyed: bool = False
+    #: further statuses of the same answer
+    statuses: tuple[int, ...] = ()
     #: only for keys of the installation's own tenant
     home: bool = False
 
