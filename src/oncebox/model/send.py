@@ -326,6 +326,8 @@ class SendWord(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
     #: it was stored and not sent
     logged: bool = False
+    #: the try is not counted: it says nothing of the send
+    free: bool = False
 
 
 class Settled(msgspec.Struct, frozen=True):

@@ -69,6 +69,10 @@ class SendDesk:
         """Return the database's time."""
         return self._database.clock()
 
+    def ring(self) -> None:
+        """Wake the workers: something was stored in a commit that was not ours."""
+        self._database.ring(SENDS)
+
     async def close(self) -> None:
         """Let nobody wait any more."""
         await self._repeat.close()

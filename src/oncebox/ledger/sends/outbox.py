@@ -11,6 +11,7 @@ from oncebox import ids
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
+from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.strongbox import SendBox
@@ -31,6 +32,7 @@ from oncebox.model.send import (
     kept_for,
 )
 from oncebox.send_errors import SendDiffers, SendTooLate
+from oncebox.store.database import Transaction
 from oncebox.telemetry import Telemetry
 
 #: bytes of text and attachments from which on a mail is written in a thread
@@ -137,6 +139,22 @@ class Outbox:
         Raises: InputRefused.
         """
         return self._freeze(self._meant(origin, intent))
+
+    def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
+        """Store an intent in somebody's own transaction; it is on disk when that is.
+
+        Raises: InputRefused, NotFound.
+        """
+        new = self.frozen(origin, intent)
+        return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
+
+    def ring(self) -> None:
+        """Wake the workers, after a transaction in which something was stored."""
+        self._desk.ring()
+
+    def clock(self) -> int:
+        """Return the database's time."""
+        return self._desk.clock()
 
     def letter(self, claimed: ClaimedSend) -> tuple[bytes, Letter]:
         """Return the frozen bytes of a send, and who it goes to.

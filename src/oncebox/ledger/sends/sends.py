@@ -67,6 +67,12 @@ def doubtful(tx: Transaction, tenant: str, most: int = 50) -> list[Send]:
     return [read(row) for row in tx.all(_sql.doubtful, tenant=tenant, most=most)]
 
 
+def count_doubtful(tx: Transaction) -> int:
+    """Return how many sends of all tenants wait for evidence or a person."""
+    row = tx.one(_sql.count_doubtful)
+    return row[0] if row else 0
+
+
 def tries(tx: Transaction, tenant: str, id_: str) -> list[SendTry]:
     """Return the tries at one send."""
     return [_try(row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)]

@@ -57,3 +57,7 @@ FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
 -- What sends say, sealed.
 SELECT send_id, message, envelope FROM oncebox_send_bodies /* and rows */
 WHERE send_id = :send_id AND id = :id;
+
+-- name: count_doubtful
+-- How many sends of all tenants wait for evidence or a person.
+SELECT COUNT(*) FROM oncebox_sends WHERE state = 'unknown' AND again IS NULL;

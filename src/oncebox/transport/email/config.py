@@ -29,11 +29,7 @@ class DkimKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return f"DkimKey({self.selector}._domainkey.{self.domain})"
 
 
-class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=True):
-    """What every kind has: nothing."""
-
-
-class SmtpConfig(_Config, tag="smtp"):
+class SmtpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="smtp"):
     """A mail server that takes mail on."""
 
     relay: Relay
@@ -50,7 +46,9 @@ class SmtpConfig(_Config, tag="smtp"):
         return f"SmtpConfig({self.relay!r})"
 
 
-class ResendConfig(_Config, tag="resend"):
+class ResendConfig(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resend"
+):
     """Resend's API."""
 
     api_key: str
@@ -63,7 +61,7 @@ class ResendConfig(_Config, tag="resend"):
         return f"ResendConfig({self.url})"
 
 
-class LogConfig(_Config, tag="log"):
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="log"):
     """Takes every mail and sends none."""
 
 
@@ -85,11 +83,17 @@ def read(data: bytes | None) -> TransportConfig:
     if data is None:
         return LogConfig()
     try:
-        return _DECODER.decode(data)
+        found: TransportConfig = _DECODER.decode(data)
     except msgspec.MsgspecError:
         # What went wrong there may quote a password.
         message = "the configuration of the transport cannot be read; write it anew"
         raise ConfigInvalid(message) from None
+    return found
+
+
+def kind(config: TransportConfig) -> str:
+    """Return the kind of a transport, as its row and the table of capabilities name it."""
+    return str(config.__struct_config__.tag)
 
 
 def opened(config: TransportConfig) -> Transport:
