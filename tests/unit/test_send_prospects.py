@@ -21,6 +21,7 @@ def send(state: SendState, **more: Any) -> Send:
         epoch=0, rearms=0, worker=None, claimed_at=None, marked_at=None, in_doubt_at=None,
         replay_until=None, code=None, phase=None, reply=0, provider_id="",
         retention=Retention.TRANSACTIONAL, ended_at=None, purged_at=None, body_id="snd_1", size=1,
+        delivery=None, delivery_at=None,
     )  # fmt: skip
     return msgspec.structs.replace(found, **more)
 
