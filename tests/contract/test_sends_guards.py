@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from oncebox import ids
+from oncebox.errors import NotFound
 from oncebox.ledger.sends import batches, guards, intents
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.model.guards import BUDGET_SPAN, Guards
 from oncebox.model.outcome import Outcome
 from oncebox.model.send import Answer, Intended, NewSend, SendReply, SendState, TurnedDown
+from oncebox.send_errors import SendBudgetSpent
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
@@ -309,15 +311,19 @@ def test_in_one_commit_a_key_asked_for_often_is_counted_once(mailer: Mailer) -> 
     assert _used(mailer) == {"key": 1, "recipient": 1}
 
 
-def test_a_batch_keeps_its_place_for_who_was_turned_down(mailer: Mailer) -> None:
+def test_a_batch_is_let_in_as_a_whole_or_not_at_all(mailer: Mailer) -> None:
     new = batches.NewBatch(id=ids.new("bat"), tenant=TENANT, key=b"batch")
-    limits = _budget(per_key=1)
+    limits = _budget(per_key=2)
+    mailer.intend("before", to=("cid@example.org",), **limits)
 
     def ask() -> list[Answer | None]:
         wanted = [mailer.new("a", **limits), mailer.new("b", to=(BOB,), **limits)]
         return _answers([*mailer.clerk.run(batches.intend, new, wanted, mailer.clerk.now).answers])
 
-    assert Counter(ask()) == {Answer.IN_FLIGHT: 1, Answer.OVER_BUDGET: 1}
+    with pytest.raises(SendBudgetSpent):
+        ask()
+    with pytest.raises(NotFound):
+        mailer.clerk.run(batches.get, TENANT, new.id)
     mailer.clerk.now += BUDGET_SPAN
     assert ask() == [Answer.IN_FLIGHT] * 2
     batch = mailer.clerk.run(batches.get, TENANT, new.id)
