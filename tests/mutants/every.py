@@ -12,6 +12,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
+from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -34,4 +35,5 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *SENDS_WORKER,
 )
