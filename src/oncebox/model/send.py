@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from oncebox.model.evidence import Told
 from oncebox.model.outcome import Outcome, Phase
 
 
@@ -266,6 +267,9 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     #: what it says is sealed for this id
     body_id: str
     size: int
+    #: what became of it after it was taken, as far as its provider told, and when that was
+    delivery: Told | None
+    delivery_at: int | None
 
 
 #: milliseconds after which it is worth asking again, at least
