@@ -13,6 +13,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
+from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -36,4 +37,5 @@ EVERY = (
     *ACTIONS,
     *SENDS,
     *GUARDS,
+    *SENDS_WORKER,
 )

@@ -273,6 +273,8 @@ class Outbox:
             if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
+                age = self._desk.clock() - told.send.created_at
+                self._telemetry.send_key_age.observe(max(0, age) / 1000)
 
 
 def _size(email: Email) -> int:
