@@ -68,8 +68,7 @@ class PostHouse:
         **given: Any,
     ) -> None:
         """Configure a way to a server."""
-        provided = isinstance(server, ScriptedProvider)
-        written = resend(server, **given) if provided else smtp(server, **given)
+        written = _way_to(server, **given)
         new = self._new(name, written, position, rate)
         await self.rooms.database.write(transports.add, new, self.deed())
 
@@ -156,6 +155,10 @@ def smtp(server: ScriptedSmtp, *, dkim: tuple[DkimKey, ...] = (), **given: Any) 
     knobs = {name: given.pop(name) for name in ("answer_within", "greylisted_for") if name in given}
     relay = Relay(host=server.host, port=server.port, security=Security.NONE, **given)
     return SmtpConfig(relay=relay, dkim=dkim, **{"greylisted_for": 0, **knobs})
+
+
+def _way_to(server: ScriptedSmtp | ScriptedProvider, **given: Any) -> TransportConfig:
+    return smtp(server, **given) if isinstance(server, ScriptedSmtp) else resend(server, **given)
 
 
 def resend(provider: ScriptedProvider, **given: Any) -> ResendConfig:
