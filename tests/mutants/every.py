@@ -11,6 +11,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
+from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
 from tests.mutants.service import SERVICE
@@ -35,5 +36,6 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *RESEND,
     *GUARDS,
 )
