@@ -11,6 +11,7 @@ from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
+from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
 from tests.mutants.sends_worker import SENDS_WORKER
@@ -36,6 +37,7 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *RESEND,
     *GUARDS,
     *SENDS_WORKER,
 )
