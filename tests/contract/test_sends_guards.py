@@ -13,7 +13,7 @@ from oncebox.ledger.sends import batches, guards, intents
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.model.guards import BUDGET_SPAN, Guards
 from oncebox.model.outcome import Outcome
-from oncebox.model.send import Answer, Intended, NewSend, SendState, Told, TurnedDown
+from oncebox.model.send import Answer, Intended, NewSend, SendReply, SendState, TurnedDown
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
@@ -42,7 +42,7 @@ def _budget(per_key: int = 0, per_recipient: int = 0, **more: Any) -> dict[str, 
     return {"owner": KEY_OF, "guards": limits, **more}
 
 
-def _answers(told: list[Told]) -> list[Answer | None]:
+def _answers(told: list[SendReply]) -> list[Answer | None]:
     return [None if each is None else each.answer for each in told]
 
 
@@ -367,7 +367,7 @@ def test_of_an_armed_again_and_a_replanned_key_at_once_one_is_let_in(mailer: Mai
     assert len(mailer.claim()) == 1
 
 
-def _at_once(mailer: Mailer, one: NewSend, two: NewSend) -> tuple[Told, Told]:
+def _at_once(mailer: Mailer, one: NewSend, two: NewSend) -> tuple[SendReply, SendReply]:
     now = mailer.clerk.now
     return interleave(
         mailer.clerk.place,
@@ -383,7 +383,7 @@ def test_among_racing_threads_no_more_are_let_in_than_may_be(
     """Each wants several recipients, in an order of its own, and so could wait for another."""
     people = tuple(f"{n}@example.org" for n in range(6))
     limits = _cooled() if cooled else _budget(per_key=3, per_recipient=4)
-    told: list[Told] = []
+    told: list[SendReply] = []
     gate = threading.Barrier(THREADS)
 
     def ask(number: int) -> None:

@@ -25,11 +25,11 @@ from oncebox.model.send import (
     NewSend,
     Repeat,
     Send,
+    SendReply,
     SendState,
     SendTry,
     SendWord,
     Settled,
-    Told,
     TurnedDown,
 )
 from oncebox.model.transport import NewTransport, Rate, Transport
@@ -86,7 +86,7 @@ class Mailer:
             **more,
         )
 
-    def told(self, *new: NewSend) -> list[Told]:
+    def told(self, *new: NewSend) -> list[SendReply]:
         """Store intents in one commit, or hear that they are not let in."""
         return self.clerk.run(intents.intend, new, self.clerk.now)
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,13 @@ def test_what_is_missing_is_named_with_what_helps(path: Path, gone: tuple[str, .
 def test_a_change_is_seen_and_nothing_else_is_read_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, opened = TemplateFolder(path), []
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda *args: (opened.append(args), real(*args))[1])
+    folder, opened, real = TemplateFolder(path), [], os.open
+
+    def counted(*args: Any) -> int:
+        opened.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(os, "open", counted)
     for _ in range(5):
         folder.get("receipt")
     assert len(opened) == 3

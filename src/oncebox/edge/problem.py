@@ -43,6 +43,7 @@ STATUS: dict[type[OnceboxError], int] = {
     refusals.MediaUnsupported: 415,
     refusals.FieldsInvalid: 422,
     refusals.IdempotencyKeyReused: 422,
+    refusals.IdempotencyKeyDiffers: 422,
     refusals.TooManyRequests: 429,
     refusals.HeadersTooLarge: 431,
     refusals.Unforeseen: 500,

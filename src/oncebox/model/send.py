@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from oncebox.model.evidence import Told
 from oncebox.model.guards import Guards
 from oncebox.model.outcome import Outcome, Phase
 
@@ -273,6 +274,9 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     #: what it says is sealed for this id
     body_id: str
     size: int
+    #: what became of it after it was taken, as far as its provider told, and when that was
+    delivery: Told | None
+    delivery_at: int | None
 
 
 #: milliseconds after which it is worth asking again, at least
@@ -310,7 +314,7 @@ class TurnedDown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: what the ledger says to an intent; None: there is no such transport
-Told = Intended | TurnedDown | None
+SendReply = Intended | TurnedDown | None
 
 
 class ClaimedSend(msgspec.Struct, frozen=True):
@@ -348,6 +352,8 @@ class SendWord(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
     #: it was stored and not sent
     logged: bool = False
+    #: the try is not counted: it says nothing of the send
+    free: bool = False
 
 
 class Settled(msgspec.Struct, frozen=True):

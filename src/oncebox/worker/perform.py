@@ -11,12 +11,15 @@ from oncebox.errors import (
     LeaseLost,
 )
 from oncebox.ledger.deliveries.desk import Desk
+from oncebox.ledger.sends.outbox import Outbox
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
+from oncebox.model.intent import Origin
 from oncebox.model.policy import Allow, Drop, Hold, Ruling
 from oncebox.model.retry import after_failure, failure_of, one_line
 from oncebox.telemetry import Telemetry
 from oncebox.worker.handlers import Handler, Handlers, PolicyFunction
 from oncebox.worker.once import Once
+from oncebox.worker.postbox import Postbox
 from oncebox.worker.sync_once import SyncOnce
 from oncebox.worker.threads import in_thread
 
@@ -47,13 +50,15 @@ class Performer:
         *,
         lease: float,
         random: Callable[[], float],
+        outbox: Outbox,
     ) -> None:
-        """Run these handlers."""
+        """Run these handlers; what they send goes by the outbox."""
         self._handlers = handlers
         self._desk = desk
         self._telemetry = telemetry
         self._lease = lease
         self._random = random
+        self._outbox = outbox
 
     def limit(self, delivery: Delivery) -> float | None:
         """Return the seconds that a handler asked for."""
@@ -92,7 +97,9 @@ class Performer:
         return after_failure(delivery, failure_of(error), rules, now=now, random=self._random)
 
     async def _call(self, handler: Handler, delivery: Delivery) -> None:
-        once = Once(delivery, self._desk, self._telemetry, lease=self._lease)
+        origin = Origin(tenant=delivery.tenant, delivery_id=delivery.id)
+        postbox = Postbox(self._outbox, origin)
+        once = Once(delivery, self._desk, self._telemetry, lease=self._lease, postbox=postbox)
         if handler.is_async:
             await handler.function(delivery, once)
         else:

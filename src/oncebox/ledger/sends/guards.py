@@ -18,6 +18,7 @@ from oncebox.ledger.sends import sends
 from oncebox.model.guards import BUDGET_SPAN
 from oncebox.model.send import REARMED, Answer, NewSend, Send, TurnedDown
 from oncebox.model.transport import LOG
+from oncebox.send_errors import SendBudgetSpent, SendCoolingDown
 from oncebox.store.database import Transaction
 from oncebox.store.queries import load
 
@@ -94,6 +95,14 @@ def take(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> No
 def forget(tx: Transaction, now: int, most: int = 1_000) -> int:
     """Forget guards that guard nothing any more; return how many."""
     return tx.run(_sql.forget, now=now, most=most)
+
+
+def refusal(told: TurnedDown) -> SendCoolingDown | SendBudgetSpent:
+    """Return the error of an intent that was not let in."""
+    wait = told.retry_after / 1000
+    if told.answer is Answer.COOLING_DOWN:
+        return SendCoolingDown(send_id=told.earlier or "", wait=wait)
+    return SendBudgetSpent(wait=wait)
 
 
 def _is_guarded(new: NewSend) -> bool:

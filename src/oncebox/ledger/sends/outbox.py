@@ -12,6 +12,8 @@ from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
 from oncebox.ledger.inboxes.correspondence import Correspondence
+from oncebox.ledger.sends import guards
+from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.strongbox import SendBox
@@ -30,11 +32,12 @@ from oncebox.model.send import (
     Repeat,
     Retention,
     Send,
-    Told,
+    SendReply,
     TurnedDown,
     kept_for,
 )
-from oncebox.send_errors import SendBudgetSpent, SendCoolingDown, SendDiffers, SendTooLate
+from oncebox.send_errors import SendDiffers, SendTooLate
+from oncebox.store.database import Transaction
 from oncebox.telemetry import Telemetry
 
 #: bytes of text and attachments from which on a mail is written in a thread
@@ -98,7 +101,7 @@ class Outbox:
         Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
         meant = self._meant(origin, await self._answering(origin, intent))
-        told = await self._desk.repeat(meant.repeat)
+        told: SendReply = await self._desk.repeat(meant.repeat)
         if told is None:
             told = await self._desk.intend(await self._frozen(meant))
         return self._judged(told, intent)
@@ -146,6 +149,22 @@ class Outbox:
         if intent.answers is not None:
             raise KeyInvalid("an answer cannot be written in a transaction; send it apart")
         return self._freeze(self._meant(origin, intent))
+
+    def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
+        """Store an intent in somebody's own transaction; it is on disk when that is.
+
+        Raises: InputRefused, NotFound.
+        """
+        new = self.frozen(origin, intent)
+        return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
+
+    def ring(self) -> None:
+        """Wake the workers, after a transaction in which something was stored."""
+        self._desk.ring()
+
+    def clock(self) -> int:
+        """Return the database's time."""
+        return self._desk.clock()
 
     def letter(self, claimed: ClaimedSend) -> tuple[bytes, Letter]:
         """Return the frozen bytes of a send, and who it goes to.
@@ -228,16 +247,16 @@ class Outbox:
             on_unknown=intent.on_unknown,
             send_at=intent.send_at,
             valid_until=intent.valid_until,
+            guards=self._guards(origin),
             retention=intent.retention,
             kept_for=kept_for(intent.retention, intent.interval),
-            guards=self._guards(origin),
         )
 
     def _guards(self, origin: Origin) -> Guards:
-        """Return what limits an intent; budgets are for agents."""
+        """Return what limits new sends; budgets are for agents."""
         settings = self._settings
         return Guards(
-            cool_down=round(settings.cool_down * 1000),
+            cool_down=int(settings.cool_down * 1000),
             per_key=settings.per_key if origin.is_agent else 0,
             per_recipient=settings.per_recipient if origin.is_agent else 0,
         )
@@ -251,12 +270,12 @@ class Outbox:
         if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
             raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
 
-    def _judged(self, told: Told, intent: Intent) -> Intended:
+    def _judged(self, told: SendReply, intent: Intent) -> Intended:
         """Pass on what was told, or raise why there will be no mail."""
         if told is None:
             raise NotFound("there is no such transport; list them with: oncebox transport list")
         if isinstance(told, TurnedDown):
-            raise refusal(told)
+            raise guards.refusal(told)
         self._count([told])
         if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
             message = (
@@ -266,19 +285,11 @@ class Outbox:
             raise SendDiffers(message)
         return told
 
-    def _count(self, answers: Sequence[Told]) -> None:
+    def _count(self, answers: Sequence[SendReply]) -> None:
         for told in answers:
             if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
-
-
-def refusal(told: TurnedDown) -> SendCoolingDown | SendBudgetSpent:
-    """Return the error of an intent that its guards did not let in."""
-    wait = told.retry_after / 1000
-    if told.answer is Answer.COOLING_DOWN:
-        return SendCoolingDown(send_id=told.earlier or "", wait=wait)
-    return SendBudgetSpent(wait=wait)
 
 
 def _size(email: Email) -> int:
