@@ -106,6 +106,29 @@ async def rate(accept: Accept, *, callers: int = CALLERS, seconds: float = SECON
     return answered / took
 
 
+class Timed:
+    """A call whose waits are kept."""
+
+    def __init__(self, accept: Accept) -> None:
+        self._accept = accept
+        self._took: list[float] = []
+
+    async def __call__(self, key: str, body: bytes) -> object:
+        """Call, and note how long it took."""
+        began = time.perf_counter()
+        answer = await self._accept(key, body)
+        self._took.append(time.perf_counter() - began)
+        return answer
+
+    def waits(self) -> dict[str, float]:
+        """Return the milliseconds within which half, and ninety-nine of a hundred, had ended."""
+        took = sorted(self._took)
+        return {
+            name: round(took[min(len(took) - 1, int(len(took) * share))] * 1000, 2)
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+        }
+
+
 @dataclass
 class Stopwatch:
     """Times a backlog: from the first job started to the last of `jobs` settled."""

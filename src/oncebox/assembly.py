@@ -230,9 +230,9 @@ def _scribe() -> Scribe:
         return compose.message_id(secret, tenant, key, domain)
 
     def written(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
-        from oncebox.mail.compose import compose  # noqa: PLC0415 - most commands need none
+        from oncebox.mail.compose import compose_formed  # noqa: PLC0415 - most commands need none
 
-        return compose(email, message_id=message_id, date=date, seed=seed)
+        return compose_formed(email, message_id=message_id, date=date, seed=seed)
 
     return Scribe(fill=fill, message_id=message_id, compose=written)
 

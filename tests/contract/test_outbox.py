@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
-from oncebox.ledger.sends import intents, settlements
+from oncebox.ledger.sends import intents, sends, settlements
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.outbox import Outbox, Scribe
 from oncebox.mail import compose
@@ -233,3 +233,11 @@ async def test_a_send_tells_what_was_chosen(desk: Desk) -> None:
     assert (told.send.on_unknown, told.send.attempt_id) == (OnUnknown.RESEND, "signup-1")
     assert (told.send.owner, told.send.delivery_id) == ("key_1", "dlv_1")
     assert (told.send.effect, told.send.transport) == ("receipt", "log")
+
+
+async def test_what_is_told_of_a_new_send_is_what_is_stored(desk: Desk) -> None:
+    timed = replace(ORDER, valid_until=desk.database.clock() + 60_000, attempt_id="signup-1")
+    told = await desk.outbox.send(ME, timed)
+    (stored,) = (await desk.database.read(sends.by_ids, [(TENANT, told.send.id)])).values()
+
+    assert told.send == stored

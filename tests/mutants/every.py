@@ -5,6 +5,7 @@ from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
 from tests.mutants.events import EVENTS
+from tests.mutants.guards import GUARDS
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
@@ -34,4 +35,5 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *GUARDS,
 )

@@ -66,9 +66,16 @@ def compose(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
 
     Raises: EmailInvalid.
     """
+    return compose_formed(formed(email), message_id=message_id, date=date, seed=seed)
+
+
+def compose_formed(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
+    """Return an email as it is sent, one that was checked by `checked` or `formed` before.
+
+    Raises: EmailHeaderInvalid.
+    """
     if not _MESSAGE_ID.fullmatch(message_id):
         raise EmailHeaderInvalid("a Message-ID looks like <id@example.com>")
-    email = formed(email)
     root = _root(email, _Boundaries(seed))
     pieces = [*_fields(email, message_id, date), *root.fields, _END, *root.content]
     if not pieces[-1].endswith(_END):

@@ -113,6 +113,9 @@ class SqliteSession:
             f"query_only = {0 if writable else 1}",
         ):
             self.connection.execute(f"PRAGMA {pragma}")
+        # Plans hold for all values. Else a statement near a partial index is compiled anew whenever
+        # another value is bound to it, which takes longer than running it.
+        self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self.connection.set_wal_hook(self._committed)
 
     def _committed(self, _connection: apsw.Connection, _name: str, pages: int) -> int:

@@ -107,6 +107,7 @@ class HandOver:
             recipients=goes_to.recipients,
             message=message,
             message_id=send.message_id,
+            email=goes_to.email,
             deadline=clock.steady() + self._within,
         )
 

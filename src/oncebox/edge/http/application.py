@@ -14,6 +14,7 @@ from oncebox.edge.http import (
     attempts,
     deliveries,
     domains,
+    emails,
     events,
     inboxes,
     keys,
@@ -75,6 +76,7 @@ def application(rooms: Rooms, stopping: asyncio.Event) -> App:
     routes = [
         StarletteRoute(path, Endpoint(found, rooms, auth, stopping)) for path, found in ordered
     ]
+    routes += emails.endpoints(rooms, auth, stopping)
     return Application(Router(routes, redirect_slashes=False, default=_unknown))
 
 

@@ -56,7 +56,7 @@ class Endpoint:
         except OnceboxError as error:
             if isinstance(error, StoreError):
                 self._rooms.telemetry.store_errors.labels(error.code).inc()
-            await refuse(scope, send, error, allow=", ".join(sorted(self._routes)))
+            await self.refuse(scope, send, error)
             return
         if isinstance(answer, Streamed):
             await streaming.send_all(answer, send)
@@ -64,6 +64,17 @@ class Endpoint:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
+
+    async def refuse(self, scope: Scope, send: Send, error: OnceboxError) -> None:
+        """Answer with a problem."""
+        await refuse(scope, send, error, allow=", ".join(sorted(self._routes)))
+
+    def request_key(self, headers: requests.Headers) -> str | None:
+        """Return the caller's key for a request, if it has one.
+
+        Raises: IdempotencyKeyMissing, FieldsInvalid.
+        """
+        return requests.given_key(headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer | Streamed:
         route = self._routes.get(scope["method"])
@@ -102,7 +113,7 @@ class Endpoint:
             if not route.is_open:
                 await self._auth.check(headers, visit(scope).address, route)
 
-        request_key = requests.given_key(headers) if route.keyed else None
+        request_key = self.request_key(headers) if route.keyed else None
         call = Call(
             rooms=self._rooms,
             key=key,

@@ -44,7 +44,7 @@ class Route:
     #: scopes that may, an admin always; without any, no key is needed
     scopes: frozenset[str]
     query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
+    body: type[Any] | None = None
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     #: what the answer is where it is not JSON of the type above

@@ -23,7 +23,7 @@ _LIST = "/v1/sends"
 _ONE = "/v1/sends/{id}"
 _SCOPES = frozenset({AGENT, OPERATOR})
 _SECOND = 1_000
-_REPLAYED = ("idempotency-replayed", "true")
+REPLAYED = ("idempotency-replayed", "true")
 
 
 def origin(call: Call) -> Origin:
@@ -60,7 +60,7 @@ async def send_many(call: Call) -> Answered:
         data=[wire.answer_of(each, call.now) for each in told.answers],
         created_at=told.batch.created_at,
     )
-    return Answered(shown, 201 if created else 200, () if created else (_REPLAYED,))
+    return Answered(shown, 201 if created else 200, () if created else (REPLAYED,))
 
 
 async def list_(call: Call) -> wire.SendPage:
@@ -132,7 +132,7 @@ def _answered(call: Call, told: Intended, later: Send) -> Answered:
     """Say by the status whether there is something new, and whether it is over."""
     answer = wire.answer_of(told, call.now, later=later)
     is_new = told.created or told.rearmed
-    headers: Headers = () if is_new else (_REPLAYED,)
+    headers: Headers = () if is_new else (REPLAYED,)
     if answer.retry_after is not None:
         headers = (*headers, ("retry-after", str(ceil(answer.retry_after))))
     if answer.status is Answer.IN_FLIGHT:
@@ -175,8 +175,8 @@ def _key_in_batch(call: Call, number: int, wish: wire.SendWish) -> str | None:
 
 
 def place_key(key: str, number: int) -> str:
-    """Return the key of a place in a batch: with spaces, as no key that is sent can have."""
-    return f"batch {key} {number}"
+    """Return the key of a place in a batch, with a sign that no header can have."""
+    return f"{key} \N{NUMERO SIGN}{number}"
 
 
 def _intent(wish: wire.SendWish, key: str | None) -> Intent:

@@ -3,10 +3,21 @@
 Many callers share a commit, so what is refused is told, not raised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from oncebox.ledger.sends import notices, sends
-from oncebox.model.send import REARMED, Answer, Intended, NewSend, Repeat, Send, SendState, answer
+from oncebox.ledger.sends import guards, notices, sends
+from oncebox.model.send import (
+    REARMED,
+    Answer,
+    Intended,
+    NewSend,
+    Repeat,
+    Send,
+    SendReply,
+    SendState,
+    TurnedDown,
+    answer,
+)
 from oncebox.model.transport import LOG
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -17,7 +28,7 @@ _sql = load(__package__, "intents.sql")
 _LAST = 1_000_000
 
 
-def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply]:
     """Store intents, or tell how those stand that came before; None where there is no such way.
 
     The first payload wins. What is proven not sent is armed again, with the payload it has now.
@@ -40,25 +51,42 @@ def repeat(tx: Transaction, asked: Sequence[Repeat]) -> list[Intended | None]:
     return [None if each is None or _may_rearm(each) else each for each in answers]
 
 
-def is_waiting(intended: Intended) -> bool:
+def is_waiting(told: SendReply) -> bool:
     """Say whether a worker has something to do because of this very call."""
-    return intended.send.state is SendState.PENDING and (intended.created or intended.rearmed)
+    if not isinstance(told, Intended):
+        return False
+    return told.send.state is SendState.PENDING and (told.created or told.rearmed)
 
 
-def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply]:
     # One order for all, so that two with the same intents do not wait for each other.
     ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
+    turned = guards.turn_down(tx, ordered, now)
+    ordered = [each for each in ordered if each.id not in turned]
     rows = [_values(each, now) for each in ordered]
-    fresh = {row[0] for row in tx.many(_sql.add, rows, now=now)}
+    fresh = dict(tx.many(_sql.add, rows, now=now))
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     kept = {**{id_: id_ for id_ in fresh}, **rearmed}
-    _keep(tx, [(kept[each.id], each) for each in ordered if each.id in kept], now)
-    known = sends.by_keys(tx, map(_key, new))
-    return [_answer(each, known.get(_key(each)), fresh, rearmed) for each in new]
+    stored = [(kept[each.id], each) for each in ordered if each.id in kept]
+    guards.take(tx, stored, now)
+    ended = _keep(tx, stored, now)
+    # What is new stands as it was written, unless it ended at once.
+    known = {
+        _key(each): _as_written(each, fresh[each.id], now)
+        for each in ordered
+        if each.id in fresh and each.id not in ended
+    }
+    known |= sends.by_keys(tx, {_key(each) for each in new} - known.keys())
+    return [
+        turned.get(each.id) or _answer(each, known.get(_key(each)), fresh.keys(), rearmed)
+        for each in new
+    ]
 
 
-def _wants_log(new: NewSend, told: Intended | None) -> bool:
+def _wants_log(new: NewSend, told: SendReply) -> bool:
     """Say whether an intent was not taken because its tenant has no ``log`` transport yet."""
+    if isinstance(told, TurnedDown):
+        return False
     return new.transport in {LOG, ""} and (told is None or _may_rearm(told))
 
 
@@ -74,10 +102,10 @@ def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]
     return {new_id: id_ for id_, new_id in rows}
 
 
-def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> None:
-    """Keep what sends say and who they go to; end those that may go to nobody."""
+def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> set[str]:
+    """Keep what sends say and who they go to; end those that may go to nobody, and name them."""
     if not kept:
-        return
+        return set()
     tx.run_many(
         _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in kept]
     )
@@ -87,15 +115,64 @@ def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> Non
     marks = sorted({(id_, mark, new.tenant) for id_, new in kept for mark in new.marks})
     if marks:
         tx.run_many(_sql.add_recipient, marks)
-    places = sorted((new.tenant, id_) for id_, new in kept)
-    ended = {row[0] for row in tx.many(_sql.suppress, places, now=now)}
+    # Who is put on the list at this moment is seen by the marker at the latest.
+    wary = {row[0] for row in tx.many(_sql.wary, sorted({(new.tenant,) for _, new in kept}))}
+    places = sorted((new.tenant, id_) for id_, new in kept if new.tenant in wary)
+    ended = {row[0] for row in tx.many(_sql.suppress, places, now=now)} if places else set()
     if ended:
         stand = sends.by_ids(tx, (place for place in places if place[1] in ended))
         notices.record(tx, stand.values(), now)
+    return ended
+
+
+def _as_written(new: NewSend, transport: str, now: int) -> Send:
+    """Return an intent as its row stands right after it was added."""
+    return Send(
+        id=new.id,
+        tenant=new.tenant,
+        key=new.key,
+        protected=new.protected,
+        content=new.content,
+        state=SendState.PENDING,
+        transport=transport,
+        message_id=new.message_id,
+        event_type=new.event_type,
+        entity_id=new.entity_id,
+        owner=new.owner,
+        attempt_id=new.attempt_id,
+        delivery_id=new.delivery_id,
+        effect=new.effect,
+        on_unknown=new.on_unknown,
+        again=None,
+        created_at=now,
+        send_at=new.send_at,
+        valid_until=new.valid_until,
+        due_at=_due(new, now),
+        fence=0,
+        tries=0,
+        epoch=0,
+        rearms=0,
+        worker=None,
+        claimed_at=None,
+        marked_at=None,
+        in_doubt_at=None,
+        replay_until=None,
+        code=None,
+        phase=None,
+        reply=0,
+        provider_id="",
+        retention=new.retention,
+        ended_at=None,
+        purged_at=None,
+        body_id=new.id,
+        size=new.size,
+        delivery=None,
+        delivery_at=None,
+    )
 
 
 def _answer(
-    new: NewSend, known: Send | None, fresh: set[str], rearmed: dict[str, str]
+    new: NewSend, known: Send | None, fresh: Collection[str], rearmed: dict[str, str]
 ) -> Intended | None:
     return _told(new, known, created=new.id in fresh, rearmed=new.id in rearmed)
 

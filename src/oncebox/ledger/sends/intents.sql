@@ -6,16 +6,15 @@ INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport
     event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
     send_at, due_at, valid_until, retention, kept_for, body_id, size)
 SELECT :id, :tenant, :key, :protected, :content, 'pending',
-    (SELECT way.name FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport)
-        ORDER BY way.position, way.name LIMIT 1),
+    COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
     :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
     :send_at, :due_at, :valid_until, :retention, :kept_for, :id, :size
 /* from rows */
 WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
     WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
 ON CONFLICT DO NOTHING
-RETURNING id;
+RETURNING id, transport;
 
 -- name: rearm
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
@@ -23,9 +22,8 @@ RETURNING id;
 -- be the same. What was handed over before has another provider key.
 UPDATE oncebox_sends
 SET state = 'pending', content = :content, message_id = :message_id,
-    transport = (SELECT way.name FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport)
-        ORDER BY way.position, way.name LIMIT 1),
+    transport = COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
     on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,
     retention = :retention, kept_for = :kept_for, size = :size, body_id = :id,
     fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
@@ -69,6 +67,12 @@ WHERE (send_id, id) IN (
 INSERT INTO oncebox_send_recipients (send_id, mark, tenant)
 VALUES (:send_id, :mark, :tenant) /* from rows */
 ON CONFLICT DO NOTHING;
+
+-- name: wary
+-- bulk: tenant text
+-- The tenants that have addresses on the suppression list.
+SELECT :tenant /* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant = :tenant);
 
 -- name: suppress
 -- bulk: tenant text, id text

@@ -11,6 +11,7 @@ from oncebox import ids
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
+from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
 from oncebox.ledger.sends.desk import SendDesk
@@ -18,6 +19,7 @@ from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model import intent as intents
 from oncebox.model import letter
 from oncebox.model.email import Email, EmailLimits, checked, recipients
+from oncebox.model.guards import Guards
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.letter import Letter
 from oncebox.model.mailbox import read_mailbox
@@ -29,6 +31,8 @@ from oncebox.model.send import (
     Repeat,
     Retention,
     Send,
+    SendReply,
+    TurnedDown,
     kept_for,
 )
 from oncebox.send_errors import SendDiffers, SendTooLate
@@ -226,8 +230,18 @@ class Outbox:
             on_unknown=intent.on_unknown,
             send_at=intent.send_at,
             valid_until=intent.valid_until,
+            guards=self._guards(origin),
             retention=intent.retention,
             kept_for=kept_for(intent.retention, intent.interval),
+        )
+
+    def _guards(self, origin: Origin) -> Guards:
+        """Return what limits new sends; budgets are for agents."""
+        settings = self._settings
+        return Guards(
+            cool_down=int(settings.cool_down * 1000),
+            per_key=settings.per_key if origin.is_agent else 0,
+            per_recipient=settings.per_recipient if origin.is_agent else 0,
         )
 
     def _check_times(self, intent: Intent, now: int) -> None:
@@ -239,10 +253,12 @@ class Outbox:
         if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
             raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
 
-    def _judged(self, told: Intended | None, intent: Intent) -> Intended:
+    def _judged(self, told: SendReply, intent: Intent) -> Intended:
         """Pass on what was told, or raise why there will be no mail."""
         if told is None:
             raise NotFound("there is no such transport; list them with: oncebox transport list")
+        if isinstance(told, TurnedDown):
+            raise guards.refusal(told)
         self._count([told])
         if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
             message = (
@@ -252,9 +268,9 @@ class Outbox:
             raise SendDiffers(message)
         return told
 
-    def _count(self, answers: Sequence[Intended | None]) -> None:
+    def _count(self, answers: Sequence[SendReply]) -> None:
         for told in answers:
-            if told is not None and not (told.created or told.rearmed):
+            if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
 

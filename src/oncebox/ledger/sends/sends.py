@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oncebox.errors import NotFound
+from oncebox.model.evidence import Told
 from oncebox.model.outcome import Phase
 from oncebox.model.send import OnUnknown, Retention, Send, SendState, SendTry
 from oncebox.store.database import Row, Transaction
@@ -99,6 +100,7 @@ def read(row: Row) -> Send:
     values["again"] = OnUnknown(values["again"]) if values["again"] else None
     values["phase"] = Phase(values["phase"]) if values["phase"] else None
     values["retention"] = Retention(values["retention"])
+    values["delivery"] = Told(values["delivery"]) if values["delivery"] else None
     return Send(**values)
 
 

@@ -10,8 +10,21 @@ from oncebox.mail.dkim_sign import SigningKey, read_key
 from oncebox.transport.email.log import Log
 from oncebox.transport.email.parcel import Transport
 from oncebox.transport.email.relay import Relay, check
+from oncebox.transport.email.resend import Resend, ResendConfig
 from oncebox.transport.email.signing import Signed, Signer
 from oncebox.transport.email.smtp import ANSWER_WITHIN, GREYLISTED_FOR, Smtp
+
+__all__ = [
+    "DkimKey",
+    "LogConfig",
+    "ResendConfig",
+    "SmtpConfig",
+    "TransportConfig",
+    "kind",
+    "opened",
+    "read",
+    "written",
+]
 
 _LONGEST_WAIT = 86_400_000
 
@@ -44,21 +57,6 @@ class SmtpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __repr__(self) -> str:
         """Leave out who logs in, and the keys."""
         return f"SmtpConfig({self.relay!r})"
-
-
-class ResendConfig(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resend"
-):
-    """Resend's API."""
-
-    api_key: str
-    url: str = "https://api.resend.com"
-    #: the name of the webhook source that tells what became of its mail
-    source: str = ""
-
-    def __repr__(self) -> str:
-        """Leave out the key."""
-        return f"ResendConfig({self.url})"
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="log"):
@@ -104,7 +102,7 @@ def opened(config: TransportConfig) -> Transport:
     if isinstance(config, SmtpConfig):
         return _smtp(config)
     if isinstance(config, ResendConfig):
-        raise ConfigInvalid("there is no such transport yet")
+        return Resend(config)
     return Log()
 
 

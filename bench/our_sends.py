@@ -1,0 +1,125 @@
+"""Our side of sends: whole sends, claims, and answers to who asks again, each from the disk."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+import uvloop
+
+from bench import load
+from bench.ours import new_box
+from oncebox import Oncebox
+from oncebox.model.email import Email
+from oncebox.model.intent import Intent, Origin
+from oncebox.model.outcome import Accepted
+from oncebox.model.send import Answer, SendState, SendWord
+
+KNOWN = 10_000
+_AT_ONCE = 500
+
+
+async def send(options: argparse.Namespace) -> None:
+    """Report how many mails go all the way by the ``log`` transport."""
+    async with new_box(options) as box:
+
+        async def call(key: str, body: bytes) -> None:
+            told = await box.send(_mail(body.decode()), **_about(key), wait=30)
+            assert told.status is Answer.LOGGED
+
+        await _measure(call, options)
+
+
+async def claim(options: argparse.Namespace) -> None:
+    """Report how many keys are claimed, each with its mail, on disk when it is answered."""
+    async with _opened(options) as box:
+        me, outbox = _me(box), box.rooms.outbox
+
+        async def call(key: str, _body: bytes) -> None:
+            told = await outbox.send(me, Intent(email=_mail("Thank you."), **_about(key)))
+            assert told.created
+
+        await _measure(call, options)
+
+
+async def duplicate(options: argparse.Namespace) -> None:
+    """Report how many are told that their mail was sent before."""
+    async with _opened(options) as box:
+        me, outbox = _me(box), box.rooms.outbox
+        await _fill(box)
+
+        async def call(key: str, _body: bytes) -> None:
+            about = _about(str(hash(key) % KNOWN))
+            told = await outbox.send(me, Intent(email=_mail("Thank you."), **about))
+            assert told.answer is Answer.DUPLICATE
+
+        await _measure(call, options)
+
+
+async def _measure(call: load.Accept, options: argparse.Namespace) -> None:
+    timed = load.Timed(call)
+    per_second = await load.rate(timed, seconds=options.seconds)
+    load.report(per_second, f"{load.CALLERS} callers", **timed.waits())
+
+
+async def _fill(box: Oncebox) -> None:
+    """Store sends that were taken by the other side."""
+    me, rooms = _me(box), box.rooms
+
+    async def taken(number: int) -> None:
+        intent = Intent(email=_mail("Thank you."), **_about(str(number)))
+        told = await rooms.outbox.send(me, intent)
+        word = SendWord(tenant=me.tenant, id=told.send.id, fence=0, outcome=Accepted())
+        settled = await rooms.sends.settle(word)
+        assert settled is not None
+        assert settled.send.state is SendState.SENT
+
+    for start in range(0, KNOWN, _AT_ONCE):
+        await asyncio.gather(*map(taken, range(start, start + _AT_ONCE)))
+
+
+def _opened(options: argparse.Namespace) -> _Opened:
+    return _Opened(new_box(options))
+
+
+class _Opened:
+    """A box that is open and does not work."""
+
+    def __init__(self, box: Oncebox) -> None:
+        self._box = box
+
+    async def __aenter__(self) -> Oncebox:
+        await self._box.open()
+        return self._box
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._box.close()
+
+
+def _me(box: Oncebox) -> Origin:
+    return Origin(tenant=box.settings.tenant, key="key_bench")
+
+
+def _mail(text: str) -> Email:
+    return Email(sender="shop@example.com", to="ann@example.org", subject="Your order", text=text)
+
+
+def _about(entity: str) -> dict[str, str]:
+    return {"event_type": "order.confirmation", "entity_id": entity}
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    verbs = parser.add_subparsers(required=True)
+    for work in (send, claim, duplicate):
+        verb = verbs.add_parser(work.__name__)
+        verb.set_defaults(run=work)
+        verb.add_argument("--seconds", type=float, default=load.SECONDS)
+    options = parser.parse_args()
+    uvloop.run(options.run(options))
+
+
+if __name__ == "__main__":
+    main()
