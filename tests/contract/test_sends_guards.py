@@ -15,6 +15,7 @@ from oncebox.model.guards import BUDGET_SPAN, Guards
 from oncebox.model.outcome import Outcome
 from oncebox.model.send import Answer, Intended, NewSend, SendReply, SendState, TurnedDown
 from oncebox.store.database import Database
+from oncebox.telemetry import Telemetry
 from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import BOUNCED, BOX, RELAY, SILENCE, TAKEN, TO, Mailer
@@ -408,7 +409,7 @@ def test_among_racing_threads_no_more_are_let_in_than_may_be(
 
 
 async def test_callers_who_share_commits_share_budgets(clerk: Clerk, database: Database) -> None:
-    mailer, desk = Mailer(clerk), SendDesk(database)
+    mailer, desk = Mailer(clerk), SendDesk(database, Telemetry())
     limits = _budget(per_key=10)
     news = [mailer.new(f"{n % 20}", to=(f"{n % 20}@example.org",), **limits) for n in range(60)]
     told = await asyncio.gather(*map(desk.intend, news))

@@ -64,7 +64,7 @@ def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply
     turned = guards.turn_down(tx, ordered, now)
     ordered = [each for each in ordered if each.id not in turned]
     rows = [_values(each, now) for each in ordered]
-    fresh = dict(tx.many(_sql.add, rows, now=now))
+    fresh: dict[str, str] = dict(tx.many(_sql.add, rows, now=now))
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     kept = {**{id_: id_ for id_ in fresh}, **rearmed}
     stored = [(kept[each.id], each) for each in ordered if each.id in kept]

@@ -98,7 +98,7 @@ class Outbox:
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
         meant = self._meant(origin, intent)
-        told = await self._desk.repeat(meant.repeat)
+        told: SendReply = await self._desk.repeat(meant.repeat)
         if told is None:
             told = await self._desk.intend(await self._frozen(meant))
         return self._judged(told, intent)
