@@ -87,6 +87,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     public_url: Url = ""
     #: bytes of one request body
     body: Limit = 1024 * 1024
+    #: bytes of one request body that brings mail to be sent, with attachments in base64
+    mail_body: Limit = 36 * 1024 * 1024
     #: bytes of large request bodies in memory at once
     bodies: Limit = 256 * 1024 * 1024
     #: bytes of the request line and all headers

@@ -16,6 +16,7 @@
         ├── MediaUnsupported          415
         ├── FieldsInvalid             422
         ├── IdempotencyKeyReused      422
+        ├── IdempotencyKeyDiffers     422
         ├── TooManyRequests           429, come back
         ├── HeadersTooLarge           431
         ├── Unforeseen                500
@@ -113,6 +114,12 @@ class IdempotencyKeyReused(RequestRefused):
     """The same Idempotency-Key came with another body before."""
 
     code = "idempotency_key_reused"
+
+
+class IdempotencyKeyDiffers(RequestRefused):
+    """The Idempotency-Key is another than the one of this event type and entity."""
+
+    code = "idempotency_key_differs"
 
 
 class TooManyRequests(RequestRefused):

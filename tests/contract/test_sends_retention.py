@@ -36,8 +36,8 @@ def test_a_batch_that_is_asked_for_again_is_the_same_batch(mailer: Mailer) -> No
     again = _batch(mailer, *(mailer.new(key) for key in "abc"))
 
     assert again.batch == first.batch
-    assert [each and each.created for each in first.answers] == [True] * 3
-    assert [each and each.created for each in again.answers] == [False] * 3
+    for batch, created in ((first, True), (again, False)):
+        assert [each.created for each in batch.answers] == [created] * 3
     assert mailer.clerk.run(batches.totals, first.batch) == {S.PENDING: 3}
     assert len(mailer.claim()) == 3
 
@@ -64,7 +64,7 @@ def test_one_refused_send_of_a_batch_stops_no_other(mailer: Mailer) -> None:
     mailer.intend("b")
     told = _batch(mailer, mailer.new("a"), mailer.new("b", to=("eve@example.org",)))
 
-    assert [each and each.answer for each in told.answers] == [Answer.IN_FLIGHT, Answer.CONFLICT]
+    assert [each.answer for each in told.answers] == [Answer.IN_FLIGHT, Answer.CONFLICT]
 
 
 def test_a_batch_is_seen_by_its_tenant_and_its_owner(mailer: Mailer) -> None:

@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "worker-elsewhere": (("worker:elsewhere",), {WORKER}),
 }
 CLOSED = [route for route in ROUTES if not route.is_open]
+MAIL = {"sender": "shop@example.com", "to": "ann@example.org", "text": "Thank you."}
 #: bodies that fit, by type; every other body has no field that must be given
 BODIES: dict[str, Any] = {
     "NewKey": {"scopes": ["agent"]},
@@ -46,6 +47,12 @@ BODIES: dict[str, Any] = {
     "HeartbeatAction": {"fence": 1},
     "WaitFor": {"kind": "code"},
     "WaitForAny": {"kind": "code", "inboxes": ["inb_nothing"]},
+    "SendWish": MAIL,
+    "BatchWish": {"sends": [MAIL]},
+    "ResolveSend": {"sent": True, "why": "because"},
+    "ResendSend": {"why": "because"},
+    "NewSuppression": {"address": "new@example.org"},
+    "FindSuppression": {"address": "listed@example.org"},
 }
 #: routes that make what is not there: every tenant has attempts of any name
 MAKING = {"beginAction"}
@@ -78,6 +85,8 @@ async def build(api: Api) -> World:
     await api.call("POST", "/v1/domains", {"name": "mine.test"})
     inbox = (await api.call("POST", "/v1/inboxes", {"attempt_id": "try-1"})).json()
     await api.call("POST", "/v1/attempts/try-1/actions/verify", {})
+    sent = (await api.call("POST", "/v1/sends", MAIL)).json()
+    listed = (await api.call("PUT", "/v1/suppressions", {"address": "listed@example.org"})).json()
     return World({
         "sources": {"name": "shop", "id": source["secrets"][0]["id"]},
         "keys": {"id": key["id"]},
@@ -87,6 +96,9 @@ async def build(api: Api) -> World:
         "inboxes": {"id": inbox["id"]},
         "attempts": {"id": "try-1", "name": "verify"},
         "messages": {"id": await _message(api), "number": "1"},
+        "sends": {"id": sent["id"]},
+        "transports": {"name": "log"},
+        "suppressions": {"id": listed["id"]},
         "artifacts": {"id": (await bring(api.box, "inb_1", code("481920")))[0]},
     })  # fmt: skip
 

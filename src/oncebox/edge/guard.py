@@ -33,6 +33,8 @@ VISIT = "oncebox.visit"
 
 #: webhooks arrive below this path
 HOOKS = "/in/"
+#: where whole mails come with their attachments, by bodies of a size of their own
+MAILS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
 _OK = 200
 
 _LENGTH = b"content-length"
@@ -61,6 +63,8 @@ class Visit:
     is_large = False
     #: bytes of a large body that have come
     held = 0
+    #: bytes that the body may have
+    limit = 0
     #: the headers by name; of those that come several times, the last
     headers: dict[bytes, bytes]
 
@@ -222,6 +226,8 @@ class Guard:
 
     def _read_closely(self, scope: Scope, now: Visit) -> type[OnceboxError] | None:
         headers, found = scope["headers"], now.headers
+        is_mail = scope["path"] in MAILS
+        now.limit = self._settings.mail_body if is_mail else self._settings.body
         too_many = len(headers) > self._settings.header_count
         if too_many or (SMALL not in scope and _size(scope) > self._settings.headers):
             return refusals.HeadersTooLarge
@@ -241,7 +247,7 @@ class Guard:
             return refusals.RequestMalformed
         size = int(length[:_LONGEST_LENGTH])
         now.is_large = size > _SMALL
-        return errors.BodyTooLarge if size > self._settings.body else None
+        return errors.BodyTooLarge if size > now.limit else None
 
     async def _is_in_time(self, now: Visit, buckets: Buckets) -> bool:
         """Keep one address from asking too often."""
@@ -269,7 +275,7 @@ class Guard:
         return bounded
 
     def _too_large(self, now: Visit) -> type[OnceboxError] | None:
-        if now.held > self._settings.body:
+        if now.held > now.limit:
             return errors.BodyTooLarge
         return refusals.ServerBusy if self._held > self._settings.bodies else None
 

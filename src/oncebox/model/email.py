@@ -31,6 +31,7 @@ _STRUCTURED = re.compile("(?:message|multipart)/", re.IGNORECASE)
 _CONTENT_ID = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 #: printable ASCII without what ends a reference in a header
 _REFERENCE = re.compile(r"(?:https://|mailto:)[!-;=?-~]{1,900}")
+_TAG = re.compile("[A-Za-z0-9_-]{1,256}")
 _OCTETS = "application/octet-stream"
 
 
@@ -75,6 +76,8 @@ class Email(msgspec.Struct, frozen=True, kw_only=True):
     variables: Mapping[str, Any] = {}
     #: where one click ends such mail: an ``https:`` address, or ``mailto:``
     unsubscribe: str = ""
+    #: words for providers that report them back; nobody who gets the mail sees them
+    tags: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         """Make one address a list of one, and lists what nobody changes."""
@@ -103,6 +106,7 @@ class EmailLimits(msgspec.Struct, frozen=True, kw_only=True):
     headers: int = 50
     header: int = 16 * 1024
     attachments: int = 100
+    tags: int = 50
     #: bytes of text and HTML together, as UTF-8: as much as readers read
     text: int = 2 * 1024 * 1024
     #: bytes of it all, as base64
@@ -184,6 +188,7 @@ def _check_bounds(email: Email, limits: EmailLimits) -> None:
         ("header fields", len(email.headers), limits.headers),
         ("characters in its header fields", header, limits.header),
         ("attachments", len(email.attachments), limits.attachments),
+        ("tags", len(email.tags), limits.tags),
         ("bytes of text", text, limits.text),
         # Base64 makes four characters of three bytes, and ends a line after 76 of them.
         ("bytes on the wire", sum(-(-size // 57) * 78 for size in sizes), limits.size),
@@ -198,6 +203,8 @@ def _check_content(email: Email) -> None:
         raise EmailInvalid("the text has NUL or half characters in it; remove them")
     if not (email.text or email.html or email.attachments or email.template):
         raise EmailInvalid("there is nothing in the mail; give text, html or a template")
+    if not all(_TAG.fullmatch(word) for tag in email.tags.items() for word in tag):
+        raise EmailInvalid("a tag has 1 to 256 letters, digits, _ and - as its name and value")
     if email.unsubscribe and not _REFERENCE.fullmatch(email.unsubscribe):
         raise EmailInvalid("unsubscribe is an https: or mailto: address in plain ASCII")
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from oncebox.model.evidence import Told
+from oncebox.model.guards import Guards
 from oncebox.model.outcome import Outcome, Phase
 
 
@@ -140,6 +141,10 @@ class Answer(StrEnum):
     LOGGED = "logged"
     #: the key is taken by an intent with other protected fields: refused, 422
     CONFLICT = "conflict"
+    #: a recipient was just meant to get such a mail, under another key: refused, 409
+    COOLING_DOWN = "cooling_down"
+    #: too many sends were asked for, or for one recipient: refused, 429
+    OVER_BUDGET = "over_budget"
 
 
 _ANSWERS = {
@@ -208,6 +213,8 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention.TRANSACTIONAL
     #: milliseconds for which it is kept after its end
     kept_for: int = 7 * _DAY
+    #: what limits it, unless it is a repeat
+    guards: Guards = Guards()
 
     @property
     def size(self) -> int:
@@ -293,6 +300,21 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
     rearmed: bool = False
     #: it says something else than what was stored first, which stays
     drift: bool = False
+
+
+class TurnedDown(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's answer to an intent that its guards do not let in: nothing was stored."""
+
+    #: ``cooling_down`` or ``over_budget``
+    answer: Answer
+    #: milliseconds after which the same intent may be let in
+    retry_after: int
+    #: the id of the send that a recipient gets, or got, instead
+    earlier: str | None = None
+
+
+#: what the ledger says to an intent; None: there is no such transport
+SendReply = Intended | TurnedDown | None
 
 
 class ClaimedSend(msgspec.Struct, frozen=True):

@@ -76,6 +76,8 @@ class SendWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     variables: dict[str, Any] = {}
     #: where one click ends such mail: an ``https:`` address, or ``mailto:``
     unsubscribe: str = ""
+    #: words for providers that report them back
+    tags: dict[str, str] = {}
     #: what happened, such as ``order.confirmation``
     event_type: KeyPart = ""
     #: to what it happened, such as ``order_4821``
@@ -127,6 +129,7 @@ class SendWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             template=self.template,
             variables=self.variables,
             unsubscribe=self.unsubscribe,
+            tags=self.tags,
         )
 
 
@@ -154,6 +157,7 @@ def wish_of(email: Email, **asked: Any) -> SendWish:
         template=email.template,
         variables=dict(email.variables),
         unsubscribe=email.unsubscribe,
+        tags=dict(email.tags),
         **asked,
     )
 
@@ -228,7 +232,7 @@ def _answer(send: Send, status: Answer, now: int) -> SendAnswer:
         code=send.code,
         reply=send.reply,
         provider_id=send.provider_id,
-        delivery=getattr(send, "delivery", None),
+        delivery=send.delivery,
         created_at=send.created_at,
         ended_at=send.ended_at,
     )

@@ -1,16 +1,13 @@
 """Transports and suppressions, as operators see them: no secret; durations in seconds."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from oncebox.wire.fields import Moment, Page, Why
+from oncebox.wire.inboxes import Address
 
 SuppressionReason = Literal["manual", "hard_bounce", "complaint", "unsubscribe"]
-#: judged with the rest of it
-SuppressedAddress = Annotated[
-    str, msgspec.Meta(min_length=3, max_length=320, description="a whole address")
-]
 
 
 class TransportRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +44,7 @@ class TransportList(msgspec.Struct, frozen=True, kw_only=True):
 class NewSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An address that is to get no mail."""
 
-    address: SuppressedAddress
+    address: Address
     why: Why = ""
 
     def __repr__(self) -> str:
@@ -58,7 +55,7 @@ class NewSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class FindSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An address that may be on the list; it is asked for in a body, which nobody logs."""
 
-    address: SuppressedAddress
+    address: Address
 
     def __repr__(self) -> str:
         """Show no address."""

@@ -14,6 +14,7 @@ from oncebox.edge.http import (
     attempts,
     deliveries,
     domains,
+    emails,
     events,
     inboxes,
     keys,
@@ -21,8 +22,12 @@ from oncebox.edge.http import (
     openapi,
     pull,
     quarantine,
+    send_office,
+    sends,
     sources,
+    suppressions,
     tenants,
+    transports,
     waits,
 )
 from oncebox.edge.http.auth import Auth
@@ -47,6 +52,10 @@ ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
     *artifacts.ROUTES,
     *waits.ROUTES,
+    *sends.ROUTES,
+    *send_office.ROUTES,
+    *transports.ROUTES,
+    *suppressions.ROUTES,
 )
 
 
@@ -67,6 +76,7 @@ def application(rooms: Rooms, stopping: asyncio.Event) -> App:
     routes = [
         StarletteRoute(path, Endpoint(found, rooms, auth, stopping)) for path, found in ordered
     ]
+    routes += emails.endpoints(rooms, auth, stopping)
     return Application(Router(routes, redirect_slashes=False, default=_unknown))
 
 

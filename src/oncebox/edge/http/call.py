@@ -19,6 +19,8 @@ from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.office.keeper import Keeper
 from oncebox.ledger.office.keyring import KeyRing
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.sends.outbox import Outbox
+from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import NewDelivery
 from oncebox.model.key import ApiKey
@@ -94,6 +96,14 @@ class Rooms(Protocol):
         """Hands artifacts out."""
 
     @property
+    def outbox(self) -> Outbox:
+        """Takes mail that is to be sent."""
+
+    @property
+    def sendbox(self) -> SendBox:
+        """Opens what sends say, and knows addresses by their marks."""
+
+    @property
     def judge(self) -> Judge:
         """Checks rejected requests again."""
 
@@ -116,6 +126,8 @@ class Call:
     headers: Mapping[bytes, bytes]
     #: makes sure that the key is still good, for calls that take long
     check: Callable[[], Awaitable[Any]]
+    #: the Idempotency-Key that was sent, where the route takes one
+    request_key: str | None = None
 
     @property
     def tenant(self) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from oncebox.edge import problem
 from oncebox.edge.guard import Receive, Scope, Send, visit
 from oncebox.edge.http import requests, streaming
+from oncebox.edge.http.answered import Answered
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Call, Rooms
 from oncebox.edge.http.download import Download
@@ -55,7 +56,7 @@ class Endpoint:
         except OnceboxError as error:
             if isinstance(error, StoreError):
                 self._rooms.telemetry.store_errors.labels(error.code).inc()
-            await refuse(scope, send, error, allow=", ".join(sorted(self._routes)))
+            await self.refuse(scope, send, error)
             return
         if isinstance(answer, Streamed):
             await streaming.send_all(answer, send)
@@ -63,6 +64,17 @@ class Endpoint:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
+
+    async def refuse(self, scope: Scope, send: Send, error: OnceboxError) -> None:
+        """Answer with a problem."""
+        await refuse(scope, send, error, allow=", ".join(sorted(self._routes)))
+
+    def request_key(self, headers: requests.Headers) -> str | None:
+        """Return the caller's key for a request, if it has one.
+
+        Raises: IdempotencyKeyMissing, FieldsInvalid.
+        """
+        return requests.given_key(headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer | Streamed:
         route = self._routes.get(scope["method"])
@@ -101,6 +113,7 @@ class Endpoint:
             if not route.is_open:
                 await self._auth.check(headers, visit(scope).address, route)
 
+        request_key = self.request_key(headers) if route.keyed else None
         call = Call(
             rooms=self._rooms,
             key=key,
@@ -111,6 +124,7 @@ class Endpoint:
             stopping=self._stopping,
             headers=visit(scope).headers,
             check=check,
+            request_key=request_key,
         )
         return call, body
 
@@ -145,12 +159,15 @@ def told(route: Route, value: Any) -> Answer:
     """Return what a handler returned as it is sent."""
     if value is None:
         return Answer(route.status, _HEADERS, b"")
+    status = route.status
     more: Headers = ()
-    if isinstance(value, Download):
+    if isinstance(value, Answered):
+        value, status, more = value
+    elif isinstance(value, Download):
         value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
     length = ("content-length", str(len(body)))
-    return Answer(route.status, (("content-type", route.media), length, *_HEADERS, *more), body)
+    return Answer(status, (("content-type", route.media), length, *_HEADERS, *more), body)
 
 
 async def refuse(

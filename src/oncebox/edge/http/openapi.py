@@ -25,6 +25,10 @@ _IDEMPOTENCY_KEY = {
     "description": "New for every new wish; a repeat gets the first answer for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+_OPTIONAL = {
+    "required": False,
+    "description": "What makes two calls the same, where the body does not say it.",
+}
 _REQUEST_ID = {
     "description": "Names this request; a sane one that was sent is taken over.",
     "schema": {"type": "string"},
@@ -104,8 +108,10 @@ def _operation(each: Route, known: Json) -> Json:
         "parameters": [*_path_parameters(each), *_query_parameters(each, known)],
         "responses": {str(each.status): _success(each), "default": _PROBLEM},
     }
-    if each.creates:
-        operation["parameters"].append(_IDEMPOTENCY_KEY)
+    for status in each.statuses:
+        operation["responses"][str(status)] = _success(each)
+    if each.creates or each.keyed:
+        operation["parameters"].append(_IDEMPOTENCY_KEY | ({} if each.creates else _OPTIONAL))
     if each.streamer is not None:
         operation["responses"][str(each.status)]["content"][MEDIA] = {"schema": {"type": "string"}}
     if each.body is not None:

@@ -114,6 +114,15 @@ def decode_path(parts: Mapping[str, str]) -> dict[str, str]:
     return decoded
 
 
+def given_key(headers: Headers) -> str | None:
+    """Return the caller's key for this request, if it has one.
+
+    Raises: IdempotencyKeyMissing, FieldsInvalid.
+    """
+    given = any(name == _IDEMPOTENCY_KEY for name, _ in headers)
+    return idempotency_key(headers) if given else None
+
+
 def idempotency_key(headers: Headers) -> str:
     """Return the caller's key for this request: a quoted string, or as it is.
 

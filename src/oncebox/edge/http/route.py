@@ -44,7 +44,7 @@ class Route:
     #: scopes that may, an admin always; without any, no key is needed
     scopes: frozenset[str]
     query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
+    body: type[Any] | None = None
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     #: what the answer is where it is not JSON of the type above
@@ -56,6 +56,10 @@ class Route:
     creator: Creator | None = None
     #: called after a creation, outside its transaction
     after: Handler | None = None
+    #: takes an Idempotency-Key, which may be left out
+    keyed: bool = False
+    #: further statuses of the same answer
+    statuses: tuple[int, ...] = ()
     #: only for keys of the installation's own tenant
     home: bool = False
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from oncebox.errors import NotFound
-from oncebox.ledger.sends import intents, sends
-from oncebox.model.send import Intended, NewSend, Send, SendState
+from oncebox.ledger.sends import guards, intents, sends
+from oncebox.model.send import Intended, NewSend, Send, SendReply, SendState, TurnedDown
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -40,14 +40,17 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger's answer to a batch, given only after the commit."""
 
     batch: Batch
-    #: of each send in its order; None where there is no such way. Nothing at all in a conflict.
-    answers: tuple[Intended | None, ...] = ()
+    #: of each send in its order; nothing at all in a conflict
+    answers: tuple[Intended, ...] = ()
     #: the key is taken by a batch of other sends: refused, 422
     conflict: bool = False
 
 
 def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) -> IntendedBatch:
-    """Store a batch and its sends in one commit, or tell how they stand."""
+    """Store a batch and its sends in one commit, or tell how they stand: all or none.
+
+    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent.
+    """
     members = _members(wanted)
     tx.run(
         _sql.add,
@@ -65,10 +68,19 @@ def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) 
     batch = _batch(row)
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
-    answers = intents.intend(tx, wanted, now)
-    rows = [(n, told.send.id) for n, told in enumerate(answers) if told is not None]
+    answers = [_let_in(told) for told in intents.intend(tx, wanted, now)]
+    rows = [(n, told.send.id) for n, told in enumerate(answers)]
     tx.run_many(_sql.join, rows, batch_id=batch.id, tenant=new.tenant)
     return IntendedBatch(batch=batch, answers=tuple(answers))
+
+
+def _let_in(told: SendReply) -> Intended:
+    """Pass on what was told; what raises here leaves nothing of the whole batch."""
+    if told is None:
+        raise NotFound("there is no such transport; list them with: oncebox transport list")
+    if isinstance(told, TurnedDown):
+        raise guards.refusal(told)
+    return told
 
 
 def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:

@@ -9,10 +9,11 @@ from oncebox.errors import ConfigInvalid
 from oncebox.mail.dkim_sign import SigningKey, sign
 from oncebox.mail_errors import AddressInvalid
 from oncebox.model.domain import domain_key
-from oncebox.model.outcome import Outcome, Phase, Rejected
+from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected
 from oncebox.send_errors import SigningInvalid
 from oncebox.transport.email.capability import Capability
 from oncebox.transport.email.parcel import Marker, Parcel, Transport
+from oncebox.transport.email.probe import probe
 
 
 class Signer(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,10 @@ class Signed:
         message = b"".join((*fields, parcel.message))
         signed = msgspec.structs.replace(parcel, message=message)
         return await self._way.send(signed, before_point_of_no_return)
+
+    async def probe(self, deadline: float) -> NotSent | None:
+        """Try the way without a mail; that a signature can be made was seen at the start."""
+        return await probe(self._way, deadline)
 
     async def close(self) -> None:
         """Close the way."""

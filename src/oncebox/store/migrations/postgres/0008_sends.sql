@@ -182,3 +182,19 @@ CREATE TABLE oncebox_batch_sends (
     PRIMARY KEY (batch_id, place)
 );
 CREATE INDEX oncebox_batch_sends_send ON oncebox_batch_sends (send_id);
+
+-- Guards: who was meant to get what a short while ago, and how much was asked for in this hour.
+CREATE TABLE oncebox_send_guards (
+    tenant TEXT COLLATE "C" NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL CHECK (kind IN ('cool_down', 'key', 'recipient')),
+    -- the mark of a recipient, and with a cool-down the event type; or the key that asks
+    name BYTEA NOT NULL,
+    -- the end of the cool-down, or of the hour
+    until BIGINT NOT NULL,
+    -- what was taken of the budget in this hour
+    used BIGINT NOT NULL,
+    -- the send that has begun the cool-down
+    holder TEXT COLLATE "C",
+    PRIMARY KEY (tenant, kind, name)
+);
+CREATE INDEX oncebox_send_guards_over ON oncebox_send_guards (until);
