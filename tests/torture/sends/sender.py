@@ -6,7 +6,6 @@ again, it asks for all of them again, as agents do.
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,6 @@ from tests.torture.sends.mails import keys, mail
 
 #: Seconds a claim lasts.
 LEASE = 0.6
-_LOOK_EVERY = 0.02
 _REST = 0.05
 #: Servers fail on purpose here; a transport that rests for long would only cost time.
 _BREAKER = BreakerRules(failures=50, first_rest=50, longest_rest=100)
@@ -34,32 +32,25 @@ _BREAKER = BreakerRules(failures=50, first_rest=50, longest_rest=100)
 
 async def main(given: argparse.Namespace) -> None:
     """Send everything, and wait until it is settled."""
-    box = new_box(given.url, connections=given.connections)
+    box = new_box(given.url, connections=given.connections, poll=given.poll)
     await box.open()
     box.rooms.sends._rules = _BREAKER
     await _add_way(box, given)
-    say("ready")
     wanted = keys(given.trial, given.count)
     with History(given.history) as history:
-        if given.ask:
-            await asyncio.gather(*(_ask(box, history, key, given.policy) for key in wanted))
-        else:
-            box._start_sending()
-        say("asked")
-        if given.wait:
-            await _settled(box)
-            say("settled")
+        await asyncio.gather(*(_ask(box, history, key, given.policy) for key in wanted))
+        await _settled(box, given.poll)
     await box.close()
 
 
-def new_box(url: str, *, connections: int = 3) -> Oncebox:
+def new_box(url: str, *, connections: int, poll: float) -> Oncebox:
     """Return a box that notices a lost worker within about one lease."""
     settings = config.load(
         {},
         database_url=url,
         master_key=MASTER_KEY,
         connections=connections,
-        worker={"poll": 0.05, "stop_within": 5.0},
+        worker={"poll": poll, "stop_within": 5.0},
         sends={"lease": LEASE, "concurrency": 6, "first_wait": 0.02, "longest_wait": 0.1},
     )
     return Oncebox(settings=settings, migrate=True)
@@ -101,15 +92,9 @@ async def _ask(box: Oncebox, history: History, key: str, policy: str) -> None:
             return
 
 
-async def _settled(box: Oncebox) -> None:
+async def _settled(box: Oncebox, poll: float) -> None:
     while await box.rooms.database.read(open_sends):  # noqa: ASYNC110 - others may settle them
-        await asyncio.sleep(_LOOK_EVERY)
-
-
-def say(text: str) -> None:
-    """Print one line for the parent."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+        await asyncio.sleep(poll)
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -124,10 +109,5 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--resend", action="store_true", help="the port is Resend's")
     parser.add_argument("--answer-within", type=float, default=600.0)
     parser.add_argument("--connections", type=int, default=3)
-    parser.add_argument("--no-ask", dest="ask", action="store_false", help="only work")
-    parser.add_argument("--no-wait", dest="wait", action="store_false", help="only ask")
+    parser.add_argument("--poll", type=float, default=0.05)
     return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(options(sys.argv[1:])))

@@ -94,8 +94,10 @@ class Stage:
 Play = Callable[[Stage, Fake, int], Trial]
 
 
-def play(plan: Plan, course: Course, cases: Sequence[str], one: Callable[[str], Play]) -> Outcome:
-    """Make every fault in turn, several at the same time."""
+def play(
+    plan: Plan, courses: Sequence[Course], cases: Sequence[str], one: Callable[[str], Play]
+) -> Outcome:
+    """Make every fault in turn on every course, several at the same time."""
     outcome = Outcome()
     # Twice as many as there are cores: most of a trial is waiting for a lease to run out.
     workers = 2 * (os.cpu_count() or 1)
@@ -107,6 +109,8 @@ def play(plan: Plan, course: Course, cases: Sequence[str], one: Callable[[str], 
 
         def trial(number: int) -> Trial:
             case = cases[number % len(cases)]
+            # So that neighbours differ, and the next round takes each case on another course.
+            course = courses[(number + number // len(cases)) % len(courses)]
             with _fresh(site) as url, course.fake() as fake:
                 name = f"{case.replace('@', '-at-').replace('=', '-')}-{number}"
                 stage = Stage(nursery, plan.folder, url, course, name)
