@@ -27,19 +27,19 @@ CASES = {
 #: A request is pulled as it is sent: there is no moment at which only its body is there.
 HTTP_CASES = {point: most for point, most in CASES.items() if point != "sends.body_drained"}
 #: Where a process may stand still for longer than its lease.
-PAUSES = ("claimed", "connected", "body_drained", "marker_committed", "handed_over", "reply_read")
+PAUSES = ("marker_committed", "handed_over", "claimed", "reply_read", "connected", "body_drained")
 #: Seconds that somebody is let go who stands in everybody's way.
 _STEP = 0.002
 #: At which steps the server cuts the line, or says no, or nothing.
 DROPS = (
-    *(f"{how}@{step}" for how in ("drop", "hang_up") for step in ("connect", "hello", "mail")),
-    *(f"{how}@{step}" for how in ("drop", "hang_up") for step in ("rcpt", "data", "body", "dot")),
-    *("accept_then_drop", "accept_then_hang_up", "accept_then_silence", "accept_then_sleep=1"),
-    *("451@rcpt", "451@dot", "silence@dot"),
+    *("accept_then_drop", "drop@dot", "hang_up@body", "accept_then_silence", "451@dot"),
+    *("accept_then_hang_up", "accept_then_sleep=1", "hang_up@dot", "silence@dot", "451@rcpt"),
+    *(f"drop@{step}" for step in ("connect", "hello", "mail", "rcpt", "data", "body")),
+    *(f"hang_up@{step}" for step in ("connect", "hello", "mail", "rcpt", "data")),
 )
 HTTP_DROPS = (
-    *("drop_before_body", "drop", "hang_up", "409_concurrent", "429(0)", "500", "200_garbage"),
-    *("accept_then_drop", "accept_then_hang_up", "accept_then_500", "accept_then_garbage"),
+    *("accept_then_drop", "accept_then_500", "drop", "409_concurrent", "200_garbage"),
+    *("accept_then_hang_up", "accept_then_garbage", "drop_before_body", "hang_up", "429(0)", "500"),
 )
 
 

@@ -23,8 +23,6 @@ from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.sends.books import open_sends
 from tests.torture.sends.mails import keys, mail
 
-#: Seconds a claim lasts.
-LEASE = 0.6
 _REST = 0.05
 #: Servers fail on purpose here; a transport that rests for long would only cost time.
 _BREAKER = BreakerRules(failures=50, first_rest=50, longest_rest=100)
@@ -32,7 +30,7 @@ _BREAKER = BreakerRules(failures=50, first_rest=50, longest_rest=100)
 
 async def main(given: argparse.Namespace) -> None:
     """Send everything, and wait until it is settled."""
-    box = new_box(given.url, connections=given.connections, poll=given.poll)
+    box = new_box(given)
     await box.open()
     box.rooms.sends._rules = _BREAKER
     await _add_way(box, given)
@@ -43,15 +41,15 @@ async def main(given: argparse.Namespace) -> None:
     await box.close()
 
 
-def new_box(url: str, *, connections: int, poll: float) -> Oncebox:
+def new_box(given: argparse.Namespace) -> Oncebox:
     """Return a box that notices a lost worker within about one lease."""
     settings = config.load(
         {},
-        database_url=url,
+        database_url=given.url,
         master_key=MASTER_KEY,
-        connections=connections,
-        worker={"poll": poll, "stop_within": 5.0},
-        sends={"lease": LEASE, "concurrency": 6, "first_wait": 0.02, "longest_wait": 0.1},
+        connections=given.connections,
+        worker={"poll": given.poll, "stop_within": 5.0},
+        sends={"lease": given.lease, "concurrency": 6, "first_wait": 0.02, "longest_wait": 0.1},
     )
     return Oncebox(settings=settings, migrate=True)
 
@@ -109,5 +107,6 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--resend", action="store_true", help="the port is Resend's")
     parser.add_argument("--answer-within", type=float, default=600.0)
     parser.add_argument("--connections", type=int, default=3)
+    parser.add_argument("--lease", type=float, default=0.6, help="seconds a claim lasts")
     parser.add_argument("--poll", type=float, default=0.05)
     return parser.parse_args(arguments)
