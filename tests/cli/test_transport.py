@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oncebox.model.outcome import NotSent, Phase
+from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from tests.cli.ledger import Answer, Ledger
 from tests.cli.outbox import tried
@@ -78,7 +79,7 @@ def test_a_test_says_plainly_what_is_in_the_way(sqlite: Ledger, relay: ScriptedS
 
     assert (refused.code, unreached.code) == (1, 1)
     assert (refused.record["works"], refused.record["code"]) == (False, "login_refused")
-    assert "refused the user name or password" in told.out
+    assert "refused the user, the password or the key" in told.out
     assert unreached.record["code"] == "connect_failed"
 
 
@@ -96,6 +97,23 @@ def test_a_test_by_tls_trusts_whom_it_is_told_to(sqlite: Ledger, tmp_path: Path)
 
     assert (strange["works"], strange["code"]) == (False, "certificate_refused")
     assert trusted["works"]
+
+
+def test_a_test_of_resend_proves_the_key_and_sends_nothing(sqlite: Ledger) -> None:
+    with ScriptedProvider() as provider:
+        add = ("transport", "add", "resend", "--kind", "resend", "--url", provider.url)
+        sqlite.type(*add, "--api-key", "-", stdin=b"re_good")
+        works = sqlite.type("transport", "test", "resend")
+        change = ("transport", "change", "resend", "--api-key", "-")
+        sqlite.type(*change, stdin=b"wrong")
+        refused = sqlite.type("transport", "test", "resend", "--json")
+        provider.script("500")
+        failing = sqlite.type("transport", "test", "resend", "--json").record
+
+    assert (works.code, works.rows[0][1]) == (0, "works")
+    assert (refused.code, refused.record["code"]) == (1, "login_refused")
+    assert (failing["works"], failing["code"]) == (False, "server_error")
+    assert provider.accepted == []
 
 
 def test_a_test_mail_is_a_send_like_any_other(sqlite: Ledger, relay: ScriptedSmtp) -> None:

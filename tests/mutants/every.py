@@ -14,6 +14,7 @@ from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
+from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -38,4 +39,5 @@ EVERY = (
     *SENDS,
     *RESEND,
     *GUARDS,
+    *SENDS_WORKER,
 )

@@ -113,9 +113,8 @@ def _ended(send: Send, now: int) -> Lines:
         yield ("last word", plainly(send.code, send.phase, send.reply))
     if send.provider_id:
         yield ("provider id", send.provider_id)
-    delivery = getattr(send, "delivery", None)
-    if delivery:
-        yield ("delivery status", delivery)
+    if send.delivery is not None:
+        yield ("delivery status", send.delivery)
     if send.ended_at is not None:
         yield ("ended", when(send.ended_at, now))
     if send.purged_at is not None:

@@ -49,6 +49,7 @@ _LOGIN = frozenset({401, 403})
 #: of 401 and 403: what is about one mail, and says nothing of the key
 _OF_THE_MAIL = frozenset({"validation_error", "invalid_from_address"})
 _SECURITY = (451, "security_error")
+_NO_MAIL = b"{}"
 
 
 class ResendConfig(
@@ -119,20 +120,39 @@ class Resend:
         faults.point("sends.reply_read")
         return judged(reply, progress.phase)
 
+    async def probe(self, deadline: float) -> NotSent | None:
+        """Ask for a mail that says nothing, which no provider sends; see `probe.Probed`.
+
+        A key that may only send can ask for nothing else.
+        """
+        headers = self._headers(_NO_MAIL)
+        try:
+            async with _until(deadline):
+                reply = await self._egress.post(self._url, _nothing(), headers=headers)
+        except (EgressFailed, EgressRefused, TimeoutError) as error:
+            found: Outcome = _unanswered(error, _Progress())
+        else:
+            found = judged(reply)
+        if isinstance(found, Unknown):
+            return NotSent(code=found.code, phase=found.phase, reply=found.reply)
+        return found if isinstance(found, NotSent) else None
+
     async def close(self) -> None:
         """Close what is open."""
         await self._egress.close()
 
     async def _ask(self, parcel: Parcel, body: bytes, progress: _Progress, marker: Marker) -> Reply:
-        headers = {
-            "authorization": f"Bearer {self._key}",
-            "content-type": "application/json",
-            "content-length": str(len(body)),
-            "idempotency-key": parcel.provider_key,
-        }
+        headers = {**self._headers(body), "idempotency-key": parcel.provider_key}
         async with _until(parcel.deadline) as limit:
             pulled = self._pulled(parcel, body, progress, marker, limit)
             return await self._egress.post(self._url, pulled, headers=headers, most=_LARGEST_ANSWER)
+
+    def _headers(self, body: bytes) -> dict[str, str]:
+        return {
+            "authorization": f"Bearer {self._key}",
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+        }
 
     async def _pulled(
         self,
@@ -165,6 +185,10 @@ class Resend:
         for at in range(0, len(body), _PIECE):
             yield body[at : at + _PIECE]
         faults.point("sends.handed_over")
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield _NO_MAIL
 
 
 def check(config: ResendConfig) -> None:
