@@ -15,6 +15,7 @@ from oncebox.model.intent import Intent, Origin
 from oncebox.model.outcome import Accepted
 from oncebox.model.send import Answer, SendState, SendWord
 
+TYPE = "order.confirmation"
 KNOWN = 10_000
 _AT_ONCE = 500
 
@@ -24,7 +25,8 @@ async def send(options: argparse.Namespace) -> None:
     async with new_box(options) as box:
 
         async def call(key: str, body: bytes) -> None:
-            told = await box.send(_mail(body.decode()), **_about(key), wait=30)
+            mail = _mail(body.decode())
+            told = await box.send(mail, event_type=TYPE, entity_id=key, wait=30)
             assert told.status is Answer.LOGGED
 
         await _measure(call, options)
@@ -36,7 +38,7 @@ async def claim(options: argparse.Namespace) -> None:
         me, outbox = _me(box), box.rooms.outbox
 
         async def call(key: str, _body: bytes) -> None:
-            told = await outbox.send(me, Intent(email=_mail("Thank you."), **_about(key)))
+            told = await outbox.send(me, _intent(key))
             assert told.created
 
         await _measure(call, options)
@@ -49,8 +51,7 @@ async def duplicate(options: argparse.Namespace) -> None:
         await _fill(box)
 
         async def call(key: str, _body: bytes) -> None:
-            about = _about(str(hash(key) % KNOWN))
-            told = await outbox.send(me, Intent(email=_mail("Thank you."), **about))
+            told = await outbox.send(me, _intent(str(hash(key) % KNOWN)))
             assert told.answer is Answer.DUPLICATE
 
         await _measure(call, options)
@@ -67,8 +68,7 @@ async def _fill(box: Oncebox) -> None:
     me, rooms = _me(box), box.rooms
 
     async def taken(number: int) -> None:
-        intent = Intent(email=_mail("Thank you."), **_about(str(number)))
-        told = await rooms.outbox.send(me, intent)
+        told = await rooms.outbox.send(me, _intent(str(number)))
         word = SendWord(tenant=me.tenant, id=told.send.id, fence=0, outcome=Accepted())
         settled = await rooms.sends.settle(word)
         assert settled is not None
@@ -104,8 +104,8 @@ def _mail(text: str) -> Email:
     return Email(sender="shop@example.com", to="ann@example.org", subject="Your order", text=text)
 
 
-def _about(entity: str) -> dict[str, str]:
-    return {"event_type": "order.confirmation", "entity_id": entity}
+def _intent(entity: str) -> Intent:
+    return Intent(email=_mail("Thank you."), event_type=TYPE, entity_id=entity)
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from oncebox.errors import NotDone, OnceboxError, Permanent, Transient
     from oncebox.model.delivery import Accepted, Delivery
     from oncebox.model.effect import Done
+    from oncebox.model.email import Attachment, Email
     from oncebox.model.policy import Allow, Drop, Hold
+    from oncebox.wire.sends import SendAnswer
     from oncebox.worker.once import Once
     from oncebox.worker.sync_once import SyncOnce
 
@@ -19,16 +21,19 @@ __all__ = [
     "Accepted",
     "Allow",
     "AsyncClient",
+    "Attachment",
     "Client",
     "Delivery",
     "Done",
     "Drop",
+    "Email",
     "Hold",
     "NotDone",
     "Once",
     "Oncebox",
     "OnceboxError",
     "Permanent",
+    "SendAnswer",
     "SyncOnce",
     "Transient",
     "verify",
@@ -39,16 +44,19 @@ _ROOMS = {
     "Accepted": "model.delivery",
     "Allow": "model.policy",
     "AsyncClient": "client.asynchronous",
+    "Attachment": "model.email",
     "Client": "client.sync",
     "Delivery": "model.delivery",
     "Done": "model.effect",
     "Drop": "model.policy",
+    "Email": "model.email",
     "Hold": "model.policy",
     "NotDone": "errors",
     "Once": "worker.once",
     "Oncebox": "box",
     "OnceboxError": "errors",
     "Permanent": "errors",
+    "SendAnswer": "wire.sends",
     "SyncOnce": "worker.sync_once",
     "Transient": "errors",
     "verify": "client.receiver",

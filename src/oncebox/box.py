@@ -5,7 +5,7 @@ import os
 import platform
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
 
@@ -14,9 +14,15 @@ from oncebox.assembly import Rooms, open_rooms
 from oncebox.config import Settings
 from oncebox.errors import OnceboxError
 from oncebox.ledger.deliveries.rules import by_default
+from oncebox.ledger.sends.listening import Listening
+from oncebox.ledger.sends.rounds import Rounds
+from oncebox.model.asking import SendOptions
 from oncebox.model.delivery import Accepted
+from oncebox.model.email import Email
+from oncebox.model.intent import Origin
 from oncebox.model.source import Source
 from oncebox.telemetry import Telemetry
+from oncebox.wire.sends import SendAnswer
 from oncebox.worker.authenticator import authenticator
 from oncebox.worker.claims import Claims, of_handlers
 from oncebox.worker.handlers import ANY_TYPE, Handlers
@@ -24,6 +30,9 @@ from oncebox.worker.loop import Worker
 from oncebox.worker.mail import MailReader, Tenants
 from oncebox.worker.parsers import Parsers
 from oncebox.worker.perform import Performer
+from oncebox.worker.postbox import Postbox
+from oncebox.worker.send_evidence import EvidenceReader, Hearing, unhandled
+from oncebox.worker.sends import SendWorker
 from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.watchdog import Watchdog
 
@@ -51,6 +60,7 @@ class Oncebox:
         self._rooms: Rooms | None = None
         self._working: list[asyncio.Task[None]] = []
         self._workers: list[Worker] = []
+        self._senders: list[SendWorker] = []
         self._numbering: list[asyncio.Task[None]] = []
 
     def on(
@@ -136,6 +146,22 @@ class Oncebox:
             redelivery=self.handlers.rules(source).redelivery,
         )
 
+    async def send(
+        self, email: Email, *, wait: float = 0.0, **options: Unpack[SendOptions]
+    ) -> SendAnswer:
+        """Send a mail once, by whomever and however often it is asked for.
+
+        What makes it the same mail is ``event_type``, ``entity_id``, ``version`` and who it is
+        for, or a ``key`` of your own. When this returns, it is on disk; with ``wait`` it waits up
+        to so many seconds for what becomes of it.
+
+        Raises: InputRefused, NotFound, StoreUnavailable.
+        """
+        rooms = self.rooms
+        self._start_sending()
+        origin = Origin(tenant=self.settings.tenant)
+        return await Postbox(rooms.outbox, origin).send(email, wait=wait, **options)
+
     @property
     def rooms(self) -> Rooms:
         """The opened rooms.
@@ -177,13 +203,35 @@ class Oncebox:
         return assembly.front_of(self.rooms, stopping or asyncio.Event())
 
     def _start_working(self) -> None:
-        """Work on mail, and on what has handlers."""
-        name = f"{platform.node()}:{os.getpid()}:{ids.new('wrk')[-6:]}"
+        """Work on mail, on sends, and on what has handlers."""
+        name = _name()
         workers = [self._mail_worker(name)]
         if self.handlers.sources:
             workers.append(self._handler_worker(name))
         self._workers += workers
         self._working += [asyncio.create_task(each.run()) for each in workers]
+        self._start_sending()
+
+    def _start_sending(self) -> None:
+        """Work on sends, if nobody does in this process yet."""
+        if self._senders:
+            return
+        rooms = self.rooms
+        sender = SendWorker(
+            rooms.sends,
+            Rounds(rooms.database),
+            rooms.outbox,
+            rooms.sendbox,
+            self.telemetry,
+            name=_name(),
+            settings=self.settings.sends,
+            worker=self.settings.worker,
+            random=random.random,
+        )
+        listener = self._evidence_worker(_name())
+        self._senders.append(sender)
+        self._workers.append(listener)
+        self._working += [asyncio.create_task(each.run()) for each in (sender, listener)]
         # Whoever works makes events, and there may be no service beside it that numbers them.
         sequencer = Sequencer(self.rooms.numbering, self.telemetry, self.settings.events)
         self._numbering.append(asyncio.create_task(sequencer.run()))
@@ -194,9 +242,37 @@ class Oncebox:
             self.handlers, tenant=self.settings.tenant, worker=name, lease=settings.lease
         )
         performer = Performer(
-            self.handlers, desk, self.telemetry, lease=settings.lease, random=random.random
+            self.handlers,
+            desk,
+            self.telemetry,
+            lease=settings.lease,
+            random=random.random,
+            outbox=self.rooms.outbox,
+            hear=self._hearing().hear,
         )
         return Worker(desk, Claims(desk, places), performer, self.telemetry, settings=settings)
+
+    def _hearing(self) -> Hearing:
+        """Return what hears of our mail from those who took it."""
+        rooms = self.rooms
+
+        def find(tenant: str, source: str) -> Source | None:
+            entry = rooms.book.find(tenant, source)
+            return entry.source if entry else None
+
+        return Hearing(Listening(rooms.database), rooms.sendbox, self.telemetry, find)
+
+    def _evidence_worker(self, name: str) -> Worker:
+        """Return who works on webhooks about our mail that have no handler."""
+        settings, desk, hearing = self.settings.worker, self.rooms.desk, self._hearing()
+        rules = by_default(self.settings.retry)
+
+        def handled(tenant: str, source: str) -> bool:
+            return tenant == self.settings.tenant and source in self.handlers.sources
+
+        places = unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules)
+        reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
+        return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
 
     def _mail_worker(self, name: str) -> Worker:
         reading, rooms = self.settings.reading, self.rooms
@@ -228,8 +304,10 @@ class Oncebox:
 
     def stop_working(self) -> None:
         """Ask the workers to finish what they do, or give it back."""
-        for each in self._workers:
-            each.stop()
+        for worker in self._workers:
+            worker.stop()
+        for sender in self._senders:
+            sender.stop()
 
     async def work(self) -> None:
         """Work until ``stop_working``, guarded by the watchdog."""
@@ -259,7 +337,7 @@ class Oncebox:
         if self._rooms is not None:
             await self._rooms.close()
         self._rooms = None
-        self._workers, self._working, self._numbering = [], [], []
+        self._workers, self._senders, self._working, self._numbering = [], [], [], []
 
     async def __aenter__(self) -> Self:
         """Open, and start working if there are handlers."""
@@ -271,6 +349,10 @@ class Oncebox:
     async def __aexit__(self, *_error: object) -> None:
         """Stop and close."""
         await self.close()
+
+
+def _name() -> str:
+    return f"{platform.node()}:{os.getpid()}:{ids.new('wrk')[-6:]}"
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -1,22 +1,24 @@
-"""The one way out by HTTP: public addresses only, pinned, no redirects, no proxies, bounded.
+"""The one way out by HTTP: public addresses only, pinned, no redirects, no retries, bounded.
 
 A name is resolved once, every address it has is judged, and the connection goes to an address
-that was judged. Nothing from the environment (proxies, netrc) is read.
+that was judged. Nothing from the environment (proxies, netrc) is read, and no proxy is asked.
 """
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
 import httpcore2
+import msgspec
 
 from oncebox.errors import EgressFailed, EgressRefused
 from oncebox.model.internet import is_public
 
 _OK = 200
 _HTTPS = 443
+_MOST_POSTS = 100
 
 #: gives every address of a host
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -27,8 +29,18 @@ async def _resolve(host: str, port: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+class Reply(msgspec.Struct, frozen=True):
+    """An answer to a POST."""
+
+    status: int
+    #: by lower-case names; the last of each
+    headers: Mapping[str, str]
+    #: None if it could not be read to its end, or is too large
+    body: bytes | None
+
+
 class Egress:
-    """Fetches small documents from hosts that the caller has named."""
+    """Fetches small documents from hosts that the caller has named, and posts to them."""
 
     def __init__(
         self,
@@ -39,10 +51,17 @@ class Egress:
     ) -> None:
         """Go out with these certificates; ``local`` names hosts:ports that tests may reach."""
         self._local = frozenset(local)
+        context, network = tls or ssl.create_default_context(), _PinnedNetwork(resolve, self._local)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls or ssl.create_default_context(),
-            network_backend=_PinnedNetwork(resolve, self._local),
-            max_connections=10,
+            ssl_context=context, network_backend=network, max_connections=10, http2=False, retries=0
+        )
+        # Each POST has a connection of its own: one that the other side has just closed would take
+        # the headers, and leave nobody knowing what became of the body.
+        self._posts = httpcore2.AsyncConnectionPool(
+            ssl_context=context,
+            network_backend=network,
+            max_connections=_MOST_POSTS,
+            max_keepalive_connections=0,
             http2=False,
             retries=0,
         )
@@ -61,6 +80,37 @@ class Egress:
             raise EgressFailed(message) from error
         except (httpcore2.TimeoutException, httpcore2.UnsupportedProtocol) as error:
             message = "a key service did not answer in time; try again in a moment"
+            raise EgressFailed(message) from error
+
+    async def post(
+        self,
+        url: str,
+        body: AsyncIterator[bytes],
+        *,
+        headers: Mapping[str, str],
+        most: int = 65_536,
+    ) -> Reply:
+        """Ask once, and return the answer, whatever it says.
+
+        The body is first pulled when the connection stands, TLS and all, and the headers are
+        written; what its generator raises is passed on, and then no more of it is sent. Without
+        ``content-length`` in the headers it goes in chunks. Time is the caller's.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self._check(url)
+        given = {"accept": "application/json", "user-agent": "oncebox", **headers}
+        try:
+            async with self._posts.stream(
+                "POST", url, headers=list(given.items()), content=body
+            ) as answer:
+                named = {
+                    name.decode("latin-1").lower(): value.decode("latin-1")
+                    for name, value in answer.headers
+                }
+                return Reply(answer.status, named, await _bounded(answer, most))
+        except _TROUBLES as error:
+            message = "the other side did not answer; nothing more is known"
             raise EgressFailed(message) from error
 
     def _check(self, url: str) -> None:
@@ -88,6 +138,29 @@ class Egress:
     async def close(self) -> None:
         """Close the connections."""
         await self._pool.aclose()
+        await self._posts.aclose()
+
+
+_TROUBLES = (
+    OSError,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+)
+
+
+async def _bounded(answer: httpcore2.Response, most: int) -> bytes | None:
+    """Return the body of an answer; the status counts even where the body does not come."""
+    body = b""
+    try:
+        async for piece in answer.aiter_stream():
+            body += piece
+            if len(body) > most:
+                return None
+    except _TROUBLES:
+        return None
+    return body
 
 
 class _PinnedNetwork(httpcore2.AsyncNetworkBackend):

@@ -1,6 +1,9 @@
 """What can be wrong with a mail that is to be sent; a part of the error tree.
 
 OnceboxError
+├── SendBudgetSpent               so many were asked for in an hour: come back
+├── StateConflict
+│   └── SendCoolingDown           a recipient gets such a mail already
 └── InputRefused
     ├── EmailInvalid              it cannot be sent as it is
     │   ├── SenderMissing
@@ -13,13 +16,16 @@ OnceboxError
     │   └── EmailTooLarge
     ├── SendDiffers               another mail has that key
     ├── SendTooLate               its time is over, or before its beginning
+    ├── AnswersAutomaton          a program wrote what it answers
     ├── TemplateInvalid
     │   ├── TemplateTooCostly
     │   └── VariableMissing
     └── SigningInvalid            there can be no DKIM signature
 """
 
-from oncebox.errors import InputRefused
+from math import ceil
+
+from oncebox.errors import InputRefused, OnceboxError, StateConflict
 
 
 class EmailInvalid(InputRefused):
@@ -86,6 +92,43 @@ class SendTooLate(InputRefused):
     """The mail may not be sent any more, or not yet when it may be sent at last."""
 
     code = "send_too_late"
+
+
+class SendCoolingDown(StateConflict):
+    """Somebody gets a mail of this event type already, under another key; ``send_id`` names it."""
+
+    code = "send_cooling_down"
+    send_id: str = ""
+
+    def __init__(self, message: str = "", *, send_id: str = "", wait: float = 0.0) -> None:
+        """Take the id of the earlier send, and the seconds until another may be meant."""
+        told = (
+            "a recipient gets a mail of this event type already, under another key; do not send "
+            f"it again under a new key, but ask for the send {send_id}; another mail of this type "
+            f"may be sent in {ceil(wait)} s"
+        )
+        super().__init__(message or told)
+        self.send_id = send_id
+        self.retry_after = wait or None
+
+
+class SendBudgetSpent(OnceboxError):
+    """This key, or one of the recipients, has had as many sends as an hour may have."""
+
+    code = "send_budget_spent"
+    retry_safe = True
+
+    def __init__(self, message: str = "", *, wait: float = 0.0) -> None:
+        """Take the seconds after which the same call may succeed."""
+        told = f"the budget of this hour is spent; send nothing more, and try in {ceil(wait)} s"
+        super().__init__(message or told)
+        self.retry_after = wait or None
+
+
+class AnswersAutomaton(InputRefused):
+    """The mail answers one that a program sent by itself, which would go on without end."""
+
+    code = "answers_automaton"
 
 
 class TemplateInvalid(InputRefused):

@@ -18,6 +18,7 @@ from prometheus_client.utils import floatToGoString
 Fact = MutableMapping[str, Any]
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_AGES = (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -127,6 +128,7 @@ class Telemetry:
         self._count_waits(registry)
         self._count_http(registry)
         self._count_smtp(registry)
+        self._count_sends(registry)
 
     def _count_http(self, registry: CollectorRegistry) -> None:
         """Count requests and connections."""
@@ -165,6 +167,43 @@ class Telemetry:
             "oncebox_smtp_ended",
             "SMTP connections that we ended, by why",
             ["why"],
+            registry=registry,
+        )
+
+    def _count_sends(self, registry: CollectorRegistry) -> None:
+        """Count what is asked to be sent, and what came of it."""
+        self.sends = Counter(
+            "oncebox_sends",
+            "Tries at sends by how the send stood after them",
+            ["status"],
+            registry=registry,
+        )
+        self.sends_in_flight = Gauge(
+            "oncebox_sends_in_flight", "Mails being handed over by this process", registry=registry
+        )
+        self.send_key_age = Histogram(
+            "oncebox_send_key_age_seconds",
+            "How old a send was when the same was asked for again",
+            buckets=_AGES,
+            registry=registry,
+        )
+        self.provider_dedupe = Counter(
+            "oncebox_provider_dedupe",
+            "Repeats in doubt that a provider answered by the key it knew",
+            ["kind"],
+            registry=registry,
+        )
+        self.unknown_sends = Gauge(
+            "oncebox_unknown_sends",
+            "Sends of all tenants that wait for evidence or a person",
+            registry=registry,
+        )
+        self.send_evidence = Counter(
+            "oncebox_send_evidence", "What providers told", ["what", "result"], registry=registry
+        )
+        self.send_fail_open = Counter(
+            "oncebox_send_fail_open",
+            "Mails sent without the ledger, by explicit choice",
             registry=registry,
         )
 

@@ -117,11 +117,13 @@ def test_the_client_does_not_bring_the_server_along() -> None:
     program = """
 import sys
 import oncebox.client
-from oncebox import AsyncClient, Client
+from oncebox import AsyncClient, Client, Email
+Email(to="ann@example.com")
 Client("http://127.0.0.1:1", "obx_x").close()
 server = ("starlette", "uvicorn", "apsw", "psycopg", "prometheus_client", "structlog", "click",
     "oncebox.store", "oncebox.ledger", "oncebox.edge", "oncebox.worker", "oncebox.assembly",
-    "oncebox.box", "oncebox.config", "oncebox.telemetry", "oncebox.service")
+    "oncebox.box", "oncebox.config", "oncebox.telemetry", "oncebox.service",
+    "jinja2", "aiosmtplib", "oncebox.mail", "oncebox.transport")
 print([name for name in sys.modules if name in server])
 """
     ended = subprocess.run(

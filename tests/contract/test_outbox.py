@@ -14,7 +14,7 @@ from oncebox.mail import compose
 from oncebox.mail.template import Template, filled
 from oncebox.model.email import Attachment, Email
 from oncebox.model.intent import Intent, Origin, key
-from oncebox.model.send import Answer, OnUnknown, Retention, Send, SendState, SendWord
+from oncebox.model.send import Answer, Intended, OnUnknown, Retention, Send, SendState, SendWord
 from oncebox.send_errors import (
     EmailInvalid,
     RecipientMissing,
@@ -168,7 +168,7 @@ async def test_an_intent_can_be_written_in_a_commit_of_ones_own(desk: Desk) -> N
     new = desk.outbox.frozen(ME, ORDER)
     (told,) = await desk.database.write(intents.intend, [new], desk.database.clock())
 
-    assert told is not None
+    assert isinstance(told, Intended)
     assert told.created
     assert not (await desk.outbox.send(ME, ORDER)).created
 

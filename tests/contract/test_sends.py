@@ -11,6 +11,7 @@ from oncebox.model.send import (
     REARMED,
     TRANSITIONS,
     Answer,
+    Intended,
     OnUnknown,
     SendState,
     answer,
@@ -59,8 +60,8 @@ def test_of_two_who_intend_the_same_at_once_one_does(mailer: Mailer) -> None:
         lambda tx: intents.intend(tx, [two], now)[0],
     )
 
-    assert first is not None
-    assert second is not None
+    assert isinstance(first, Intended)
+    assert isinstance(second, Intended)
     assert (first.created, second.created) == (True, False)
     assert second.send.id == one.id
 
@@ -243,8 +244,8 @@ def test_of_two_who_arm_again_at_once_one_does(mailer: Mailer) -> None:
         lambda tx: intents.intend(tx, [two], now)[0],
     )
 
-    assert first is not None
-    assert second is not None
+    assert isinstance(first, Intended)
+    assert isinstance(second, Intended)
     assert (first.rearmed, second.rearmed, second.drift) == (True, False, True)
     assert len(mailer.rows("SELECT id FROM oncebox_send_bodies")) == 1
 

@@ -36,8 +36,8 @@ def test_a_batch_that_is_asked_for_again_is_the_same_batch(mailer: Mailer) -> No
     again = _batch(mailer, *(mailer.new(key) for key in "abc"))
 
     assert again.batch == first.batch
-    assert [each.created for each in first.answers] == [True] * 3
-    assert [each.created for each in again.answers] == [False] * 3
+    for batch, created in ((first, True), (again, False)):
+        assert [each.created for each in batch.answers] == [created] * 3
     assert mailer.clerk.run(batches.totals, first.batch) == {S.PENDING: 3}
     assert len(mailer.claim()) == 3
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
-from oncebox.ledger.sends import leases, transports
+from oncebox.ledger.sends import gates, leases, transports
 from oncebox.model.outcome import NotSent, Phase
-from oncebox.model.send import SendState
+from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
 from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
@@ -259,6 +259,42 @@ def test_one_transport_rests_and_the_others_go_on(mailer: Mailer) -> None:
     _fail(mailer, RULES.failures)
 
     assert len(mailer.claim(transport="other")) == 1
+
+
+def test_what_waits_for_a_resting_way_goes_by_the_first_that_works(mailer: Mailer) -> None:
+    held = mailer.in_doubt("held", on_unknown=OnUnknown.RESEND)
+    _fail(mailer, 1, NO_KEY)
+    waiting = mailer.intend("waiting").send
+    later = mailer.intend("later", send_at=mailer.clerk.now + HOUR).send
+    for n, name in enumerate(("nothing", "paused", "second", "third")):
+        mailer.add_transport(name, position=n + 1)
+    nothing = NewTransport(name="nothing", kind="log", position=1)
+    mailer.clerk.run(transports.change, nothing, mailer.deed())
+    mailer.pause("paused")
+
+    assert mailer.clerk.run(gates.divert, mailer.clerk.now) == 1
+    assert mailer.get(waiting.id).transport == "second"
+    assert mailer.get(held.id).transport == RELAY
+    assert mailer.get(later.id).transport == RELAY
+    assert mailer.clerk.run(gates.divert, mailer.clerk.now) == 0
+
+
+def test_nothing_is_diverted_from_a_way_that_somebody_paused(mailer: Mailer) -> None:
+    _fail(mailer, 1, NO_KEY)
+    waiting = mailer.intend("waiting").send
+    mailer.add_transport("second", position=1)
+    mailer.pause()
+
+    assert mailer.clerk.run(gates.divert, mailer.clerk.now) == 0
+    assert mailer.get(waiting.id).transport == RELAY
+
+
+def test_a_try_that_is_free_is_not_counted(mailer: Mailer) -> None:
+    mailer.intend()
+    send = mailer.claim_one()
+    assert mailer.say(send, NO_KEY, free=True)
+
+    assert (mailer.get(send.id).tries, mailer.state(send.id)) == (0, SendState.PENDING)
 
 
 def test_a_transport_that_is_changed_is_tried_at_once(mailer: Mailer) -> None:

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from oncebox import Delivery, Once
+from oncebox import Delivery, Email, Once
 from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.office import idempotency
+from oncebox.ledger.sends import sends
 from oncebox.model.idempotency import Asked, Fresh
+from oncebox.model.send import Send
 from oncebox.worker.sweep import Sweeper
 from tests.support.api import Api, calling
 from tests.support.databases import Place
@@ -61,6 +63,24 @@ async def test_bodies_go_when_their_source_keeps_them_no_longer(api: Api) -> Non
     after = [await _has_body(api, id_) for id_ in ids]
 
     assert (before, after) == ([True, True], [False, True])
+
+
+async def test_what_a_send_said_goes_after_its_time_and_its_key_stays(api: Api) -> None:
+    email = Email(sender="shop@example.com", to="ann@example.org", text="Thank you.")
+    first = await api.box.send(email, key="k", wait=30)
+    await later(api, 6).sweep()
+    kept = await _purged(api, first.id)
+    await later(api, 8).sweep()
+
+    assert kept is None
+    assert await _purged(api, first.id) is not None
+    again = await api.box.send(email, key="k")
+    assert (again.id, again.created, again.status) == (first.id, False, "logged")
+
+
+async def _purged(api: Api, id_: str) -> int | None:
+    found: Send = await api.box.rooms.database.read(sends.get, api.home, id_)
+    return found.purged_at
 
 
 async def test_what_is_written_of_a_source_holds_for_the_worker_too(api: Api) -> None:

@@ -5,13 +5,16 @@ from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
 from tests.mutants.events import EVENTS
+from tests.mutants.guards import GUARDS
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
+from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
+from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -34,4 +37,7 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *RESEND,
+    *GUARDS,
+    *SENDS_WORKER,
 )

@@ -25,10 +25,12 @@ from oncebox.model.send import (
     NewSend,
     Repeat,
     Send,
+    SendReply,
     SendState,
     SendTry,
     SendWord,
     Settled,
+    TurnedDown,
 )
 from oncebox.model.transport import NewTransport, Rate, Transport
 from oncebox.store.database import Row, Transaction
@@ -84,14 +86,27 @@ class Mailer:
             **more,
         )
 
-    def ask(self, *new: NewSend) -> list[Intended | None]:
-        """Store intents in one commit."""
+    def told(self, *new: NewSend) -> list[SendReply]:
+        """Store intents in one commit, or hear that they are not let in."""
         return self.clerk.run(intents.intend, new, self.clerk.now)
+
+    def ask(self, *new: NewSend) -> list[Intended | None]:
+        """Store intents in one commit; all of them are let in."""
+        told = self.told(*new)
+        let_in = [each for each in told if not isinstance(each, TurnedDown)]
+        assert len(let_in) == len(told)
+        return let_in
 
     def intend(self, key: str = "key", text: str = "hello", **more: Any) -> Intended:
         """Store one intent."""
         (told,) = self.ask(self.new(key, text, **more))
         assert told is not None
+        return told
+
+    def turned_down(self, key: str = "key", text: str = "hello", **more: Any) -> TurnedDown:
+        """Ask for one that is not let in."""
+        (told,) = self.told(self.new(key, text, **more))
+        assert isinstance(told, TurnedDown)
         return told
 
     # tries

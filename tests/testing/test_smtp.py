@@ -1,7 +1,9 @@
 """The scripted mail server, as a user meets it: with the standard library, in a thread."""
 
+import os
 import smtplib
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.testing.smtp_script import Act, Fault, Step
 from tests.support import certificates
+from tests.torture.processes import Children
 
 MAIL = b"Message-ID: <one@example.com>\r\nSubject: x\r\n\r\n.hello\r\n"
 
@@ -169,3 +172,19 @@ def test_a_client_that_trusts_nobody_is_none_of_its_business(tmp_path: Path) -> 
         send(server)
 
         assert len(server.accepted) == 1
+
+
+def test_at_a_terminal_it_prints_what_it_takes_and_fails_as_told(tmp_path: Path) -> None:
+    with Children(tmp_path) as children:
+        command = ("--port", "0", "--fault", "451@rcpt")
+        child = children.python("oncebox.testing.smtp", *command, environment=dict(os.environ))
+        port = int(child.wait_for("listening at").partition(";")[0].rpartition(":")[2])
+        for _ in range(2):
+            with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+                mail = b"Message-ID: <\x1b@b>\r\nSubject: hi\r\n\r\nx\r\n"
+                with suppress(smtplib.SMTPRecipientsRefused):
+                    client.sendmail("ann@example.com", "bob@example.net", mail)
+        line = child.wait_for("taken:")
+        child.terminate()
+
+    assert line.strip() == "taken: <\\x1b@b> for bob@example.net: hi"

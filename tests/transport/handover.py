@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncebox import clock
+from oncebox.model.email import Email
+from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transport.email.parcel import Parcel
 from oncebox.transport.email.relay import Relay, Security
 from oncebox.transport.email.smtp import Smtp
 
 MESSAGE = b"Message-ID: <one@example.com>\r\nSubject: x\r\n\r\n.\r\nhello\r\n..\r\n"
+EMAIL = Email(
+    sender="Ann <ann@example.com>", to="bob@example.net", subject="x", text=".\nhello\n..\n"
+)
 
 
 def parcel(within: float = 20.0, **changed: Any) -> Parcel:
@@ -21,6 +26,7 @@ def parcel(within: float = 20.0, **changed: Any) -> Parcel:
         "recipients": ("bob@example.net",),
         "message": MESSAGE,
         "message_id": "<one@example.com>",
+        "email": EMAIL,
         "deadline": clock.steady() + within,
     }
     return Parcel(**{**given, **changed})
@@ -33,7 +39,7 @@ class Marks:
     answer: bool = True
     asked: int = 0
     #: what the server had taken and heard when it was asked
-    server: ScriptedSmtp | None = None
+    server: ScriptedSmtp | ScriptedProvider | None = None
     taken: int = -1
 
     async def __call__(self) -> bool:

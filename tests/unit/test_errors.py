@@ -71,6 +71,7 @@ def test_trying_again_is_safe_exactly_where_nothing_was_decided() -> None:
         "key_wanted",
         "not_done",
         "parser_unavailable",
+        "send_budget_spent",
         "transient",
     }
 

@@ -2,13 +2,12 @@
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from enum import StrEnum
 from pathlib import Path
-
-import msgspec
 
 from oncebox import assembly, clock
 from oncebox.cli.call import database_file
+from oncebox.cli.findings import Check, Status
+from oncebox.cli.send_checks import sending
 from oncebox.cli.words import duration
 from oncebox.config import Settings
 from oncebox.errors import DatabaseUnsafe, MasterKeyError, OnceboxError, SchemaOutdated
@@ -34,23 +33,6 @@ _CLOCK_OFF = 2_000
 _OVERDUE = 60_000
 #: SQLite's number for synchronous = FULL
 _FULL = 2
-
-
-class Status(StrEnum):
-    """How a check went."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing the doctor looked at."""
-
-    check: str
-    status: Status
-    message: str
-    remedy: str = ""
 
 
 async def examine(settings: Settings) -> AsyncIterator[Check]:
@@ -90,8 +72,9 @@ async def _inside(settings: Settings, database: Database) -> AsyncIterator[Check
     if key.status is Status.OK:
         for check in await _sources(settings):
             yield check
-        for check in await database.read(_work, settings.tenant, database.clock()):
-            yield check
+        for look in (_work, sending):
+            for check in await database.read(look, settings.tenant, database.clock()):
+                yield check
 
 
 def _disk(folder: Path) -> Iterator[Check]:

@@ -6,7 +6,8 @@ import click
 
 from oncebox.cli import failures
 from oncebox.cli.call import Call, with_call
-from oncebox.cli.checks import Check, Status, examine
+from oncebox.cli.checks import examine
+from oncebox.cli.findings import Check, Status
 from oncebox.config import Settings
 
 

@@ -98,6 +98,29 @@ _MAIL = {
 _LINK = {
     "check": ("oncebox.cli.link:check", "Say whether a link may be handed out."),
 }
+_SEND = {
+    "mail": ("oncebox.cli.send_mail:mail", "Send one mail, once."),
+    "list": ("oncebox.cli.send:list_", "Show sends, newest first."),
+    "inspect": ("oncebox.cli.send:inspect", "Show all that is known of a send."),
+    "explain": ("oncebox.cli.send:explain", "Say why a send stands where it stands."),
+    "resolve": ("oncebox.cli.send_deeds:resolve", "Say what became of a send in doubt."),
+    "cancel": ("oncebox.cli.send_deeds:cancel", "Call a send off in time."),
+    "resend": ("oncebox.cli.send_deeds:resend", "Try again what was not sent."),
+}
+_TRANSPORT = {
+    "add": ("oncebox.cli.transport:add", "Add a way by which mail leaves."),
+    "list": ("oncebox.cli.transport:list_", "Show transports, and whether they work."),
+    "show": ("oncebox.cli.transport:show", "Show all about one except its secrets."),
+    "test": ("oncebox.cli.transport_test:test", "See whether mail would leave this way."),
+    "change": ("oncebox.cli.transport:change", "Change what is typed, keep the rest."),
+    "pause": ("oncebox.cli.transport:pause", "Let nothing more leave this way."),
+    "resume": ("oncebox.cli.transport:resume", "Let mail leave again."),
+}
+_SUPPRESSION = {
+    "add": ("oncebox.cli.suppression:add", "Let an address get no more mail."),
+    "list": ("oncebox.cli.suppression:list_", "Show addresses that get no mail."),
+    "remove": ("oncebox.cli.suppression:remove", "Let an address get mail again."),
+}
 _ALL = {
     "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
     "dead": ("oncebox.cli.main:dead", "What was given up."),
@@ -114,6 +137,9 @@ _ALL = {
     "event": ("oncebox.cli.main:event", "What happened, in one sequence."),
     "message": ("oncebox.cli.main:message", "What came to inboxes."),
     "artifact": ("oncebox.cli.main:artifact", "Codes and links, each granted once."),
+    "send": ("oncebox.cli.main:send", "Mail that goes out, each intent once."),
+    "transport": ("oncebox.cli.main:transport", "The ways by which mail leaves."),
+    "suppression": ("oncebox.cli.main:suppression", "Addresses that get no mail."),
     "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
@@ -213,6 +239,21 @@ def event() -> None:
     """What happened, in one sequence."""
 
 
+@click.group(cls=LazyGroup, commands_in=_SEND)
+def send() -> None:
+    """Mail that goes out, each intent once; and what a person says of those in doubt."""
+
+
+@click.group(cls=LazyGroup, commands_in=_TRANSPORT)
+def transport() -> None:
+    """The ways by which mail leaves; until there is one, mail is stored and not sent."""
+
+
+@click.group(cls=LazyGroup, commands_in=_SUPPRESSION)
+def suppression() -> None:
+    """Addresses that get no mail."""
+
+
 #: commands and groups of them, by what is typed before them
 GROUPS = {
     "": _ALL,
@@ -232,6 +273,9 @@ GROUPS = {
     "message": _MESSAGE,
     "action": _ACTION,
     "artifact": _ARTIFACT,
+    "send": _SEND,
+    "transport": _TRANSPORT,
+    "suppression": _SUPPRESSION,
 }
 
 

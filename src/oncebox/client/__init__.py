@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WorkMisused,
     )
     from oncebox.client.inbox import Inbox
+    from oncebox.client.sending import wish
     from oncebox.client.sync import Client
     from oncebox.client.work import AsyncWork, Work
 
@@ -57,6 +58,7 @@ __all__ = [
     "WaitTimedOut",
     "Work",
     "WorkMisused",
+    "wish",
 ]
 
 #: where each name lives, if not among the failures; loaded when first used, because whoever
@@ -74,6 +76,7 @@ _PAGES = {
     "Inbox": "client.inbox",
     "LinkRefused": "artifact_errors",
     "Work": "client.work",
+    "wish": "client.sending",
 }
 
 

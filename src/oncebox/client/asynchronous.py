@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
 import httpx2
 
@@ -34,8 +34,11 @@ from oncebox.client.rooms import Rooms
 from oncebox.client.shift import Shift
 from oncebox.client.tail import Tail
 from oncebox.client.work import AsyncWork
+from oncebox.model.asking import SendOptions
 from oncebox.model.calling import is_async
+from oncebox.model.email import Email
 from oncebox.wire.events import Event
+from oncebox.wire.sends import SendAnswer
 
 T = TypeVar("T")
 
@@ -67,6 +70,19 @@ class AsyncClient(Rooms[Later]):
         http = httpx2.AsyncClient(transport=transport, headers=line.headers(found), trust_env=False)
         self._courier = AsyncCourier(found.url, timeout, http)
         super().__init__(self._courier)
+
+    async def send(
+        self, email: Email, *, wait: float = 10.0, **options: Unpack[SendOptions]
+    ) -> SendAnswer:
+        """Send a mail once, and wait up to so many seconds for what becomes of it.
+
+        The same ``event_type``, ``entity_id``, ``version`` and recipients are the same mail,
+        whoever asks and however often; or the same ``key``. The answer's ``status`` says what
+        became of it; ``in_flight``: it is on disk, and not over yet.
+
+        Raises: InputRefused, NotFound.
+        """
+        return await self.sends.send(email, wait=wait, **options)
 
     def attempt(self, id: str) -> AsyncAttempt:  # noqa: A002 - the word users know
         """Return the handle of an attempt; nothing is asked yet."""

@@ -12,8 +12,11 @@ from oncebox.client.keys import Keys
 from oncebox.client.messages import Messages
 from oncebox.client.quarantine import Quarantine
 from oncebox.client.room import Carrier, When
+from oncebox.client.sends import Sends
 from oncebox.client.sources import Sources
+from oncebox.client.suppressions import Suppressions
 from oncebox.client.tenants import Tenants
+from oncebox.client.transports import Transports
 
 
 class Rooms(Generic[When]):
@@ -32,3 +35,6 @@ class Rooms(Generic[When]):
         self.tenants: Tenants[When] = Tenants(carrier)
         self.quarantine: Quarantine[When] = Quarantine(carrier)
         self.domains: Domains[When] = Domains(carrier)
+        self.sends: Sends[When] = Sends(carrier)
+        self.transports: Transports[When] = Transports(carrier)
+        self.suppressions: Suppressions[When] = Suppressions(carrier)

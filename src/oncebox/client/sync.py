@@ -4,7 +4,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, Unpack
 
 import httpx2
 
@@ -35,7 +35,10 @@ from oncebox.client.rooms import Rooms
 from oncebox.client.shift import Shift
 from oncebox.client.tail import Tail
 from oncebox.client.work import Work
+from oncebox.model.asking import SendOptions
+from oncebox.model.email import Email
 from oncebox.wire.events import Event
+from oncebox.wire.sends import SendAnswer
 
 T = TypeVar("T")
 Sleep = Callable[[float], Any]
@@ -70,6 +73,19 @@ class Client(Rooms[Now]):
         )
         self._courier = Courier(found.url, timeout, http, deadline)
         super().__init__(self._courier)
+
+    def send(
+        self, email: Email, *, wait: float = 10.0, **options: Unpack[SendOptions]
+    ) -> SendAnswer:
+        """Send a mail once, and wait up to so many seconds for what becomes of it.
+
+        The same ``event_type``, ``entity_id``, ``version`` and recipients are the same mail,
+        whoever asks and however often; or the same ``key``. The answer's ``status`` says what
+        became of it; ``in_flight``: it is on disk, and not over yet.
+
+        Raises: InputRefused, NotFound.
+        """
+        return self.sends.send(email, wait=wait, **options)
 
     def attempt(self, id: str) -> Attempt:  # noqa: A002 - the word users know
         """Return the handle of an attempt; nothing is asked yet."""

@@ -6,7 +6,7 @@ from math import ceil
 
 import msgspec
 
-from oncebox import errors, refusals
+from oncebox import errors, refusals, send_errors
 from oncebox.errors import OnceboxError
 from oncebox.wire.problem import FieldError, Problem
 
@@ -27,6 +27,7 @@ STATUS: dict[type[OnceboxError], int] = {
     errors.RequestKeyReused: 422,
     errors.SecretUnavailable: 409,
     errors.ConfigInvalid: 422,
+    send_errors.SendBudgetSpent: 429,
     refusals.SignatureRefused: 401,
     refusals.SenderNotWanted: 403,
     errors.KeyWanted: 503,
@@ -61,6 +62,7 @@ _SPEAKS = (
     errors.RequestKeyReused,
     errors.SecretUnavailable,
     errors.StateConflict,
+    send_errors.SendBudgetSpent,
 )
 
 Headers = list[tuple[bytes, bytes]]

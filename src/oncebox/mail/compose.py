@@ -66,9 +66,16 @@ def compose(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
 
     Raises: EmailInvalid.
     """
+    return compose_formed(formed(email), message_id=message_id, date=date, seed=seed)
+
+
+def compose_formed(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
+    """Return an email as it is sent, one that was checked by `checked` or `formed` before.
+
+    Raises: EmailHeaderInvalid.
+    """
     if not _MESSAGE_ID.fullmatch(message_id):
         raise EmailHeaderInvalid("a Message-ID looks like <id@example.com>")
-    email = formed(email)
     root = _root(email, _Boundaries(seed))
     pieces = [*_fields(email, message_id, date), *root.fields, _END, *root.content]
     if not pieces[-1].endswith(_END):
@@ -88,7 +95,7 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     if email.subject:
         yield compose_fields.free("Subject", email.subject)
     yield compose_fields.plain("Message-ID", message_id)
-    yield compose_fields.plain("Auto-Submitted", "auto-generated")
+    yield compose_fields.plain("Auto-Submitted", _origin(email))
     if email.unsubscribe:
         yield compose_fields.plain("List-Unsubscribe", f"<{email.unsubscribe}>")
         if email.unsubscribe.startswith("https:"):
@@ -96,6 +103,12 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     for name, value in email.headers.items():
         yield compose_fields.free(name, value)
     yield compose_fields.plain("MIME-Version", "1.0")
+
+
+def _origin(email: Email) -> str:
+    """Say that a program sends it (RFC 3834): by itself, or because it answers a mail."""
+    answers = any(name.lower() == "in-reply-to" for name in email.headers)
+    return "auto-replied" if answers else "auto-generated"
 
 
 def _root(email: Email, boundaries: _Boundaries) -> _Part:

@@ -41,6 +41,8 @@ class EventType(StrEnum):
     SEND_EXPIRED = "send.expired"
     #: a mail was stored by the `log` transport, which sends nothing
     SEND_LOGGED = "send.logged"
+    #: more is known of what became of a mail that was sent
+    SEND_DELIVERY = "send.delivery"
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ is refused: lists, groups, comments, routes, and names that look like an address
 
 import re
 import unicodedata
+from functools import lru_cache
 
 import msgspec
 
@@ -17,6 +18,8 @@ from oncebox.send_errors import MailboxInvalid
 
 _LONGEST = 1_000
 _LONGEST_NAME = 200
+#: an address is read a dozen times on its way, and the same ones come again
+_REMEMBERED = 4_096
 #: a name in quotes, or without them and without what has a meaning in address fields; the address
 _NAMED = re.compile(r'(?:"((?:[^"\\]|\\.)*+)"|([^"<>()\[\]\\,;:@]*+)) ?<([^<>\s]++)>')
 _ESCAPED = re.compile(r"\\(.)")
@@ -54,9 +57,10 @@ class Mailbox(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """Return what all spellings of the address have in common."""
-        return sender_key(self.address)
+        return _key(self.address)
 
 
+@lru_cache(_REMEMBERED)
 def read_mailbox(text: str) -> Mailbox:
     """Return the one mailbox that a text names.
 
@@ -102,3 +106,8 @@ def _address(text: str) -> str:
     except AddressInvalid as error:
         raise MailboxInvalid(f"that is no address mail can be sent to; {_REMEDY}") from error
     return address
+
+
+@lru_cache(_REMEMBERED)
+def _key(address: str) -> str:
+    return sender_key(address)

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
+from oncebox.model.evidence import Told
+from oncebox.model.guards import Guards
 from oncebox.model.outcome import Outcome, Phase
 
 
@@ -139,6 +141,10 @@ class Answer(StrEnum):
     LOGGED = "logged"
     #: the key is taken by an intent with other protected fields: refused, 422
     CONFLICT = "conflict"
+    #: a recipient was just meant to get such a mail, under another key: refused, 409
+    COOLING_DOWN = "cooling_down"
+    #: too many sends were asked for, or for one recipient: refused, 429
+    OVER_BUDGET = "over_budget"
 
 
 _ANSWERS = {
@@ -207,6 +213,8 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention.TRANSACTIONAL
     #: milliseconds for which it is kept after its end
     kept_for: int = 7 * _DAY
+    #: what limits it, unless it is a repeat
+    guards: Guards = Guards()
 
     @property
     def size(self) -> int:
@@ -266,6 +274,9 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     #: what it says is sealed for this id
     body_id: str
     size: int
+    #: what became of it after it was taken, as far as its provider told, and when that was
+    delivery: Told | None
+    delivery_at: int | None
 
 
 #: milliseconds after which it is worth asking again, at least
@@ -289,6 +300,21 @@ class Intended(msgspec.Struct, frozen=True, kw_only=True):
     rearmed: bool = False
     #: it says something else than what was stored first, which stays
     drift: bool = False
+
+
+class TurnedDown(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's answer to an intent that its guards do not let in: nothing was stored."""
+
+    #: ``cooling_down`` or ``over_budget``
+    answer: Answer
+    #: milliseconds after which the same intent may be let in
+    retry_after: int
+    #: the id of the send that a recipient gets, or got, instead
+    earlier: str | None = None
+
+
+#: what the ledger says to an intent; None: there is no such transport
+SendReply = Intended | TurnedDown | None
 
 
 class ClaimedSend(msgspec.Struct, frozen=True):
@@ -326,6 +352,8 @@ class SendWord(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
     #: it was stored and not sent
     logged: bool = False
+    #: the try is not counted: it says nothing of the send
+    free: bool = False
 
 
 class Settled(msgspec.Struct, frozen=True):

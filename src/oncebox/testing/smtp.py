@@ -6,12 +6,16 @@
         assert server.count("<id@example.com>") == 1
 
 In a synchronous block it runs in a thread of its own, in an asynchronous one in the running loop.
+``python -m oncebox.testing.smtp`` runs it at a terminal, where it prints what it takes.
 """
 
 import asyncio
 import ssl
+import sys
 import threading
-from collections.abc import Iterable, Mapping
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from email import message_from_bytes, policy
 from typing import Self
 
 from oncebox.testing.smtp_script import Fault, Script
@@ -26,7 +30,7 @@ _STOPS_WITHIN = 10.0
 class ScriptedSmtp:
     """A server on this machine. What it lists may be read from any thread, at any time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a server simply has this many sides
         self,
         *,
         host: str = "127.0.0.1",
@@ -35,16 +39,18 @@ class ScriptedSmtp:
         implicit_tls: bool = False,
         users: Mapping[str, str] | None = None,
         extensions: Iterable[str] = EXTENSIONS,
+        tell: Callable[[Mail], object] = bool,
     ) -> None:
         """Prepare; 0 takes any free port. With ``tls`` it offers STARTTLS, or speaks TLS at once.
 
-        With ``users`` (names and passwords) mail is taken only after a login.
+        With ``users`` (names and passwords) mail is taken only after a login. ``tell`` hears of
+        every mail that is really taken.
         """
         self.host = host
         self.port = port
         self._implicit = tls if implicit_tls else None
         self._script = Script()
-        self._house = House(self._script, tuple(extensions), dict(users or {}), tls)
+        self._house = House(self._script, tuple(extensions), dict(users or {}), tls, tell=tell)
         self._server: asyncio.Server | None = None
         self._sessions: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
@@ -149,3 +155,43 @@ class ScriptedSmtp:
         except asyncio.CancelledError:
             writer.transport.abort()
             raise
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve at a terminal until ^C; print one line for each mail that is really taken."""
+    parser = ArgumentParser(prog="python -m oncebox.testing.smtp", description=main.__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=2526)
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        help="fail so, once, in this order; such as accept_then_drop or 451@rcpt",
+    )
+    typed = parser.parse_args(arguments)
+    server = ScriptedSmtp(host=typed.host, port=typed.port, tell=_print)
+    try:
+        server.script(*typed.fault)
+        with server:
+            _say(f"listening at {server.host}:{server.port}; nothing is delivered")
+            threading.Event().wait()
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        pass
+
+
+def _print(mail: Mail) -> None:
+    header = message_from_bytes(mail.message.partition(b"\r\n\r\n")[0], policy=policy.default)
+    _say(f"taken: {mail.message_id} for {', '.join(mail.recipients)}: {header['Subject'] or ''}")
+
+
+def _say(text: str) -> None:
+    """Print one line, in which nothing steers the terminal."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    sys.stdout.write(f"{shown}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -59,6 +59,13 @@ class House:
     #: replies to RCPT for single addresses
     refused: dict[str, int] = field(default_factory=dict)
     connections: int = 0
+    #: hears of every mail that is really taken
+    tell: Callable[[Mail], object] = bool
+
+    def take(self, mail: Mail) -> None:
+        """Keep a mail: from here on it is taken, whatever the client is told."""
+        self.accepted.append(mail)
+        self.tell(mail)
 
 
 class _Gone(Exception):
@@ -197,11 +204,11 @@ class Session:
         mail = self._taken(b"".join(pieces))
         fault = self._house.script.at(Step.DOT)
         if fault is not None and fault.takes:
-            self._house.accepted.append(mail)
+            self._house.take(mail)
         if fault is not None and not await self._passes(fault):
             return
         if fault is None or not fault.takes:
-            self._house.accepted.append(mail)
+            self._house.take(mail)
         await self._say(b"250 2.0.0 ok: queued as %010X" % len(self._house.accepted))
 
     def _taken(self, message: bytes) -> Mail:

@@ -232,7 +232,7 @@ def _answer(send: Send, status: Answer, now: int) -> SendAnswer:
         code=send.code,
         reply=send.reply,
         provider_id=send.provider_id,
-        delivery=getattr(send, "delivery", None),
+        delivery=send.delivery,
         created_at=send.created_at,
         ended_at=send.ended_at,
     )

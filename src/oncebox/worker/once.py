@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import inspect
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -19,6 +19,7 @@ from oncebox.errors import (
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.deliveries.effects import Begun
 from oncebox.model.arrival import check_key
+from oncebox.model.asking import SendOptions
 from oncebox.model.calling import (
     CALL_TIMEOUT,
     WINDOW,
@@ -30,9 +31,12 @@ from oncebox.model.calling import (
 )
 from oncebox.model.delivery import Delivery
 from oncebox.model.effect import Begin, Done, Effect, EffectState, Finish, Safe, effect_key
+from oncebox.model.email import Email
 from oncebox.model.proof import is_not_done
 from oncebox.telemetry import Telemetry
+from oncebox.wire.sends import SendAnswer
 from oncebox.worker.patience import patiently
+from oncebox.worker.postbox import Postbox
 from oncebox.worker.threads import in_thread
 
 
@@ -59,7 +63,13 @@ class Once:
     """Side effects of one try, each journalled under its name."""
 
     def __init__(
-        self, delivery: Delivery, desk: Desk, telemetry: Telemetry, *, lease: float
+        self,
+        delivery: Delivery,
+        desk: Desk,
+        telemetry: Telemetry,
+        *,
+        lease: float,
+        postbox: Postbox,
     ) -> None:
         """Serve one try at one delivery."""
         self._delivery = delivery
@@ -67,6 +77,8 @@ class Once:
         self._telemetry = telemetry
         self._lease = lease
         self._call_timeout = min(CALL_TIMEOUT, lease * 2 / 3)
+        self._postbox = postbox
+        self._has_enqueued = False
         self._used: set[str] = set()
         self._background: set[asyncio.Future[None]] = set()
 
@@ -147,6 +159,39 @@ class Once:
             return self._stored(await patiently(lambda: self._desk.transact(wish, work)))
         except _TheirError as failure:
             raise failure.error from None
+        finally:
+            if self._has_enqueued:
+                self._postbox.ring()
+
+    async def send(
+        self,
+        email: Email,
+        *,
+        name: str | None = None,
+        wait: float = 0.0,
+        **options: Unpack[SendOptions],
+    ) -> SendAnswer:
+        """Send a mail once, by whomever and however often it is asked for.
+
+        What makes it the same is ``event_type``, ``entity_id`` and who it is for, or a ``key``;
+        the delivery and the ``name`` are kept with it. With ``wait`` it waits up to so many
+        seconds for what becomes of it.
+
+        Raises: InputRefused, NotFound, StoreUnavailable.
+        """
+        postbox = self._postbox.of_effect(name or options.get("event_type"))
+        return await postbox.send(email, wait=wait, **options)
+
+    def enqueue(
+        self, tx: Any, email: Email, *, name: str | None = None, **options: Unpack[SendOptions]
+    ) -> SendAnswer:
+        """Send a mail once, if the ``transaction`` is committed that this is called in.
+
+        Raises: InputRefused, NotFound.
+        """
+        self._has_enqueued = True
+        postbox = self._postbox.of_effect(name or options.get("event_type"))
+        return postbox.enqueue(tx, email, **options)
 
     def _refuse_slow(self, name: str, took: float) -> None:
         """Undo a transaction that made the others wait; it would do so every time."""

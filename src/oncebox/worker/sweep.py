@@ -11,6 +11,7 @@ from oncebox.ledger.events import stream
 from oncebox.ledger.inboxes import retention as messages
 from oncebox.ledger.office import upkeep
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.sends import retention as sends
 from oncebox.model.envelope import MAIL
 from oncebox.telemetry import Telemetry
 
@@ -76,6 +77,7 @@ class Sweeper:
             await self._purge_journals()
             await self._empty_messages()
             await self._overwrite_artifacts()
+            await self._empty_sends()
 
     def _before(self, days: int) -> int:
         return self._counter.clock() - days * _DAY
@@ -125,3 +127,12 @@ class Sweeper:
             for kind, count in gone.items():
                 self._telemetry.artifacts.labels(kind, "overwritten").inc(count)
             has_more = bool(gone)
+
+    async def _empty_sends(self) -> None:
+        """Let go of what sends said, and forget keys that are not kept for ever."""
+        while await self._counter.write(sends.empty, self._counter.clock(), _MANY) >= _MANY:
+            pass
+        has_more = bool(self._keep.sends)
+        while has_more:
+            before = self._before(self._keep.sends)
+            has_more = await self._counter.write(sends.forget, before, _MANY) >= _MANY

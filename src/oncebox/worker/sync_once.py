@@ -1,9 +1,12 @@
 """``once`` for handlers that are plain functions, which run in threads."""
 
 import asyncio
-from typing import Any
+from typing import Any, Unpack
 
+from oncebox.model.asking import SendOptions
 from oncebox.model.calling import Function
+from oncebox.model.email import Email
+from oncebox.wire.sends import SendAnswer
 from oncebox.worker.once import Once
 
 
@@ -15,6 +18,7 @@ class SyncOnce:
         self._once = once
         self._loop = loop
         self.key = once.key
+        self.enqueue = once.enqueue
 
     def do(self, name: str, function: Function, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function at most once per delivery and name; see ``Once.do``."""
@@ -23,6 +27,18 @@ class SyncOnce:
     def transaction(self, name: str, function: Function, /, *args: Any, **kwargs: Any) -> Any:
         """Run a function in our own database, truly once; see ``Once.transaction``."""
         return self._wait(self._once.transaction(name, function, *args, **kwargs))
+
+    def send(
+        self,
+        email: Email,
+        *,
+        name: str | None = None,
+        wait: float = 0.0,
+        **options: Unpack[SendOptions],
+    ) -> SendAnswer:
+        """Send a mail once; see ``Once.send``."""
+        answer: SendAnswer = self._wait(self._once.send(email, name=name, wait=wait, **options))
+        return answer
 
     def _wait(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -7,7 +7,7 @@ from oncebox.edge.http.route import OPERATOR, Route
 from oncebox.edge.http.sends import changed, found, shown
 from oncebox.ledger.sends import interventions, sends
 from oncebox.model.send import Send
-from oncebox.model.send_advice import next_action
+from oncebox.model.send_prospects import next_action
 from oncebox.wire import sends as wire
 
 _ONE = "/v1/sends/{id}"

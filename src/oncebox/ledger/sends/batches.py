@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from oncebox.errors import NotFound
-from oncebox.ledger.sends import intents, sends
-from oncebox.model.send import Intended, NewSend, Send, SendState
+from oncebox.ledger.sends import guards, intents, sends
+from oncebox.model.send import Intended, NewSend, Send, SendReply, SendState, TurnedDown
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -49,7 +49,7 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
 def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) -> IntendedBatch:
     """Store a batch and its sends in one commit, or tell how they stand: all or none.
 
-    Raises: NotFound, where there is no such transport.
+    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent.
     """
     members = _members(wanted)
     tx.run(
@@ -68,12 +68,19 @@ def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) 
     batch = _batch(row)
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
-    answers = [told for told in intents.intend(tx, wanted, now) if told is not None]
-    if len(answers) < len(wanted):  # nothing of this transaction may stay
-        raise NotFound("there is no such transport; list them with: oncebox transport list")
+    answers = [_let_in(told) for told in intents.intend(tx, wanted, now)]
     rows = [(n, told.send.id) for n, told in enumerate(answers)]
     tx.run_many(_sql.join, rows, batch_id=batch.id, tenant=new.tenant)
     return IntendedBatch(batch=batch, answers=tuple(answers))
+
+
+def _let_in(told: SendReply) -> Intended:
+    """Pass on what was told; what raises here leaves nothing of the whole batch."""
+    if told is None:
+        raise NotFound("there is no such transport; list them with: oncebox transport list")
+    if isinstance(told, TurnedDown):
+        raise guards.refusal(told)
+    return told
 
 
 def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:

@@ -15,6 +15,7 @@ from oncebox.model.send import (
     Marker,
     NewSend,
     Repeat,
+    SendReply,
     SendState,
     SendWord,
     Settled,
@@ -48,8 +49,8 @@ class SendDesk:
         self._renew = Group(database, self._renew_now)
         self._settle = Group(database, self._settle_now, committed=self._ring_for_words)
 
-    async def intend(self, new: NewSend) -> Intended | None:
-        """Store an intent, or tell how it stands; None where there is no such transport."""
+    async def intend(self, new: NewSend) -> SendReply:
+        """Store an intent, or tell how it stands, or that it is not let in."""
         told = await self._intend.submit(new)
         faults.point("sends.intent_committed")
         return told
@@ -68,6 +69,10 @@ class SendDesk:
     def clock(self) -> int:
         """Return the database's time."""
         return self._database.clock()
+
+    def ring(self) -> None:
+        """Wake the workers: something was stored in a commit that was not ours."""
+        self._database.ring(SENDS)
 
     async def close(self) -> None:
         """Let nobody wait any more."""
@@ -96,7 +101,7 @@ class SendDesk:
         faults.point("sends.result_committed")
         return settled
 
-    def _intend_now(self, tx: Transaction, new: Sequence[NewSend]) -> list[Intended | None]:
+    def _intend_now(self, tx: Transaction, new: Sequence[NewSend]) -> list[SendReply]:
         return intents.intend(tx, new, self._database.clock())
 
     def _begin_now(self, tx: Transaction, markers: Sequence[Marker]) -> list[bool]:
@@ -110,11 +115,11 @@ class SendDesk:
     def _settle_now(self, tx: Transaction, words: Sequence[SendWord]) -> list[Settled | None]:
         return settlements.settle(tx, words, self._database.clock(), self._rules)
 
-    def _ring_for_intents(self, pairs: Sequence[tuple[NewSend, Intended | None]]) -> None:
-        told = [intended for _, intended in pairs if intended is not None]
-        if any(map(intents.is_waiting, told)):
+    def _ring_for_intents(self, pairs: Sequence[tuple[NewSend, SendReply]]) -> None:
+        if any(intents.is_waiting(told) for _, told in pairs):
             self._database.ring(SENDS)
-        if any(each.send.state is SendState.SUPPRESSED for each in told):
+        stand = [told.send for _, told in pairs if isinstance(told, Intended)]
+        if any(send.state is SendState.SUPPRESSED for send in stand):
             self._database.ring(EVENTS)
 
     def _ring_for_words(self, pairs: Sequence[tuple[SendWord, Settled | None]]) -> None:

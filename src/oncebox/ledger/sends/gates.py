@@ -80,5 +80,11 @@ def hear(
     )
 
 
+def divert(tx: Transaction, now: int, most: int = 500) -> int:
+    """Let sends that wait for a way which rests go by one that works; return how many."""
+    stranded = sorted(tx.all(_sql.stranded, now=now, most=most))
+    return tx.run_many(_sql.divert, stranded) if stranded else 0
+
+
 def _opens(outcome: NotSent) -> bool:
     return outcome.opens_circuit and strains(outcome)

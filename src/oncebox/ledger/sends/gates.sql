@@ -55,3 +55,28 @@ SET probing = 0, rests = rests + 1,
 /* from rows */
 WHERE tenant = :tenant AND name = :name AND (rests_until IS NULL OR probing = 1)
     AND (:at_once = 1 OR probing = 1 OR failures >= :threshold);
+
+-- name: stranded
+-- Sends of all tenants that wait for a way which rests, while another one works. What sends nothing
+-- is no other way.
+SELECT waits.tenant, waits.id, (SELECT other.name FROM oncebox_transports AS other
+    WHERE other.tenant = waits.tenant AND other.name <> waits.transport AND other.kind <> 'log'
+        AND other.paused = 0 AND other.rests_until IS NULL
+    ORDER BY other.position, other.name LIMIT 1)
+FROM oncebox_sends AS waits
+JOIN oncebox_transports AS way ON way.tenant = waits.tenant AND way.name = waits.transport
+WHERE waits.state = 'pending' AND waits.in_doubt_at IS NULL AND waits.due_at <= :now
+    AND way.rests_until > :now AND way.paused = 0
+    AND EXISTS (SELECT 1 FROM oncebox_transports AS other
+        WHERE other.tenant = waits.tenant AND other.name <> waits.transport
+            AND other.kind <> 'log' AND other.paused = 0 AND other.rests_until IS NULL)
+LIMIT :most /* postgres: FOR UPDATE OF waits SKIP LOCKED */;
+
+-- name: divert
+-- bulk: tenant text, id text, name text
+-- Let sends go another way. Nothing of them was ever taken by anybody: that is the guard.
+UPDATE oncebox_sends SET transport = :name
+/* from rows */
+WHERE tenant = :tenant AND id = :id AND state = 'pending' AND in_doubt_at IS NULL
+    AND EXISTS (SELECT 1 FROM oncebox_transports AS way
+        WHERE way.tenant = oncebox_sends.tenant AND way.name = :name);

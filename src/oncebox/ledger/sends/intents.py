@@ -5,8 +5,19 @@ Many callers share a commit, so what is refused is told, not raised.
 
 from collections.abc import Collection, Sequence
 
-from oncebox.ledger.sends import notices, sends
-from oncebox.model.send import REARMED, Answer, Intended, NewSend, Repeat, Send, SendState, answer
+from oncebox.ledger.sends import guards, notices, sends
+from oncebox.model.send import (
+    REARMED,
+    Answer,
+    Intended,
+    NewSend,
+    Repeat,
+    Send,
+    SendReply,
+    SendState,
+    TurnedDown,
+    answer,
+)
 from oncebox.model.transport import LOG
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
@@ -17,7 +28,7 @@ _sql = load(__package__, "intents.sql")
 _LAST = 1_000_000
 
 
-def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply]:
     """Store intents, or tell how those stand that came before; None where there is no such way.
 
     The first payload wins. What is proven not sent is armed again, with the payload it has now.
@@ -40,19 +51,25 @@ def repeat(tx: Transaction, asked: Sequence[Repeat]) -> list[Intended | None]:
     return [None if each is None or _may_rearm(each) else each for each in answers]
 
 
-def is_waiting(intended: Intended) -> bool:
+def is_waiting(told: SendReply) -> bool:
     """Say whether a worker has something to do because of this very call."""
-    return intended.send.state is SendState.PENDING and (intended.created or intended.rearmed)
+    if not isinstance(told, Intended):
+        return False
+    return told.send.state is SendState.PENDING and (told.created or told.rearmed)
 
 
-def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended | None]:
+def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply]:
     # One order for all, so that two with the same intents do not wait for each other.
     ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
+    turned = guards.turn_down(tx, ordered, now)
+    ordered = [each for each in ordered if each.id not in turned]
     rows = [_values(each, now) for each in ordered]
-    fresh = dict(tx.many(_sql.add, rows, now=now))
+    fresh: dict[str, str] = dict(tx.many(_sql.add, rows, now=now))
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     kept = {**{id_: id_ for id_ in fresh}, **rearmed}
-    ended = _keep(tx, [(kept[each.id], each) for each in ordered if each.id in kept], now)
+    stored = [(kept[each.id], each) for each in ordered if each.id in kept]
+    guards.take(tx, stored, now)
+    ended = _keep(tx, stored, now)
     # What is new stands as it was written, unless it ended at once.
     known = {
         _key(each): _as_written(each, fresh[each.id], now)
@@ -60,11 +77,16 @@ def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Intended 
         if each.id in fresh and each.id not in ended
     }
     known |= sends.by_keys(tx, {_key(each) for each in new} - known.keys())
-    return [_answer(each, known.get(_key(each)), fresh.keys(), rearmed) for each in new]
+    return [
+        turned.get(each.id) or _answer(each, known.get(_key(each)), fresh.keys(), rearmed)
+        for each in new
+    ]
 
 
-def _wants_log(new: NewSend, told: Intended | None) -> bool:
+def _wants_log(new: NewSend, told: SendReply) -> bool:
     """Say whether an intent was not taken because its tenant has no ``log`` transport yet."""
+    if isinstance(told, TurnedDown):
+        return False
     return new.transport in {LOG, ""} and (told is None or _may_rearm(told))
 
 
@@ -144,6 +166,8 @@ def _as_written(new: NewSend, transport: str, now: int) -> Send:
         purged_at=None,
         body_id=new.id,
         size=new.size,
+        delivery=None,
+        delivery_at=None,
     )
 
 

@@ -11,12 +11,16 @@ from oncebox import ids
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
+from oncebox.ledger.inboxes.correspondence import Correspondence
+from oncebox.ledger.sends import guards
+from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model import intent as intents
 from oncebox.model import letter
 from oncebox.model.email import Email, EmailLimits, checked, recipients
+from oncebox.model.guards import Guards
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.letter import Letter
 from oncebox.model.mailbox import read_mailbox
@@ -28,9 +32,12 @@ from oncebox.model.send import (
     Repeat,
     Retention,
     Send,
+    SendReply,
+    TurnedDown,
     kept_for,
 )
 from oncebox.send_errors import SendDiffers, SendTooLate
+from oncebox.store.database import Transaction
 from oncebox.telemetry import Telemetry
 
 #: bytes of text and attachments from which on a mail is written in a thread
@@ -67,7 +74,7 @@ class _Meant(NamedTuple):
 class Outbox:
     """Takes intents to send, and answers each only when it is on disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who it works with
         self,
         desk: SendDesk,
         box: SendBox,
@@ -75,10 +82,12 @@ class Outbox:
         settings: SendSettings,
         telemetry: Telemetry,
         *,
+        correspondence: Correspondence | None = None,
         new_id: NewId = ids.new,
     ) -> None:
         """Serve any number of callers at the same time."""
         self._desk = desk
+        self._correspondence = correspondence
         self._box = box
         self._scribe = scribe
         self._settings = settings
@@ -89,10 +98,10 @@ class Outbox:
     async def send(self, origin: Origin, intent: Intent) -> Intended:
         """Store an intent, or tell how it stands. When this returns, it is on disk.
 
-        Raises: InputRefused, NotFound, StoreUnavailable.
+        Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
-        meant = self._meant(origin, intent)
-        told = await self._desk.repeat(meant.repeat)
+        meant = self._meant(origin, await self._answering(origin, intent))
+        told: SendReply = await self._desk.repeat(meant.repeat)
         if told is None:
             told = await self._desk.intend(await self._frozen(meant))
         return self._judged(told, intent)
@@ -107,6 +116,7 @@ class Outbox:
         if not 1 <= len(wanted) <= self._settings.batch:
             message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
             raise KeyInvalid(message)
+        wanted = [await self._answering(origin, each) for each in wanted]
         meant = [self._meant_in_batch(origin, n, each) for n, each in enumerate(wanted)]
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
@@ -136,7 +146,25 @@ class Outbox:
 
         Raises: InputRefused.
         """
+        if intent.answers is not None:
+            raise KeyInvalid("an answer cannot be written in a transaction; send it apart")
         return self._freeze(self._meant(origin, intent))
+
+    def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
+        """Store an intent in somebody's own transaction; it is on disk when that is.
+
+        Raises: InputRefused, NotFound.
+        """
+        new = self.frozen(origin, intent)
+        return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
+
+    def ring(self) -> None:
+        """Wake the workers, after a transaction in which something was stored."""
+        self._desk.ring()
+
+    def clock(self) -> int:
+        """Return the database's time."""
+        return self._desk.clock()
 
     def letter(self, claimed: ClaimedSend) -> tuple[bytes, Letter]:
         """Return the frozen bytes of a send, and who it goes to.
@@ -147,6 +175,17 @@ class Outbox:
         envelope = self._box.open_envelope(send.tenant, send.body_id, claimed.envelope)
         message = self._box.open_message(send.tenant, send.body_id, claimed.message)
         return message, letter.decode(envelope)
+
+    async def _answering(self, origin: Origin, intent: Intent) -> Intent:
+        """Let an answer say what it answers, if a person wrote that."""
+        if intent.answers is None or self._correspondence is None:
+            return intent
+        owner = origin.key if origin.is_agent else None
+        fields = await self._correspondence.answers(origin.tenant, intent.answers, owner=owner)
+        given = {name.lower() for name in intent.email.headers}
+        added = {name: value for name, value in fields.items() if name.lower() not in given}
+        email = msgspec.structs.replace(intent.email, headers={**intent.email.headers, **added})
+        return msgspec.structs.replace(intent, email=email)
 
     def _meant(self, origin: Origin, intent: Intent) -> _Meant:
         """Check an intent, and find out by what it is known."""
@@ -208,8 +247,18 @@ class Outbox:
             on_unknown=intent.on_unknown,
             send_at=intent.send_at,
             valid_until=intent.valid_until,
+            guards=self._guards(origin),
             retention=intent.retention,
             kept_for=kept_for(intent.retention, intent.interval),
+        )
+
+    def _guards(self, origin: Origin) -> Guards:
+        """Return what limits new sends; budgets are for agents."""
+        settings = self._settings
+        return Guards(
+            cool_down=int(settings.cool_down * 1000),
+            per_key=settings.per_key if origin.is_agent else 0,
+            per_recipient=settings.per_recipient if origin.is_agent else 0,
         )
 
     def _check_times(self, intent: Intent, now: int) -> None:
@@ -221,10 +270,12 @@ class Outbox:
         if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
             raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
 
-    def _judged(self, told: Intended | None, intent: Intent) -> Intended:
+    def _judged(self, told: SendReply, intent: Intent) -> Intended:
         """Pass on what was told, or raise why there will be no mail."""
         if told is None:
             raise NotFound("there is no such transport; list them with: oncebox transport list")
+        if isinstance(told, TurnedDown):
+            raise guards.refusal(told)
         self._count([told])
         if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
             message = (
@@ -234,11 +285,13 @@ class Outbox:
             raise SendDiffers(message)
         return told
 
-    def _count(self, answers: Sequence[Intended | None]) -> None:
+    def _count(self, answers: Sequence[SendReply]) -> None:
         for told in answers:
-            if told is not None and not (told.created or told.rearmed):
+            if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
+                age = self._desk.clock() - told.send.created_at
+                self._telemetry.send_key_age.observe(max(0, age) / 1000)
 
 
 def _size(email: Email) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oncebox.errors import NotFound
+from oncebox.model.evidence import Told
 from oncebox.model.outcome import Phase
 from oncebox.model.send import OnUnknown, Retention, Send, SendState, SendTry
 from oncebox.store.database import Row, Transaction
@@ -67,6 +68,12 @@ def doubtful(tx: Transaction, tenant: str, most: int = 50) -> list[Send]:
     return [read(row) for row in tx.all(_sql.doubtful, tenant=tenant, most=most)]
 
 
+def count_doubtful(tx: Transaction) -> int:
+    """Return how many sends of all tenants wait for evidence or a person."""
+    row = tx.one(_sql.count_doubtful)
+    return row[0] if row else 0
+
+
 def tries(tx: Transaction, tenant: str, id_: str) -> list[SendTry]:
     """Return the tries at one send."""
     return [_try(row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)]
@@ -93,6 +100,7 @@ def read(row: Row) -> Send:
     values["again"] = OnUnknown(values["again"]) if values["again"] else None
     values["phase"] = Phase(values["phase"]) if values["phase"] else None
     values["retention"] = Retention(values["retention"])
+    values["delivery"] = Told(values["delivery"]) if values["delivery"] else None
     return Send(**values)
 
 

@@ -4,7 +4,8 @@
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id;
 
@@ -14,7 +15,8 @@ WHERE tenant = :tenant AND id = :id;
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND key = :key;
 
@@ -30,7 +32,8 @@ WHERE tenant = :tenant AND provider_id = :name AND provider_id <> '';
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
 FROM oncebox_sends
 WHERE tenant = :tenant AND id < :before AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
     AND (CAST(:state AS TEXT) IS NULL OR state = :state)
@@ -42,7 +45,8 @@ ORDER BY id DESC LIMIT :most;
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
 FROM oncebox_sends
 WHERE tenant = :tenant AND state = 'unknown' ORDER BY id LIMIT :most;
 
@@ -57,3 +61,7 @@ FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
 -- What sends say, sealed.
 SELECT send_id, message, envelope FROM oncebox_send_bodies /* and rows */
 WHERE send_id = :send_id AND id = :id;
+
+-- name: count_doubtful
+-- How many sends of all tenants wait for evidence or a person.
+SELECT COUNT(*) FROM oncebox_sends WHERE state = 'unknown' AND again IS NULL;

@@ -58,7 +58,7 @@ def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
 
 def not_sent(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
     """Record that tries were certainly not taken; they are tried again when they are due."""
-    rows = [(*_held(w), *_why(w.outcome), w.due_at, w.move_to) for w in words]
+    rows = [(*_held(w), *_why(w.outcome), w.due_at, w.move_to, int(w.free)) for w in words]
     return _run(tx, _sql.put_back, rows, now)
 
 

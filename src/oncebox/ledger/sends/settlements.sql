@@ -23,7 +23,7 @@ WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 
 RETURNING id, :fence;
 
 -- name: put_back
--- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint, move_to text
+-- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint, move_to text, free bigint
 -- Record that a try was certainly not taken; only its holder may. Where it repeated one that is
 -- in doubt, the doubt stays, and the way with it. The next hand-over has another provider key.
 UPDATE oncebox_sends
@@ -31,6 +31,7 @@ SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown'
         WHEN CAST(:due_at AS BIGINT) IS NULL THEN 'failed' ELSE 'pending' END,
     due_at = CASE WHEN in_doubt_at IS NULL OR again IS NOT NULL THEN :due_at END,
     again = CASE WHEN CAST(:due_at AS BIGINT) IS NULL THEN NULL ELSE again END,
+    tries = tries - CAST(:free AS BIGINT),
     transport = CASE WHEN in_doubt_at IS NULL AND EXISTS (
             SELECT 1 FROM oncebox_transports AS way
             WHERE way.tenant = oncebox_sends.tenant AND way.name = :move_to

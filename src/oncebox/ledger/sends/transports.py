@@ -60,6 +60,11 @@ def all_(tx: Transaction, tenant: str) -> list[Transport]:
     return [_transport(row) for row in tx.all(_sql.in_order, tenant=tenant)]
 
 
+def of_kind(tx: Transaction, kind: str) -> list[Transport]:
+    """Return the transports of one kind, of all tenants."""
+    return [_transport(row) for row in tx.all(_sql.of_kind, kind=kind)]
+
+
 def waited_for(tx: Transaction, now: int) -> list[Way]:
     """Return the ways of all tenants by which something could be claimed now."""
     return [(tenant, name) for tenant, name in tx.all(_sql.waited_for, now=now)]

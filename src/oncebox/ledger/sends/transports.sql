@@ -40,3 +40,9 @@ WHERE way.paused = 0 AND (way.rests_until IS NULL OR way.rests_until <= :now)
             AND due.state IN ('pending', 'unknown') AND due.due_at IS NOT NULL
             AND due.due_at <= :now)
 ORDER BY way.tenant, way.name;
+
+-- name: of_kind
+-- The transports of one kind, of all tenants.
+SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
+    rests_until, created_at, changed_at
+FROM oncebox_transports WHERE kind = :kind ORDER BY tenant, name;

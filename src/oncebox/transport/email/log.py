@@ -17,5 +17,9 @@ class Log:
             return NotSent(code=FENCE_LOST, phase=Phase.BODY)
         return Accepted()
 
+    async def probe(self, deadline: float) -> None:
+        """Find nothing in the way: it goes nowhere."""
+        del deadline
+
     async def close(self) -> None:
         """Nothing is open."""

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from oncebox.model.email import Email
 from oncebox.model.outcome import Outcome
 from oncebox.transport.email.capability import Capability
 
@@ -27,6 +28,8 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     #: the frozen bytes, with CR LF
     message: bytes
     message_id: str
+    #: what the bytes were made of, for ways that take no bytes
+    email: Email
     #: the last moment at which it may be handed over, on the steady clock; the answer has longer
     deadline: float
 

@@ -74,6 +74,26 @@ class Smtp:
         finally:
             self._pool.give(line)
 
+    async def probe(self, deadline: float) -> NotSent | None:
+        """Connect, secure, log in and be answered once more; see `probe.Probed`."""
+        progress = Progress()
+        try:
+            async with _until(deadline):
+                line = await self._pool.take(progress)
+        except TROUBLES as error:
+            return trouble(error, progress.phase)
+        try:
+            async with _until(deadline):
+                await line.ask(b"NOOP")
+        except _BREAKS as error:
+            if isinstance(error, Refused):
+                code = error.reply.code
+                return NotSent(code="session_refused", phase=progress.phase, reply=code)
+            return NotSent(code=_broken(error), phase=progress.phase)
+        finally:
+            self._pool.give(line)
+        return None
+
     async def close(self) -> None:
         """Say goodbye where nothing is on its way."""
         await self._pool.close()
@@ -126,8 +146,7 @@ class Smtp:
     def _before_the_dot(self, error: Exception, progress: Progress) -> NotSent | Rejected:
         if isinstance(error, Refused):
             return self._refused(error.reply, progress.subject, progress.phase)
-        code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
-        return NotSent(code=code, phase=progress.phase)
+        return NotSent(code=_broken(error), phase=progress.phase)
 
     def _refused(self, reply: Reply, subject: str, phase: Phase) -> NotSent | Rejected:
         """Judge a reply that says no."""
@@ -141,6 +160,10 @@ class Smtp:
         wait = self._greylisted_for if reply.code in _GREYLISTING else None
         code = f"{subject}_deferred"
         return NotSent(code=code, phase=phase, reply=reply.code, retry_after=wait)
+
+
+def _broken(error: Exception) -> str:
+    return next(code for kind, code in _CODES.items() if isinstance(error, kind))
 
 
 _CODES: dict[type[Exception], str] = {

@@ -77,6 +77,10 @@ CREATE TABLE oncebox_sends (
     purged_at BIGINT,
     body_id TEXT COLLATE "C" NOT NULL,
     size BIGINT NOT NULL,
+    -- what became of it after it was taken, how much that word counts, and when it was so
+    delivery TEXT,
+    delivery_strength BIGINT NOT NULL DEFAULT 0,
+    delivery_at BIGINT,
     -- What is in doubt never counts as not sent.
     CHECK (in_doubt_at IS NULL OR state IN ('claimed', 'sending', 'unknown')),
     CHECK (state <> 'unknown' OR in_doubt_at IS NOT NULL)
@@ -121,6 +125,8 @@ CREATE TABLE oncebox_send_recipients (
     send_id TEXT COLLATE "C" NOT NULL,
     mark BYTEA NOT NULL,
     tenant TEXT COLLATE "C" NOT NULL,
+    -- what was told of it that put it on the suppression list; 0: nothing
+    listed BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (send_id, mark)
 );
 
@@ -176,3 +182,19 @@ CREATE TABLE oncebox_batch_sends (
     PRIMARY KEY (batch_id, place)
 );
 CREATE INDEX oncebox_batch_sends_send ON oncebox_batch_sends (send_id);
+
+-- Guards: who was meant to get what a short while ago, and how much was asked for in this hour.
+CREATE TABLE oncebox_send_guards (
+    tenant TEXT COLLATE "C" NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL CHECK (kind IN ('cool_down', 'key', 'recipient')),
+    -- the mark of a recipient, and with a cool-down the event type; or the key that asks
+    name BYTEA NOT NULL,
+    -- the end of the cool-down, or of the hour
+    until BIGINT NOT NULL,
+    -- what was taken of the budget in this hour
+    used BIGINT NOT NULL,
+    -- the send that has begun the cool-down
+    holder TEXT COLLATE "C",
+    PRIMARY KEY (tenant, kind, name)
+);
+CREATE INDEX oncebox_send_guards_over ON oncebox_send_guards (until);

@@ -1,0 +1,1 @@
+"""Personalities: how one provider or another takes mail, refuses it and tells of it."""
