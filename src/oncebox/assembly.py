@@ -19,6 +19,7 @@ from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.events.broadcast import Broadcast
 from oncebox.ledger.events.numbering import Numbering
 from oncebox.ledger.inboxes.claims import Clerk, Judged
+from oncebox.ledger.inboxes.correspondence import Correspondence, Etiquette, Headers
 from oncebox.ledger.inboxes.desk import MailDesk
 from oncebox.ledger.inboxes.directory import Directory
 from oncebox.ledger.inboxes.grants import Grants
@@ -33,6 +34,7 @@ from oncebox.ledger.office.sourcebook import SourceBook
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.outbox import Outbox, Scribe
 from oncebox.ledger.sends.strongbox import SendBox
+from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.vault import Vault
 from oncebox.model.delivery import NewDelivery
 from oncebox.model.email import Email
@@ -40,7 +42,6 @@ from oncebox.model.inbox import InboxPolicy
 from oncebox.model.quarantine import Rejected
 from oncebox.model.source import Schemes
 from oncebox.seal import MasterKey
-from oncebox.send_errors import TemplateInvalid
 from oncebox.store import opening
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
@@ -205,7 +206,14 @@ def _furnished(
         grants=Grants(database, Clerk(strongbox, _judge_link), telemetry),
         sends=sends,
         sendbox=sendbox,
-        outbox=Outbox(sends, sendbox, _scribe(), settings.sends, telemetry),
+        outbox=Outbox(
+            sends,
+            sendbox,
+            _scribe(settings),
+            settings.sends,
+            telemetry,
+            correspondence=Correspondence(database, vault, _etiquette()),
+        ),
     )
 
 
@@ -217,12 +225,16 @@ def _judge_link(url: str, policy: InboxPolicy) -> Judged:
     return judged
 
 
-def _scribe() -> Scribe:
+def _scribe(settings: Settings) -> Scribe:
     """Return who writes mail."""
+    templates = TemplateFolder(Path(settings.sends.templates or settings.folder / "templates"))
 
     def fill(email: Email) -> Email:
-        del email
-        raise TemplateInvalid("there is no such template")
+        from oncebox.mail.template import Template, filled  # noqa: PLC0415 - few need Jinja2
+
+        subject, text, html = templates.get(email.template)
+        template = Template(name=email.template, subject=subject, text=text, html=html)
+        return filled(email, template)
 
     def message_id(secret: bytes, tenant: str, key: str, domain: str) -> str:
         from oncebox.mail import compose  # noqa: PLC0415 - most commands need none
@@ -235,6 +247,22 @@ def _scribe() -> Scribe:
         return compose_formed(email, message_id=message_id, date=date, seed=seed)
 
     return Scribe(fill=fill, message_id=message_id, compose=written)
+
+
+def _etiquette() -> Etiquette:
+    """Return what is known of how mail is answered."""
+
+    def is_automatic(headers: Headers, sender: str | None) -> bool:
+        from oncebox.mail import automatic  # noqa: PLC0415 - most commands need none
+
+        return automatic.is_automatic(headers, sender)
+
+    def answering(headers: Headers, message_id: str) -> dict[str, str]:
+        from oncebox.mail import threads  # noqa: PLC0415 - most commands need none
+
+        return threads.answering(headers, message_id)
+
+    return Etiquette(is_automatic=is_automatic, answering=answering)
 
 
 def _schemes() -> Schemes:

@@ -14,6 +14,7 @@ from oncebox.assembly import Rooms, open_rooms
 from oncebox.config import Settings
 from oncebox.errors import OnceboxError
 from oncebox.ledger.deliveries.rules import by_default
+from oncebox.ledger.sends.listening import Listening
 from oncebox.ledger.sends.rounds import Rounds
 from oncebox.model.asking import SendOptions
 from oncebox.model.delivery import Accepted
@@ -30,6 +31,7 @@ from oncebox.worker.mail import MailReader, Tenants
 from oncebox.worker.parsers import Parsers
 from oncebox.worker.perform import Performer
 from oncebox.worker.postbox import Postbox
+from oncebox.worker.send_evidence import EvidenceReader, Hearing, unhandled
 from oncebox.worker.sends import SendWorker
 from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.watchdog import Watchdog
@@ -226,8 +228,10 @@ class Oncebox:
             worker=self.settings.worker,
             random=random.random,
         )
+        listener = self._evidence_worker(_name())
         self._senders.append(sender)
-        self._working.append(asyncio.create_task(sender.run()))
+        self._workers.append(listener)
+        self._working += [asyncio.create_task(each.run()) for each in (sender, listener)]
         # Whoever works makes events, and there may be no service beside it that numbers them.
         sequencer = Sequencer(self.rooms.numbering, self.telemetry, self.settings.events)
         self._numbering.append(asyncio.create_task(sequencer.run()))
@@ -244,8 +248,31 @@ class Oncebox:
             lease=settings.lease,
             random=random.random,
             outbox=self.rooms.outbox,
+            hear=self._hearing().hear,
         )
         return Worker(desk, Claims(desk, places), performer, self.telemetry, settings=settings)
+
+    def _hearing(self) -> Hearing:
+        """Return what hears of our mail from those who took it."""
+        rooms = self.rooms
+
+        def find(tenant: str, source: str) -> Source | None:
+            entry = rooms.book.find(tenant, source)
+            return entry.source if entry else None
+
+        return Hearing(Listening(rooms.database), rooms.sendbox, self.telemetry, find)
+
+    def _evidence_worker(self, name: str) -> Worker:
+        """Return who works on webhooks about our mail that have no handler."""
+        settings, desk, hearing = self.settings.worker, self.rooms.desk, self._hearing()
+        rules = by_default(self.settings.retry)
+
+        def handled(tenant: str, source: str) -> bool:
+            return tenant == self.settings.tenant and source in self.handlers.sources
+
+        places = unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules)
+        reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
+        return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
 
     def _mail_worker(self, name: str) -> Worker:
         reading, rooms = self.settings.reading, self.rooms

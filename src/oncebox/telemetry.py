@@ -198,6 +198,9 @@ class Telemetry:
             "Sends of all tenants that wait for evidence or a person",
             registry=registry,
         )
+        self.send_evidence = Counter(
+            "oncebox_send_evidence", "What providers told", ["what", "result"], registry=registry
+        )
         self.send_fail_open = Counter(
             "oncebox_send_fail_open",
             "Mails sent without the ledger, by explicit choice",

@@ -176,6 +176,19 @@ async def test_a_transport_that_cannot_be_read_costs_no_mail(
     await house.until(told.id, SendState.SENT)
 
 
+@one_database
+async def test_a_transport_that_lost_its_configuration_is_not_taken_for_the_log(
+    house: PostHouse, server: ScriptedSmtp
+) -> None:
+    empty = NewTransport(name="relay", kind="smtp")
+    await house.rooms.database.write(transports.change, empty, house.deed())
+    told = await house.send()
+    found = await house.holds(told.id, lambda send: send.code is not None)
+
+    assert (found.state, found.code) == (SendState.PENDING, "transport_invalid")
+    assert not server.accepted
+
+
 async def test_a_lease_is_kept_while_the_answer_to_the_dot_takes_long(
     place: Place, server: ScriptedSmtp
 ) -> None:

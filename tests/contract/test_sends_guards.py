@@ -14,6 +14,7 @@ from oncebox.ledger.sends.desk import SendDesk
 from oncebox.model.guards import BUDGET_SPAN, Guards
 from oncebox.model.outcome import Outcome
 from oncebox.model.send import Answer, Intended, NewSend, SendReply, SendState, TurnedDown
+from oncebox.send_errors import SendBudgetSpent
 from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 from tests.support.clerk import HOUR, MINUTE, TENANT, Clerk
@@ -309,19 +310,22 @@ def test_in_one_commit_a_key_asked_for_often_is_counted_once(mailer: Mailer) -> 
     assert _used(mailer) == {"key": 1, "recipient": 1}
 
 
-def test_a_batch_keeps_its_place_for_who_was_turned_down(mailer: Mailer) -> None:
+def test_a_batch_of_which_one_is_turned_down_leaves_nothing(mailer: Mailer) -> None:
     new = batches.NewBatch(id=ids.new("bat"), tenant=TENANT, key=b"batch")
-    limits = _budget(per_key=1)
+    limits = _budget(per_key=2)
+    mailer.intend("before", **limits)
 
-    def ask() -> list[Answer | None]:
+    def ask() -> dict[SendState, int]:
         wanted = [mailer.new("a", **limits), mailer.new("b", to=(BOB,), **limits)]
-        return _answers([*mailer.clerk.run(batches.intend, new, wanted, mailer.clerk.now).answers])
+        told = mailer.clerk.run(batches.intend, new, wanted, mailer.clerk.now)
+        return mailer.clerk.run(batches.totals, told.batch)
 
-    assert Counter(ask()) == {Answer.IN_FLIGHT: 1, Answer.OVER_BUDGET: 1}
+    with pytest.raises(SendBudgetSpent):
+        ask()
+    assert _used(mailer) == {"key": 1}
+    assert len(mailer.rows("SELECT id FROM oncebox_sends")) == 1
     mailer.clerk.now += BUDGET_SPAN
-    assert ask() == [Answer.IN_FLIGHT] * 2
-    batch = mailer.clerk.run(batches.get, TENANT, new.id)
-    assert mailer.clerk.run(batches.totals, batch) == {S.PENDING: 2}
+    assert ask() == {S.PENDING: 2}
 
 
 # at the same time

@@ -11,8 +11,10 @@ from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
+from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
 from tests.mutants.sends import SENDS
+from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
 from tests.mutants.vault import VAULT
@@ -35,5 +37,7 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *RESEND,
     *GUARDS,
+    *SENDS_WORKER,
 )

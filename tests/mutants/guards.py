@@ -1,4 +1,4 @@
-"""Faults in the guards of sends: a second mail under a new key, and mail without end."""
+"""Faults in the guards of sends: a second mail under a new key, mail without end, answers."""
 
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
@@ -17,8 +17,16 @@ WHERE tenant = :tenant AND kind = :kind AND name = :name;
 """
 
 
-def _tests(*names: str) -> Selection:
-    return Selection(tuple(f"tests/contract/test_sends_guards.py::{name}" for name in names))
+def _tests(*names: str, file: str = "test_sends_guards.py") -> Selection:
+    return Selection(tuple(f"tests/contract/{file}::{name}" for name in names))
+
+
+def _answers(*names: str) -> Selection:
+    return _tests(*names, file="test_correspondence.py")
+
+
+def _automatic(*names: str) -> Selection:
+    return Selection(tuple(f"tests/mail/test_automatic.py::{name}" for name in names))
 
 
 GUARDS = (
@@ -180,5 +188,88 @@ GUARDS = (
             ),
         ),
         (_tests("test_guards_that_guard_nothing_are_forgotten"),),
+    ),
+    Mutant(
+        "an answer to a program",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/correspondence.py",
+                "        if self._is_automatic(found.document):\n",
+                "        if self._is_automatic(found.document) and not id_:\n",
+            ),
+        ),
+        (_answers("test_what_a_program_sent_is_not_answered", "test_a_bounce_is_not_answered"),),
+    ),
+    Mutant(
+        "an answer to a mail that nobody could read",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/correspondence.py",
+                "parsed.status is Status.UNPARSED or _CUT in parsed.warnings or ",
+                "",
+            ),
+        ),
+        (_answers("test_what_nobody_can_read_is_taken_for_a_program"),),
+    ),
+    Mutant(
+        "an answer to somebody else's mail",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "owner = origin.key if origin.is_agent else None",
+                "owner = None",
+            ),
+        ),
+        (_answers("test_an_agent_answers_only_what_came_to_its_own_inboxes"),),
+    ),
+    Mutant(
+        "a batch that answers a program",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "        wanted = [await self._answering(origin, each) for each in wanted]\n",
+                "",
+            ),
+        ),
+        (_answers("test_what_a_program_sent_is_not_answered"),),
+    ),
+    Mutant(
+        "one word that is a person's and hides a program's",
+        (
+            Patch(
+                "src/oncebox/mail/automatic.py",
+                '    said = set(fields.get("auto-submitted", ())) - {"no", ""}\n',
+                '    said = set(fields.get("auto-submitted", ())[:1]) - {"no", ""}\n',
+            ),
+        ),
+        (_automatic("test_what_a_program_or_a_list_sent_is_automatic"),),
+    ),
+    Mutant(
+        "a bounce that is taken for a person's mail",
+        (
+            Patch(
+                "src/oncebox/mail/automatic.py",
+                '_NOBODY = frozenset({"", "<>"})',
+                '_NOBODY = frozenset({"<>"})',
+            ),
+        ),
+        (
+            _automatic("test_what_comes_from_nobody_is_automatic"),
+            _answers("test_a_bounce_is_not_answered"),
+        ),
+    ),
+    Mutant(
+        "budgets that count nobody",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "            guards=self._guards(origin),\n",
+                "",
+            ),
+        ),
+        (
+            _answers("test_budgets_are_for_agents"),
+            _answers("test_a_replanned_mail_is_refused_with_the_earlier_one"),
+        ),
     ),
 )

@@ -14,9 +14,10 @@ from oncebox.ledger.office import audit
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.send import Send, SendState, SendTry
 from oncebox.model.transport import NewTransport, Rate, Transport
+from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transport.email import config
-from oncebox.transport.email.config import DkimKey, SmtpConfig, TransportConfig
+from oncebox.transport.email.config import DkimKey, ResendConfig, SmtpConfig, TransportConfig
 from oncebox.transport.email.relay import Relay, Security
 from oncebox.wire.sends import SendAnswer
 from tests.support.clerk import TENANT
@@ -32,9 +33,15 @@ _PATIENCE = 30.0
 class PostHouse:
     """An opened box with ways of its own."""
 
-    def __init__(self, place: Place, worker: dict[str, Any] | None = None, **sending: Any) -> None:
+    def __init__(
+        self,
+        place: Place,
+        worker: dict[str, Any] | None = None,
+        sources: dict[str, dict[str, Any]] | None = None,
+        **sending: Any,
+    ) -> None:
         """Prepare; nothing is opened."""
-        found = settings(place, worker)
+        found = msgspec.structs.replace(settings(place, worker), sources=sources or {})
         chosen = SendSettings(**{**_FAST, **sending})
         self.box = Oncebox(settings=msgspec.structs.replace(found, sends=chosen))
         self._numbers = itertools.count()
@@ -53,7 +60,7 @@ class PostHouse:
 
     async def add(
         self,
-        server: ScriptedSmtp,
+        server: ScriptedSmtp | ScriptedProvider,
         name: str = "relay",
         *,
         position: int = 0,
@@ -61,7 +68,8 @@ class PostHouse:
         **given: Any,
     ) -> None:
         """Configure a way to a server."""
-        new = self._new(name, smtp(server, **given), position, rate)
+        written = _way_to(server, **given)
+        new = self._new(name, written, position, rate)
         await self.rooms.database.write(transports.add, new, self.deed())
 
     async def change(self, name: str, written: TransportConfig) -> None:
@@ -147,6 +155,15 @@ def smtp(server: ScriptedSmtp, *, dkim: tuple[DkimKey, ...] = (), **given: Any) 
     knobs = {name: given.pop(name) for name in ("answer_within", "greylisted_for") if name in given}
     relay = Relay(host=server.host, port=server.port, security=Security.NONE, **given)
     return SmtpConfig(relay=relay, dkim=dkim, **{"greylisted_for": 0, **knobs})
+
+
+def _way_to(server: ScriptedSmtp | ScriptedProvider, **given: Any) -> TransportConfig:
+    return smtp(server, **given) if isinstance(server, ScriptedSmtp) else resend(server, **given)
+
+
+def resend(provider: ScriptedProvider, **given: Any) -> ResendConfig:
+    """Return the configuration of the way to a provider."""
+    return ResendConfig(**{"api_key": "re_test", "url": provider.url, **given})
 
 
 async def until(true: Callable[[], bool]) -> None:

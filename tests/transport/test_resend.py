@@ -199,6 +199,15 @@ async def test_a_mail_under_way_is_never_handed_over_beside_itself(
     await way.close()
 
 
+async def test_every_hand_over_has_a_connection_of_its_own(
+    provider: ScriptedProvider, way: Resend
+) -> None:
+    for number in range(3):
+        await way.send(parcel(provider_key=f"key-{number}"), Marks())
+
+    assert provider.connections == 3
+
+
 # before the body
 
 

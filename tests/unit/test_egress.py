@@ -126,3 +126,80 @@ async def test_a_name_with_one_private_address_is_refused() -> None:
     with pytest.raises(EgressRefused):
         await egress.get("https://sns.us-east-1.amazonaws.com/key.pem")
     await egress.close()
+
+
+# posts
+
+
+async def _body(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def _said(answer: bytes) -> Answer:
+    async def say(writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await writer.drain()
+
+    return say
+
+
+async def test_a_post_is_answered_whatever_is_said() -> None:
+    said = b"HTTP/1.1 422 No\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\nno"
+    async with _server(_said(said)) as place, _egress(place) as egress:
+        reply = await egress.post(f"http://{place}/", _body(b"x"), headers={"content-length": "1"})
+
+    assert (reply.status, reply.headers["retry-after"], reply.body) == (422, "3", b"no")
+
+
+async def test_a_post_is_not_sent_on_to_where_an_answer_points() -> None:
+    said = b"HTTP/1.1 307 Go\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+    pulled = []
+
+    async def body() -> AsyncIterator[bytes]:
+        pulled.append(1)
+        yield b"x"
+
+    async with _server(_said(said)) as place, _egress(place) as egress:
+        reply = await egress.post(f"http://{place}/", body(), headers={"content-length": "1"})
+
+    assert (reply.status, pulled) == (307, [1])
+
+
+@pytest.mark.parametrize(
+    "rest", [b"Content-Length: 9\r\n\r\n123456789", b"Content-Length: 4\r\n\r\n123"]
+)
+async def test_an_answer_that_is_too_long_or_too_short_keeps_its_status_only(rest: bytes) -> None:
+    said = b"HTTP/1.1 200 OK\r\n" + rest
+    async with _server(_said(said)) as place, _egress(place) as egress:
+        reply = await egress.post(
+            f"http://{place}/", _body(b"x"), headers={"content-length": "1"}, most=8
+        )
+
+    assert (reply.status, reply.body) == (200, None)
+
+
+async def test_a_body_is_pulled_only_when_the_connection_stands() -> None:
+    pulled = []
+
+    async def body() -> AsyncIterator[bytes]:
+        pulled.append(1)
+        yield b"x"
+
+    async with _egress("127.0.0.1:1") as egress:
+        with pytest.raises(EgressFailed):
+            await egress.post("http://127.0.0.1:1/", body(), headers={"content-length": "1"})
+        with pytest.raises(EgressRefused):
+            await egress.post("http://127.0.0.1:2/", body(), headers={"content-length": "1"})
+
+    assert pulled == []
+
+
+async def test_what_the_body_raises_is_passed_on() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        raise KeyError
+        yield b""
+
+    async with _server(_said(b"")) as place, _egress(place) as egress:
+        with pytest.raises(KeyError):
+            await egress.post(f"http://{place}/", body(), headers={"content-length": "1"})

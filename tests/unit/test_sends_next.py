@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
@@ -39,7 +39,9 @@ _ways = st.lists(
         st.booleans(),
         st.sampled_from([None, NOW - 1, NOW + 1]),
     ),
+    min_size=1,
     max_size=5,
+    unique_by=lambda each: each[0],
 )
 
 
@@ -92,18 +94,30 @@ def test_a_word_never_promises_more_than_is_known(
         assert word.due_at >= NOW
     if tries >= RULES.tries and not word.free:
         assert word.due_at is None
-    if word.move_to is not None:
-        assert isinstance(outcome, NotSent)
-        assert strains(outcome)
-        assert not in_doubt
-        chosen = [each for each in rows if each.name == word.move_to]
-        assert word.move_to != "a"
-        assert any(
-            each.kind != LOG and not each.paused and each.rests_until != NOW + 1 for each in chosen
-        )
+    assert word.move_to is None or isinstance(outcome, NotSent)
     asked = outcome.retry_after if isinstance(outcome, NotSent) else None
     if asked and word.due_at is not None and word.move_to is None and outcome.code != GIVEN_BACK:  # type: ignore[union-attr]
         assert word.due_at >= NOW + asked
+
+
+@settings(max_examples=300)
+@given(outcome=_not_sent, in_doubt=st.booleans(), ways=_ways)
+def test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent(
+    outcome: NotSent,
+    in_doubt: bool,
+    ways: list[tuple[str, str, bool, int | None]],
+) -> None:
+    one = send(in_doubt_at=NOW - 5 if in_doubt else None)
+    rows = [way(name, kind, paused=paused, rests=rests) for name, kind, paused, rests in ways]
+    word = after(one, outcome, RULES, Moment(now=NOW, random=lambda: 0, ways=rows))
+
+    works = [
+        each.name
+        for each in rows
+        if each.name != "a" and each.kind != LOG and not each.paused and each.rests_until != NOW + 1
+    ]
+    expected = works[0] if works and strains(outcome) and not in_doubt else None
+    assert word.move_to == expected
 
 
 @given(tries=st.integers(1, 4), random=st.floats(0, 0.999))

@@ -95,7 +95,7 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     if email.subject:
         yield compose_fields.free("Subject", email.subject)
     yield compose_fields.plain("Message-ID", message_id)
-    yield compose_fields.plain("Auto-Submitted", "auto-generated")
+    yield compose_fields.plain("Auto-Submitted", _origin(email))
     if email.unsubscribe:
         yield compose_fields.plain("List-Unsubscribe", f"<{email.unsubscribe}>")
         if email.unsubscribe.startswith("https:"):
@@ -103,6 +103,12 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     for name, value in email.headers.items():
         yield compose_fields.free(name, value)
     yield compose_fields.plain("MIME-Version", "1.0")
+
+
+def _origin(email: Email) -> str:
+    """Say that a program sends it (RFC 3834): by itself, or because it answers a mail."""
+    answers = any(name.lower() == "in-reply-to" for name in email.headers)
+    return "auto-replied" if answers else "auto-generated"
 
 
 def _root(email: Email, boundaries: _Boundaries) -> _Part:

@@ -24,6 +24,7 @@ from oncebox.worker.sync_once import SyncOnce
 from oncebox.worker.threads import in_thread
 
 Permit = Callable[[Delivery], Awaitable[None]]
+Hear = Callable[[Delivery], Awaitable[None]]
 
 
 class Performs(Protocol):
@@ -42,7 +43,7 @@ class Performs(Protocol):
 class Performer:
     """Turns a claimed delivery into a settlement, by its handler."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it stands between this many rooms
         self,
         handlers: Handlers,
         desk: Desk,
@@ -51,14 +52,19 @@ class Performer:
         lease: float,
         random: Callable[[], float],
         outbox: Outbox,
+        hear: Hear | None = None,
     ) -> None:
-        """Run these handlers; what they send goes by the outbox."""
+        """Run these handlers; what they send goes by the outbox.
+
+        ``hear`` is told of every delivery before its handler is.
+        """
         self._handlers = handlers
         self._desk = desk
         self._telemetry = telemetry
         self._lease = lease
         self._random = random
         self._outbox = outbox
+        self._hear = hear
 
     def limit(self, delivery: Delivery) -> float | None:
         """Return the seconds that a handler asked for."""
@@ -70,15 +76,14 @@ class Performer:
         Raises: LeaseLost, CancelledError; whatever a handler raises becomes its settlement.
         """
         handler = self._handlers.find(delivery.source, delivery.type)
-        if handler is None:
-            return _done(delivery, Outcome.IGNORED)
         try:
-            policy = self._handlers.policy(delivery.source)
-            if policy is not None and delivery.policy is None:
-                ruling = await _ask(policy, delivery)
-                if not isinstance(ruling, Allow):
-                    return _stopped(delivery, ruling)
-                await permit(delivery)
+            if self._hear is not None:
+                await self._hear(delivery)
+            if handler is None:
+                return _done(delivery, Outcome.IGNORED)
+            stopped = await self._stopped(delivery, permit)
+            if stopped is not None:
+                return stopped
             await self._call(handler, delivery)
         except LeaseLost:
             raise
@@ -95,6 +100,17 @@ class Performer:
         rules = self._handlers.rules(delivery.source).retry
         now = self._desk.clock()
         return after_failure(delivery, failure_of(error), rules, now=now, random=self._random)
+
+    async def _stopped(self, delivery: Delivery, permit: Permit) -> Settlement | None:
+        """Ask the policy, once; return how the delivery ends if it says no."""
+        policy = self._handlers.policy(delivery.source)
+        if policy is None or delivery.policy is not None:
+            return None
+        ruling = await _ask(policy, delivery)
+        if not isinstance(ruling, Allow):
+            return _stopped(delivery, ruling)
+        await permit(delivery)
+        return None
 
     async def _call(self, handler: Handler, delivery: Delivery) -> None:
         origin = Origin(tenant=delivery.tenant, delivery_id=delivery.id)

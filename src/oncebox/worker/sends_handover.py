@@ -80,7 +80,7 @@ class HandOver:
             return _ended(one, "transport_failed")
 
     async def _mark(self, one: Try, capability: Capability) -> bool:
-        """Commit the marker. It is not cut short: nobody would know whether it is on disk."""
+        """Commit the marker, if this try is still ours and the send may go."""
         now = self._now()
         wish = Marker(
             tenant=one.send.tenant,
@@ -89,12 +89,7 @@ class HandOver:
             until=now + self._lease,
             replay_until=replay_until(capability, now),
         )
-        marking = asyncio.ensure_future(self._desk.begin(wish))
-        try:
-            return await asyncio.shield(marking)
-        except asyncio.CancelledError:
-            await asyncio.gather(marking, return_exceptions=True)
-            raise
+        return await self._desk.begin(wish)
 
     def _parcel(self, one: Try) -> Parcel:
         send = one.send

@@ -49,7 +49,7 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
 def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) -> IntendedBatch:
     """Store a batch and its sends in one commit, or tell how they stand: all or none.
 
-    Raises: NotFound, where there is no such transport.
+    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent.
     """
     members = _members(wanted)
     tx.run(

@@ -30,7 +30,7 @@ SELECT send.id, send.tenant, send.key, send.protected, send.content, send.state,
     send.valid_until, send.due_at, send.fence, send.tries, send.epoch, send.rearms, send.worker,
     send.claimed_at, send.marked_at, send.in_doubt_at, send.replay_until, send.code, send.phase,
     send.reply, send.provider_id, send.retention, send.ended_at, send.purged_at, send.body_id,
-    send.size
+    send.size, send.delivery, send.delivery_at
 FROM oncebox_batch_sends AS member
 JOIN oncebox_sends AS send ON send.id = member.send_id AND send.tenant = member.tenant
 WHERE member.batch_id = :id AND member.tenant = :tenant ORDER BY member.place;

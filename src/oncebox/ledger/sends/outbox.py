@@ -11,6 +11,7 @@ from oncebox import ids
 from oncebox.config import SendSettings
 from oncebox.errors import InputRefused, KeyInvalid, NotFound
 from oncebox.ids import NewId
+from oncebox.ledger.inboxes.correspondence import Correspondence
 from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import intents as ledger
 from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
@@ -73,7 +74,7 @@ class _Meant(NamedTuple):
 class Outbox:
     """Takes intents to send, and answers each only when it is on disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who it works with
         self,
         desk: SendDesk,
         box: SendBox,
@@ -81,10 +82,12 @@ class Outbox:
         settings: SendSettings,
         telemetry: Telemetry,
         *,
+        correspondence: Correspondence | None = None,
         new_id: NewId = ids.new,
     ) -> None:
         """Serve any number of callers at the same time."""
         self._desk = desk
+        self._correspondence = correspondence
         self._box = box
         self._scribe = scribe
         self._settings = settings
@@ -95,9 +98,9 @@ class Outbox:
     async def send(self, origin: Origin, intent: Intent) -> Intended:
         """Store an intent, or tell how it stands. When this returns, it is on disk.
 
-        Raises: InputRefused, NotFound, StoreUnavailable.
+        Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
-        meant = self._meant(origin, intent)
+        meant = self._meant(origin, await self._answering(origin, intent))
         told: SendReply = await self._desk.repeat(meant.repeat)
         if told is None:
             told = await self._desk.intend(await self._frozen(meant))
@@ -113,6 +116,7 @@ class Outbox:
         if not 1 <= len(wanted) <= self._settings.batch:
             message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
             raise KeyInvalid(message)
+        wanted = [await self._answering(origin, each) for each in wanted]
         meant = [self._meant_in_batch(origin, n, each) for n, each in enumerate(wanted)]
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
@@ -142,6 +146,8 @@ class Outbox:
 
         Raises: InputRefused.
         """
+        if intent.answers is not None:
+            raise KeyInvalid("an answer cannot be written in a transaction; send it apart")
         return self._freeze(self._meant(origin, intent))
 
     def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
@@ -169,6 +175,17 @@ class Outbox:
         envelope = self._box.open_envelope(send.tenant, send.body_id, claimed.envelope)
         message = self._box.open_message(send.tenant, send.body_id, claimed.message)
         return message, letter.decode(envelope)
+
+    async def _answering(self, origin: Origin, intent: Intent) -> Intent:
+        """Let an answer say what it answers, if a person wrote that."""
+        if intent.answers is None or self._correspondence is None:
+            return intent
+        owner = origin.key if origin.is_agent else None
+        fields = await self._correspondence.answers(origin.tenant, intent.answers, owner=owner)
+        given = {name.lower() for name in intent.email.headers}
+        added = {name: value for name, value in fields.items() if name.lower() not in given}
+        email = msgspec.structs.replace(intent.email, headers={**intent.email.headers, **added})
+        return msgspec.structs.replace(intent, email=email)
 
     def _meant(self, origin: Origin, intent: Intent) -> _Meant:
         """Check an intent, and find out by what it is known."""
@@ -273,6 +290,8 @@ class Outbox:
             if isinstance(told, Intended) and not (told.created or told.rearmed):
                 kind = "drift" if told.drift else str(told.answer)
                 self._telemetry.duplicates.labels("send", kind).inc()
+                age = self._desk.clock() - told.send.created_at
+                self._telemetry.send_key_age.observe(max(0, age) / 1000)
 
 
 def _size(email: Email) -> int:

@@ -1,0 +1,138 @@
+"""Faults in the worker for sends: doubt that is denied, leases that end, mail that is burnt."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_WORKER = "src/oncebox/worker"
+
+
+def _tests(*names: str) -> Selection:
+    return Selection(tuple(f"tests/contract/test_send_worker.py::{name}" for name in names))
+
+
+def _decided(name: str) -> Selection:
+    return Selection((f"tests/unit/test_sends_next.py::{name}",))
+
+
+_DECIDED = _decided("test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent")
+
+SENDS_WORKER = (
+    Mutant(
+        "a hand-over that was cut short, called not sent",
+        (Patch(f"{_WORKER}/sends_handover.py", "    if one.marked:\n", "    if not one:\n"),),
+        (_tests("test_who_stops_while_the_answer_is_out_leaves_doubt"),),
+    ),
+    Mutant(
+        "a lease that ends before the answer to the dot",
+        (
+            Patch(
+                f"{_WORKER}/sends_underway.py",
+                "if each.renew_at <= now]",
+                "if each.renew_at <= now and not each.marked]",
+            ),
+        ),
+        (_tests("test_a_lease_is_kept_while_the_answer_to_the_dot_takes_long"),),
+    ),
+    Mutant(
+        "a second way out of doubt",
+        (
+            Patch(
+                f"{_WORKER}/sends_next.py",
+                "if not isinstance(outcome, NotSent) or not strains(outcome) "
+                "or send.in_doubt_at is not None:",
+                "if not isinstance(outcome, NotSent) or not strains(outcome):",
+            ),
+        ),
+        (_DECIDED,),
+    ),
+    Mutant(
+        "another way for a mail that is only deferred",
+        (
+            Patch(
+                f"{_WORKER}/sends_next.py",
+                "if not isinstance(outcome, NotSent) or not strains(outcome) or",
+                "if not isinstance(outcome, NotSent) or",
+            ),
+        ),
+        (
+            _DECIDED,
+            _tests("test_no_other_way_is_taken_from_doubt_nor_for_a_mail_that_is_only_deferred"),
+        ),
+    ),
+    Mutant(
+        "a way that sends nothing, taken instead",
+        (Patch(f"{_WORKER}/sends_next.py", "if each.kind != LOG and not", "if not"),),
+        (_DECIDED, _tests("test_nothing_goes_by_a_way_that_sends_nothing_instead")),
+    ),
+    Mutant(
+        "mail burnt by a refused login",
+        (
+            Patch(
+                f"{_WORKER}/sends_next.py",
+                "(outcome.opens_circuit or outcome.code in _OURS)",
+                "(outcome.code in _OURS)",
+            ),
+        ),
+        (_tests("test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try"),),
+    ),
+    Mutant(
+        "a transport without configuration that logs",
+        (
+            Patch(
+                f"{_WORKER}/sends_ways.py",
+                "if config.kind(found) != row.kind:",
+                "if row.config and config.kind(found) != row.kind:",
+            ),
+        ),
+        (_tests("test_a_transport_that_lost_its_configuration_is_not_taken_for_the_log"),),
+    ),
+    Mutant(
+        "a transport that is never opened anew",
+        (
+            Patch(
+                f"{_WORKER}/sends_ways.py",
+                "(found.kind, found.config) == (row.kind, row.config)",
+                "found.kind == row.kind",
+            ),
+        ),
+        (_tests("test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try"),),
+    ),
+    Mutant(
+        "mail that was only logged, called sent",
+        (Patch(f"{_WORKER}/sends.py", "logged=row.kind == LOG", "logged=False"),),
+        (_tests("test_without_a_transport_mail_is_logged_and_not_sent"),),
+    ),
+    Mutant(
+        "one silent server that stops all mail",
+        (
+            Patch(
+                f"{_WORKER}/sends_underway.py",
+                "max(1, (self._concurrency - others) * 3 // 4)",
+                "self._concurrency",
+            ),
+        ),
+        (_tests("test_a_way_that_answers_nobody_does_not_stop_the_others"),),
+    ),
+    Mutant(
+        "sends that wait behind a resting transport",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/rounds.py",
+                "tries=tries), gates.divert(tx, now)",
+                "tries=tries), 0",
+            ),
+        ),
+        (_tests("test_what_waits_for_a_way_that_rests_goes_by_another"),),
+    ),
+    Mutant(
+        "a key that a provider has forgotten, relied on",
+        (
+            Patch(
+                f"{_WORKER}/sends_handover.py",
+                "capability.window_ms - _MARGIN",
+                "capability.window_ms",
+            ),
+        ),
+        (_decided("test_only_who_replays_keys_is_relied_on_and_not_to_the_last_minute"),),
+    ),
+)
