@@ -8,6 +8,7 @@ import pytest
 from oncebox import Attachment, Email, clock
 from oncebox.client import AnswerUnreadable, Client, ServiceUnreachable, sending, wish
 from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, StateConflict
+from oncebox.model.asking import SendOptions
 from oncebox.model.intent import addressed, key
 from oncebox.refusals import Forbidden
 from oncebox.send_errors import MailboxInvalid, SendDiffers
@@ -22,7 +23,7 @@ EMAIL = Email(
     text="CANARYTEXT",
     attachments=[Attachment(name="a.bin", content=b"\x00\xff")],
 )
-ABOUT = {"event_type": "order.confirmation", "entity_id": "order_4821"}
+ABOUT: SendOptions = {"event_type": "order.confirmation", "entity_id": "order_4821"}
 
 
 def told(status: str, state: str | None = None, **more: Any) -> dict[str, Any]:
@@ -219,7 +220,11 @@ def test_a_mail_is_sent_once_whoever_asks(service: Running, speaker: Speaker) ->
     service.call(service.box.send(EMAIL, wait=0, **ABOUT))  # and it is worked on from here
     ended = ask(lambda c: c.sends.wait(first.id))
     again = ask(lambda c: c.send(EMAIL, **ABOUT))
-    by_key = ask(lambda c: c.send(EMAIL, key=key(*ABOUT.values(), addressed(EMAIL)), wait=0))
+    by_key = ask(
+        lambda c: c.send(
+            EMAIL, key=key("order.confirmation", "order_4821", addressed(EMAIL)), wait=0
+        )
+    )
     inspected = ask(lambda c: c.sends.inspect(first.id))
     batch = ask(lambda c: c.sends.batch([wish(EMAIL, **ABOUT), wish(EMAIL, **ABOUT, version=2)]))
     listed = ask(lambda c: c.sends.list(transport="log"))
