@@ -10,7 +10,7 @@ from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.outbox import Outbox
 from oncebox.model import intent
 from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected, Unknown
-from oncebox.model.send import Marker
+from oncebox.model.send import Marker, Send
 from oncebox.model.transport import Transport as Row
 from oncebox.telemetry import Telemetry
 from oncebox.transport.email.capability import Capability, Idempotency
@@ -51,19 +51,20 @@ class HandOver:
     async def run(self, one: Try, row: Row) -> Outcome:
         """Return what became of one try."""
         try:
-            parcel = self._parcel(one)
-        except (MasterKeyWrong, msgspec.MsgspecError):
-            self._telemetry.log.exception("send_unreadable", send=one.send.id)
-            return Rejected(code="send_unreadable", phase=Phase.CONNECT)
-        try:
             async with self._ways.lend(row) as way:
-                return await self._give(one, way, parcel)
+                return await self._give(one, way)
         except OnceboxError as error:
             code = error.code
             self._telemetry.log.warning("transport_invalid", transport=row.name, code=code)
             return NotSent(code="transport_invalid", phase=Phase.CONNECT, opens_circuit=True)
 
-    async def _give(self, one: Try, way: Transport, parcel: Parcel) -> Outcome:
+    async def _give(self, one: Try, way: Transport) -> Outcome:
+        try:
+            parcel = self._parcel(one, way.capability)
+        except (MasterKeyWrong, msgspec.MsgspecError):
+            self._telemetry.log.exception("send_unreadable", send=one.send.id)
+            return Rejected(code="send_unreadable", phase=Phase.CONNECT)
+
         async def marker() -> bool:
             one.marked = await self._mark(one, way.capability)
             return one.marked
@@ -91,13 +92,12 @@ class HandOver:
         )
         return await self._desk.begin(wish)
 
-    def _parcel(self, one: Try) -> Parcel:
-        send = one.send
+    def _parcel(self, one: Try, capability: Capability) -> Parcel:
         message, goes_to = self._outbox.letter(one.claimed)
-        key = intent.provider_key(self._secret, send.tenant, send.key.hex(), send.epoch)
+        send = one.send
         return Parcel(
             send_id=send.id,
-            provider_key=key,
+            provider_key=self._provider_key(send, capability),
             sender=goes_to.sender,
             recipients=goes_to.recipients,
             message=message,
@@ -105,6 +105,11 @@ class HandOver:
             email=goes_to.email,
             deadline=clock.steady() + self._within,
         )
+
+    def _provider_key(self, send: Send, capability: Capability) -> str:
+        if capability.idempotency is Idempotency.NONE:
+            return ""
+        return intent.provider_key(self._secret, send.tenant, send.key.hex(), send.epoch)
 
 
 def replay_until(capability: Capability, now: int) -> int | None:

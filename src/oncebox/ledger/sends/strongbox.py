@@ -13,9 +13,9 @@ class SendBox:
     def __init__(self, key: MasterKey) -> None:
         """Serve any number of threads at the same time."""
         self._key = key
-        self._addresses = key.derive("send recipient mark")
-        self._contents = key.derive("send content mark")
-        self._seeds = key.derive("send boundary seed")
+        self._addresses = _hmac(key, "send recipient mark")
+        self._contents = _hmac(key, "send content mark")
+        self._seeds = _hmac(key, "send boundary seed")
         #: what Message-IDs are made with
         self.message_ids = key.derive("send message id")
         #: what the keys are made with that providers are given
@@ -84,5 +84,12 @@ def _place(what: str, tenant: str, name: str) -> bytes:
     return msgspec.msgpack.encode(("send", what, tenant, name))
 
 
-def _digest(secret: bytes, tenant: str, said: bytes) -> bytes:
-    return hmac.digest(secret, msgspec.msgpack.encode((tenant, said)), "sha256")
+def _hmac(key: MasterKey, purpose: str) -> hmac.HMAC:
+    return hmac.new(key.derive(purpose), digestmod="sha256")
+
+
+def _digest(keyed: hmac.HMAC, tenant: str, said: bytes) -> bytes:
+    # The one-shot function lets go of the interpreter's lock for every few bytes.
+    digest = keyed.copy()
+    digest.update(msgspec.msgpack.encode((tenant, said)))
+    return digest.digest()
