@@ -1,14 +1,13 @@
 """Sends by the clients: asked for again without harm, and followed to one deadline."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
 from oncebox import Attachment, Email, clock
 from oncebox.client import AnswerUnreadable, Client, ServiceUnreachable, sending, wish
 from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, StateConflict
-from oncebox.model.asking import SendOptions
 from oncebox.model.intent import addressed, key
 from oncebox.refusals import Forbidden
 from oncebox.send_errors import MailboxInvalid, SendDiffers
@@ -23,7 +22,14 @@ EMAIL = Email(
     text="CANARYTEXT",
     attachments=[Attachment(name="a.bin", content=b"\x00\xff")],
 )
-ABOUT: SendOptions = {"event_type": "order.confirmation", "entity_id": "order_4821"}
+
+
+class About(TypedDict):
+    event_type: str
+    entity_id: str
+
+
+ABOUT: About = {"event_type": "order.confirmation", "entity_id": "order_4821"}
 
 
 def told(status: str, state: str | None = None, **more: Any) -> dict[str, Any]:
@@ -246,7 +252,7 @@ def test_operators_look_and_decide_and_agents_see_their_own(service: Running) ->
     tomorrow = clock.system() + 86_400_000
     with Client(service.url, service.key) as client:
         made = client.keys.make(["agent"])
-        theirs = client.send(EMAIL, wait=0, transport="", **ABOUT, send_at=tomorrow)
+        theirs = client.send(EMAIL, wait=0, **ABOUT, send_at=tomorrow)
         with Client(service.url, made.key) as agent:
             mine = agent.send(EMAIL, wait=0, event_type="e", entity_id="1", send_at=tomorrow)
             seen = [each.id for each in agent.sends.list()]
