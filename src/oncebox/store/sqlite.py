@@ -194,8 +194,10 @@ class _Writer(Crew[SqliteSession]):
     def run(self, session: SqliteSession, jobs: list[Job]) -> list[Answer]:
         """Do jobs in one commit."""
         works = [job.work for job in jobs]
-        alone = len(works) == 1
-        answers = [(session.run(works[0]), None)] if alone else session.run_apart(works)
+        if len(works) == 1:
+            answers: list[Answer] = [(session.run(works[0]), None)]
+        else:
+            answers = session.run_apart(works)
         self._checkpointer.after_commit(session.connection, session.log_pages)
         return answers
 
