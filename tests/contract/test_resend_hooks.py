@@ -131,6 +131,20 @@ async def test_a_replay_is_answered_by_the_key_and_sends_nothing_twice(
     assert len(provider.received) == 3
 
 
+@pytest.mark.parametrize("choice", [OnUnknown.REPLAY, OnUnknown.RESEND])
+@one_database
+async def test_a_key_that_said_something_else_waits_for_a_person(
+    house: PostHouse, provider: ScriptedProvider, choice: OnUnknown
+) -> None:
+    provider.script("409_mismatch")
+
+    told = await house.send(wait=30, on_unknown=choice)
+
+    send = await house.get(told.id)
+    assert (told.status, send.code, send.again) == (Answer.UNKNOWN, "key_mismatch", None)
+    assert (len(provider.received), provider.accepted) == (1, [])
+
+
 @one_database
 async def test_a_revoked_key_closes_the_way_and_burns_nothing(
     house: PostHouse, provider: ScriptedProvider

@@ -152,6 +152,13 @@ RESEND = (
             "test_an_answer_that_is_too_long_or_too_short_keeps_its_status_only",
         ),
     ),
+    _one(
+        "resend: a mismatch that is tried again",
+        "src/oncebox/worker/sends_next.py",
+        " or outcome.code == KEY_MISMATCH:\n",
+        ":\n",
+        _hooks("test_a_key_that_said_something_else_waits_for_a_person"),
+    ),
     # evidence
     _one(
         "evidence: proof for what never left",
