@@ -79,13 +79,9 @@ def counted(house: PostHouse, what: str, result: str) -> float:
 
 
 async def places(house: PostHouse) -> list[str]:
-    """Return the sources that are claimed for what they tell."""
-    box = house.box
-    rules = by_default(box.settings.retry)
-    own = box.handlers.sources
-    found = Unhandled(
-        box._hearing(), lambda _, source: source in own, worker="w", lease=1.0, rules=rules
-    )
+    """Return the sources that a process without handlers claims for what they tell."""
+    rules = by_default(house.box.settings.retry)
+    found = Unhandled(house.box._hearing(), list, worker="w", lease=1.0, rules=rules)
     return [each.source for each in await found.places()]
 
 
@@ -276,6 +272,30 @@ async def test_the_ledger_hears_before_the_users_handler_runs(
         assert seen == [("email.delivered", SendState.SENT)]
         await tell(house, provider, "email.clicked", taken)  # a type that nobody handles
         await house.holds(told.id, lambda send: send.delivery is Told.CLICKED)
+
+
+@one_database
+async def test_no_other_process_settles_what_a_program_has_a_handler_for(
+    place: Place, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, service = house_at(place), house_at(place)
+
+    @program.box.on(SOURCE)
+    async def own(delivery: Delivery, once: Once) -> None:
+        """Handle what Resend tells."""
+
+    async with opened(program, provider):
+        first = await program.send("a", wait=30)
+    (taken,) = provider.accepted
+    async with service.box:  # the program is down, and its deliveries wait for it
+        assert await places(service) == []
+        second = await service.send("b", wait=30)
+        await tell(service, provider, "email.delivered", taken)
+        assert await places(service) == []
+        monkeypatch.setattr("oncebox.worker.send_evidence._GONE_AFTER", -1)
+        assert await places(service) == [SOURCE]
+
+    assert {first.status, second.status} == {Answer.SENT}
 
 
 @one_database

@@ -278,8 +278,15 @@ RESEND = (
     _one(
         "evidence: a source that its handler loses",
         _WORKER,
-        "            if not self._handled(tenant, name) and not source.paused",
-        "            if not source.paused",
+        " if place not in self._handled]\n",
+        "]\n",
+        _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
+    ),
+    _one(
+        "evidence: a handler that nobody knows of",
+        _WORKER,
+        "            await self._hearing.announce(own)\n",
+        "",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),
     _one(
