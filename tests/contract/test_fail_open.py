@@ -158,6 +158,19 @@ async def test_by_default_there_is_no_mail_without_the_ledger(station: Station) 
     assert await station.all() == []
 
 
+@one_database
+@pytest.mark.parametrize("chosen", [True, False])
+async def test_a_box_fails_open_only_where_that_was_chosen(
+    place: Place, tmp_path: Path, chosen: object
+) -> None:
+    house = PostHouse(place, fail_open=bool(chosen))
+    house.box.settings = replace(house.box.settings, data_dir=str(tmp_path))
+    async with house.box:
+        await house.send()
+
+        assert (house.rooms.outbox._beside is not None) is chosen
+
+
 # open by choice
 
 

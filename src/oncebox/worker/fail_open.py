@@ -165,7 +165,9 @@ class FailOpen:
             self._entries[key] = entry
             entry.task = asyncio.create_task(self._see_through(entry, row))
         # Who goes away does not take the mail along: it may be half-way out.
-        outcome = entry.outcome or (entry.task and await asyncio.shield(entry.task))
+        outcome = entry.outcome
+        if outcome is None and entry.task is not None:
+            outcome = await asyncio.shield(entry.task)
         if outcome is None or isinstance(outcome, NotSent):
             raise error
         return _told(entry, outcome, new, repeated=repeated)

@@ -135,8 +135,8 @@ class Outbox:
             if told is None:
                 told = await self._desk.intend(await self._frozen(meant))
         except StoreUnavailable as error:
-            told = await self._without_ledger(meant, error)
-        else:
+            return self._judged(await self._without_ledger(meant, error), intent)
+        if isinstance(told, Intended):
             self._remember(meant)
         return self._judged(told, intent)
 
