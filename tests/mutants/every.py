@@ -4,6 +4,7 @@ from tests.mutants.actions import ACTIONS
 from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
+from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.guards import GUARDS
 from tests.mutants.inboxes import INBOXES
@@ -37,6 +38,7 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *DOORS,
     *RESEND,
     *GUARDS,
     *SENDS_WORKER,
