@@ -1,7 +1,7 @@
 """Sends by the clients: asked for again without harm, and followed to one deadline."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -22,7 +22,14 @@ EMAIL = Email(
     text="CANARYTEXT",
     attachments=[Attachment(name="a.bin", content=b"\x00\xff")],
 )
-ABOUT = {"event_type": "order.confirmation", "entity_id": "order_4821"}
+
+
+class About(TypedDict):
+    event_type: str
+    entity_id: str
+
+
+ABOUT: About = {"event_type": "order.confirmation", "entity_id": "order_4821"}
 
 
 def told(status: str, state: str | None = None, **more: Any) -> dict[str, Any]:
@@ -219,7 +226,11 @@ def test_a_mail_is_sent_once_whoever_asks(service: Running, speaker: Speaker) ->
     service.call(service.box.send(EMAIL, wait=0, **ABOUT))  # and it is worked on from here
     ended = ask(lambda c: c.sends.wait(first.id))
     again = ask(lambda c: c.send(EMAIL, **ABOUT))
-    by_key = ask(lambda c: c.send(EMAIL, key=key(*ABOUT.values(), addressed(EMAIL)), wait=0))
+    by_key = ask(
+        lambda c: c.send(
+            EMAIL, key=key("order.confirmation", "order_4821", addressed(EMAIL)), wait=0
+        )
+    )
     inspected = ask(lambda c: c.sends.inspect(first.id))
     batch = ask(lambda c: c.sends.batch([wish(EMAIL, **ABOUT), wish(EMAIL, **ABOUT, version=2)]))
     listed = ask(lambda c: c.sends.list(transport="log"))
@@ -241,7 +252,7 @@ def test_operators_look_and_decide_and_agents_see_their_own(service: Running) ->
     tomorrow = clock.system() + 86_400_000
     with Client(service.url, service.key) as client:
         made = client.keys.make(["agent"])
-        theirs = client.send(EMAIL, wait=0, transport="", **ABOUT, send_at=tomorrow)
+        theirs = client.send(EMAIL, wait=0, **ABOUT, send_at=tomorrow)
         with Client(service.url, made.key) as agent:
             mine = agent.send(EMAIL, wait=0, event_type="e", entity_id="1", send_at=tomorrow)
             seen = [each.id for each in agent.sends.list()]

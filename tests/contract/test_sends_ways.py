@@ -305,6 +305,21 @@ def test_a_transport_that_is_changed_is_tried_at_once(mailer: Mailer) -> None:
     assert len(mailer.claim()) == 1
 
 
+def test_who_keeps_a_part_of_a_transport_overwrites_no_later_change(mailer: Mailer) -> None:
+    seen = mailer.clerk.run(transports.get, TENANT, RELAY).changed_at
+    new = NewTransport(name=RELAY, kind="smtp", position=1)
+    first = mailer.clerk.run(transports.change, new, mailer.deed(), seen=seen)
+
+    assert first.changed_at > seen  # though no time has passed
+    with pytest.raises(StateConflict):
+        mailer.clerk.run(transports.change, new, mailer.deed(), seen=seen)
+    gone = msgspec.structs.replace(new, name="gone")
+    with pytest.raises(NotFound):
+        mailer.clerk.run(transports.change, gone, mailer.deed(), seen=seen)
+    again = mailer.clerk.run(transports.change, new, mailer.deed(), seen=first.changed_at)
+    assert again.position == 1
+
+
 def test_what_is_wrong_with_one_message_says_nothing_of_the_way() -> None:
     fence_lost = NotSent(code="fence_lost", phase=Phase.CONNECT)
 

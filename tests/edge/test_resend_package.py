@@ -164,7 +164,7 @@ def _ended(service: Running, id_: str) -> Any:
 
 
 def test_the_page_about_the_door_works_as_it_is_printed(service: Running) -> None:
-    (program,) = blocks(DOCS / "resend.md", "python")
-    exec(compile(program, "resend.md", "exec"), {})  # noqa: S102 - it is our own page
+    (program,) = blocks(DOCS / "resend-door.md", "python")
+    exec(compile(program, "resend-door.md", "exec"), {})  # noqa: S102 - it is our own page
 
     assert counted(service) == 1

@@ -14,6 +14,7 @@ from tests.mutants.mutants import MUTANTS
 from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
+from tests.mutants.sending import SENDING
 from tests.mutants.sends import SENDS
 from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
@@ -39,6 +40,7 @@ EVERY = (
     *ACTIONS,
     *SENDS,
     *DOORS,
+    *SENDING,
     *RESEND,
     *GUARDS,
     *SENDS_WORKER,

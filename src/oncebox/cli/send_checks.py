@@ -41,7 +41,8 @@ def _way(way: Transport, now: int) -> Check | None:
         return Check("transport", Status.WARN, f"{way.name} is paused", "oncebox transport resume")
     if state(way, now) != "resting" or way.rests_until is None:
         return None
-    message = f"{way.name} rests after {way.failures} failures until {ago(way.rests_until, now)}"
+    again = ago(way.rests_until, now)
+    message = f"{way.name} rests after {way.failures} failures and is tried again {again}"
     return Check("transport", Status.WARN, message, f"look: oncebox transport test {way.name}")
 
 

@@ -115,7 +115,7 @@ def change(  # noqa: PLR0913 - as above
             position=known.position if position is None else position,
             rate=known.rate if limit is None else limit if limit.sends else None,
         )
-        return transports.change(tx, new, deed)
+        return transports.change(tx, new, deed, seen=known.changed_at)
 
     _changed(call, write, "changed", tenant, who=who, why=why)
 

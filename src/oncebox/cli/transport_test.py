@@ -17,17 +17,20 @@ from oncebox.model.email import Email
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.outcome import NotSent
 from oncebox.model.send import Send, SendState
+from oncebox.model.transport import LOG, Transport
 from oncebox.transport.email.config import opened
 from oncebox.transport.email.probe import probe
 
 #: seconds for a connection and a login
 _CONNECT_WITHIN = 30.0
 _EVENT = "oncebox.transport_test"
+_LOGS = "it stores mail and sends none"
 _WENT = {SendState.SENT, SendState.LOGGED}
 _TEXT = "This is a test mail: it was sent to see whether mail leaves this way.\n"
 
 
 class _Tested(NamedTuple):
+    way: Transport
     trouble: NotSent | None
     send: Send | None
 
@@ -64,7 +67,7 @@ def test(
         finally:
             await way.close()
         if trouble is not None or to is None:
-            return _Tested(trouble, None)
+            return _Tested(found, trouble, None)
         intent = Intent(
             email=Email(sender=sender, to=to, subject=f"Test of {name}", text=_TEXT),
             event_type=_EVENT,
@@ -72,17 +75,17 @@ def test(
             transport=name,
         )
         intended = await rooms.outbox.send(Origin(tenant=owner), intent)
-        return _Tested(None, await rooms.outbox.outcome(intended.send, within))
+        return _Tested(found, None, await rooms.outbox.outcome(intended.send, within))
 
-    return _tell(call, name, call.run(work))
+    return _tell(call, call.run(work))
 
 
-def _tell(call: Call, name: str, tested: _Tested) -> int:
-    trouble, send = tested
+def _tell(call: Call, tested: _Tested) -> int:
+    way, trouble, send = tested
     works = trouble is None and (send is None or send.state in _WENT)
     if call.out.as_json:
         call.out.record({
-            "name": name,
+            "name": way.name,
             "works": works,
             "code": trouble.code if trouble else send.code if send else None,
             "phase": trouble.phase if trouble else send.phase if send else None,
@@ -91,20 +94,20 @@ def _tell(call: Call, name: str, tested: _Tested) -> int:
             "state": send.state if send else None,
         })  # fmt: skip
     elif not call.out.quiet:
-        call.out.line(*_words(name, tested))
+        call.out.line(way.name, *_words(tested))
     return failures.OK if works else failures.ERROR
 
 
-def _words(name: str, tested: _Tested) -> tuple[object, ...]:
-    trouble, send = tested
+def _words(tested: _Tested) -> tuple[object, ...]:
+    way, trouble, send = tested
     if trouble is not None:
-        return (name, "does not work", plainly(trouble.code, trouble.phase, trouble.reply))
+        return ("does not work", plainly(trouble.code, trouble.phase, trouble.reply))
     if send is None:
-        return (name, "works", "connected and logged in; nothing was sent")
-    if send.state is SendState.SENT:
-        return (name, "works", send.id, send.provider_id or "the mail was taken")
-    if send.state is SendState.LOGGED:
-        return (name, "works", send.id, "the mail was stored and goes nowhere: this is log")
+        log = way.kind == LOG
+        return ("works", _LOGS if log else "connected and logged in; nothing was sent")
+    if send.state in _WENT:
+        taken = send.provider_id or "the mail was taken"
+        return ("works", send.id, _LOGS if send.state is SendState.LOGGED else taken)
     if send.state is SendState.PENDING and not send.tries:
-        return (name, "nobody took it", send.id, "run: oncebox serve; see: oncebox send explain")
-    return (name, send.state, send.id, plainly(send.code, send.phase, send.reply))
+        return ("nobody took it", send.id, "run: oncebox serve; see: oncebox send explain")
+    return (send.state, send.id, plainly(send.code, send.phase, send.reply))

@@ -21,13 +21,18 @@ def add(tx: Transaction, new: NewTransport, deed: audit.Deed) -> Transport:
     return get(tx, deed.tenant, new.name)
 
 
-def change(tx: Transaction, new: NewTransport, deed: audit.Deed) -> Transport:
+def change(
+    tx: Transaction, new: NewTransport, deed: audit.Deed, *, seen: int | None = None
+) -> Transport:
     """Write a transport anew; if it rested, it is tried at once.
 
-    Raises: NotFound.
+    ``seen`` is when it was changed last, for who keeps a part of what was there.
+
+    Raises: NotFound, StateConflict, when somebody else has changed it since.
     """
-    if not tx.run(_sql.change, **_values(new, deed)):
-        raise _missing()
+    if not tx.run(_sql.change, **_values(new, deed), seen=seen):
+        get(tx, deed.tenant, new.name)
+        raise StateConflict("somebody else has changed this transport just now; try again")
     audit.record(tx, deed, "transport change", _target(new.name), new.kind)
     return get(tx, deed.tenant, new.name)
 

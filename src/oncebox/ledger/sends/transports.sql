@@ -11,8 +11,10 @@ ON CONFLICT DO NOTHING;
 UPDATE oncebox_transports
 SET kind = :kind, config = :config, position = :position, rate = :rate,
     rate_within = :rate_within, allowance = :allowance, refilled_at = :now, failures = 0,
-    rests = 0, rests_until = NULL, probing = 0, changed_at = :now
-WHERE tenant = :tenant AND name = :name;
+    rests = 0, rests_until = NULL, probing = 0,
+    changed_at = CASE WHEN changed_at < :now THEN :now ELSE changed_at + 1 END
+WHERE tenant = :tenant AND name = :name
+    AND (CAST(:seen AS BIGINT) IS NULL OR changed_at = :seen);
 
 -- name: pause
 -- Let nothing more be claimed by this way, or let it again.
