@@ -31,7 +31,7 @@ from oncebox.worker.mail import MailReader, Tenants
 from oncebox.worker.parsers import Parsers
 from oncebox.worker.perform import Performer
 from oncebox.worker.postbox import Postbox
-from oncebox.worker.send_evidence import EvidenceReader, Hearing, unhandled
+from oncebox.worker.send_evidence import EvidenceReader, Hearing, Unhandled
 from oncebox.worker.sends import SendWorker
 from oncebox.worker.sequencer import Sequencer
 from oncebox.worker.watchdog import Watchdog
@@ -270,7 +270,7 @@ class Oncebox:
         def handled(tenant: str, source: str) -> bool:
             return tenant == self.settings.tenant and source in self.handlers.sources
 
-        places = unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules)
+        places = Unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules).places
         reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
         return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
 

@@ -14,7 +14,7 @@ from oncebox.model.evidence import Told
 from oncebox.model.send import Answer, OnUnknown, SendState
 from oncebox.testing.personalities.personality import Hook, Taken
 from oncebox.testing.provider import ScriptedProvider
-from oncebox.worker.send_evidence import unhandled
+from oncebox.worker.send_evidence import Unhandled
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import PostHouse, mail, resend, until
@@ -83,10 +83,10 @@ async def places(house: PostHouse) -> list[str]:
     box = house.box
     rules = by_default(box.settings.retry)
     own = box.handlers.sources
-    found = unhandled(
+    found = Unhandled(
         box._hearing(), lambda _, source: source in own, worker="w", lease=1.0, rules=rules
     )
-    return [each.source for each in await found()]
+    return [each.source for each in await found.places()]
 
 
 async def test_a_mail_goes_by_resend_once_and_its_repeat_is_a_duplicate(
@@ -175,7 +175,10 @@ async def test_the_same_webhook_again_changes_nothing(
         assert await knock(house, hook) == 200
 
     await house.holds(told.id, lambda send: send.delivery is Told.COMPLAINED)
+    await tell(house, provider, "email.opened", taken)
+    await until(lambda: counted(house, "opened", "repeat") == 1)
     assert counted(house, "complained", "news") == 1
+    assert counted(house, "complained", "repeat") == 0
 
 
 @one_database

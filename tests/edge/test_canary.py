@@ -11,7 +11,7 @@ import pytest
 
 from oncebox.edge.http.application import ROUTES
 from tests.cli.services import Running, Services
-from tests.edge.test_matrix import BODIES
+from tests.edge.test_matrix import BODIES, MAIL
 from tests.torture.processes import Children
 
 CANARY = "canary-b2c94f6d"
@@ -20,7 +20,7 @@ SPOILT = [CANARY, [CANARY], {"x": CANARY}, CANARY * 10_000, f"\x00{CANARY}", 1]
 #: fields that are meant to be seen: names, reasons, and settings of sources and inboxes
 SEEN = {
     "name", "scheme", "public_id", "worker", "why", "options", "expect", "after", "attempt_id",
-    "label", "local", "metadata",
+    "label", "local", "metadata", "event_type", "entity_id", "template",
 }  # fmt: skip
 #: what is told back to who said it; that it is sealed, tests of attempts show
 TOLD = {("doneAction", "result")}
@@ -41,6 +41,7 @@ def test_a_secret_is_in_no_log_metric_error_or_document(service: Running, tmp_pa
             *_keys(client),
             *_every_field(client),
             *_headers_and_paths(client),
+            *_emails(client),
             client.get("/metrics"),
             client.get("/openapi.json"),
             client.get("/v1/sources"),
@@ -118,6 +119,20 @@ def _every_field(client: httpx2.Client) -> Iterator[httpx2.Response]:
                     json={**good, field: value},
                     headers={"Idempotency-Key": f"{route.name}-{field}-{hash(str(value))}"},
                 )
+
+
+def _emails(client: httpx2.Client) -> Iterator[httpx2.Response]:
+    """Put the canary into every field of an email in Resend's shape."""
+    mail = {"from": MAIL["sender"], "to": MAIL["to"], "subject": "x", "text": MAIL["text"]}
+    fields = (*mail, "html", "headers", "attachments", "tags", "scheduled_at")
+    for field in fields:
+        for value in (*SPOILT[:3], f"{CANARY}@example.org", {"X-A": CANARY}):
+            yield client.post("/emails", json={**mail, field: value})
+            yield client.post("/emails/batch", json=[mail, {**mail, field: value}])
+    for to in ("b@example.org", "c@example.org"):
+        headers = {"Idempotency-Key": CANARY}
+        yield client.post("/emails", json={**mail, "to": to}, headers=headers)
+    yield client.get(f"/emails/{CANARY}")
 
 
 def _headers_and_paths(client: httpx2.Client) -> Iterator[httpx2.Response]:

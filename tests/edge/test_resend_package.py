@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 import resend
 from resend.exceptions import (
@@ -13,10 +15,19 @@ from resend.exceptions import (
     ValidationError,
 )
 
-from oncebox.ledger.sends import sends
+from oncebox import ids
+from oncebox.ledger.office.audit import Deed
+from oncebox.ledger.sends import sends, transports
+from oncebox.model.transport import NewTransport
+from oncebox.service import Role
+from oncebox.testing.smtp import ScriptedSmtp
+from oncebox.transport.email import config
+from oncebox.transport.email.config import SmtpConfig
+from oncebox.transport.email.relay import Relay, Security
 from tests.support import databases
 from tests.support.lossy import lossy
 from tests.support.running import Running, running
+from tests.support.scripted import Heard
 
 MAIL: resend.Emails.SendParams = {
     "from": "Shop <shop@example.com>",
@@ -30,7 +41,7 @@ MAIL: resend.Emails.SendParams = {
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Running]:
-    with running(databases.fresh_sqlite(tmp_path), tmp_path) as service:
+    with running(databases.fresh_sqlite(tmp_path), tmp_path, Role.ALL) as service:
         yield service
 
 
@@ -54,7 +65,8 @@ def test_an_email_with_a_key_is_sent_once_and_can_be_looked_at(service: Running)
 
     assert first["id"] == again["id"]
     assert (seen["id"], seen["from"], seen["to"]) == (first["id"], MAIL["from"], MAIL["to"])
-    assert (seen["subject"], seen["last_event"]) == ("Your order", "queued")
+    assert seen["subject"] == "Your order"
+    assert _ended(service, first["id"])["status"] == "logged"
     assert counted(service) == 1
 
 
@@ -102,12 +114,25 @@ def test_its_own_errors_are_raised(service: Running, monkeypatch: pytest.MonkeyP
 def test_a_plain_retry_loop_sends_once_although_answers_are_lost(
     service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with lossy(service.url, lambda number, _: number % 3 != 2) as proxy:
+    with ScriptedSmtp() as server, lossy(service.url, _two_of_three) as proxy:
+        _send_by(service, server)
+        server.script("accept_then_drop")
         monkeypatch.setattr(resend, "api_url", proxy.url)
-        ids = [_persistent(f"welcome/{number}")["id"] for number in range(4)]
+        named = [_persistent(f"welcome/{number}")["id"] for number in range(4)]
+        ended = [_ended(service, id_) for id_ in named]
+        again = [_persistent(f"welcome/{number}")["id"] for number in range(4)]
+        events = [resend.Emails.get(id_)["last_event"] for id_ in named]
 
-    assert len(proxy.lost) == 8
-    assert len(set(ids)) == counted(service) == 4
+    assert len(proxy.lost) == 16
+    assert again == named
+    assert len(set(named)) == counted(service) == 4
+    assert [server.count(each["message_id"]) for each in ended] == [1, 1, 1, 1]
+    assert len(server.accepted) == 4
+    assert sorted(events) == ["sent", "sent", "sent", "unknown"]
+
+
+def _two_of_three(number: int, heard: Heard) -> bool:
+    return heard.method == "POST" and number % 3 != 2
 
 
 def _persistent(key: str) -> resend.Emails.SendResponse:
@@ -117,3 +142,20 @@ def _persistent(key: str) -> resend.Emails.SendResponse:
         except ResendError:
             continue
     raise AssertionError("never answered")
+
+
+def _send_by(service: Running, server: ScriptedSmtp) -> None:
+    """Let mail leave by a server."""
+    rooms, tenant = service.box.rooms, service.box.settings.tenant
+    written = SmtpConfig(relay=Relay(host=server.host, port=server.port, security=Security.NONE))
+    sealed = rooms.sendbox.seal_config(tenant, "relay", config.written(written))
+    new = NewTransport(name="relay", kind=config.kind(written), config=sealed)
+    deed = Deed(id=ids.new("aud"), tenant=tenant, at=rooms.counter.clock(), who="test", why="")
+    service.call(rooms.counter.write(transports.add, new, deed))
+
+
+def _ended(service: Running, id_: str) -> Any:
+    """Wait for how a send ends."""
+    headers = {"Authorization": f"Bearer {service.key}"}
+    url = f"{service.url}/v1/sends/{id_}?wait=55"
+    return httpx2.get(url, headers=headers, timeout=60).json()

@@ -2,10 +2,12 @@
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from oncebox.config import SendSettings
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.sends import suppressions
 from oncebox.ledger.sends.leases import SendClaimant
@@ -302,6 +304,70 @@ async def test_a_batch_is_one_answer_and_again_as_a_whole(api: Api) -> None:
     assert (shorter.status_code, shorter.json()["code"]) == (422, "send_differs")
     assert (keyless.status_code, keyless.json()["code"]) == (400, "idempotency_key_missing")
     assert one.json()["id"] not in {each["id"] for each in told["data"]}
+
+
+async def test_in_a_batch_each_mail_is_told_of_by_itself(api: Api) -> None:
+    await ask(api)
+    other = {**ORDER, "sender": "other@example.com"}
+    strict = {**ORDER, "text": "Other.", "strict": True}
+    statuses = []
+    for wish in (ORDER, {**ORDER, "text": "Other."}, other, strict):
+        batch = {"sends": [wish, {**ORDER, "entity_id": "new"}]}
+        told = (await ask(api, batch, path="/v1/sends/batch")).json()["data"]
+        statuses.append([each["status"] for each in told])
+
+    assert statuses == [
+        ["in_flight", "in_flight"],
+        ["in_flight", "in_flight"],
+        ["conflict", "in_flight"],
+        ["conflict", "in_flight"],
+    ]
+
+
+async def test_who_asks_for_too_much_is_told_when_to_come_back(place: Place) -> None:
+    limits = SendSettings(per_key=2, cool_down=600)
+    async with calling(place, sends=limits) as api:
+        first = (await ask(api)).json()
+        cooling = await ask(api, {**ORDER, "entity_id": "order_2"})
+        await ask(api, {**ORDER, "event_type": "other"})
+        spent = await ask(api, {**ORDER, "event_type": "third"})
+        again = await ask(api)
+        batch = {"sends": [{**ORDER, "event_type": "fourth"}, {**ORDER, "event_type": "fifth"}]}
+        many = await ask(api, batch, path="/v1/sends/batch")
+        door = {"from": "shop@example.com", "to": "a@example.org", "subject": "x", "text": "y"}
+        emails = await ask(api, door, path="/emails")
+        listed = (await api.call("GET", "/v1/sends")).json()["data"]
+
+    assert (cooling.status_code, cooling.json()["code"]) == (409, "send_cooling_down")
+    assert first["id"] in cooling.json()["detail"]
+    assert (spent.status_code, spent.json()["code"]) == (429, "send_budget_spent")
+    assert int(spent.headers["retry-after"]) >= 1
+    assert again.json()["id"] == first["id"]
+    assert (many.status_code, many.json()["code"]) == (429, "send_budget_spent")
+    assert (emails.status_code, emails.json()["name"]) == (429, "rate_limit_exceeded")
+    assert int(emails.headers["retry-after"]) >= 1
+    assert len(listed) == 2
+
+
+async def test_a_template_without_its_variables_is_refused(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "receipt.subject").write_text("Paid: {{ number }}")
+    (tmp_path / "receipt.txt").write_text("Thank you for {{ number }}.")
+    mail = {"sender": "shop@example.com", "to": "ann@example.org", "template": "receipt"}
+    order = {**mail, "event_type": "paid", "entity_id": "1"}
+    door = {"from": mail["sender"], "to": mail["to"]}
+    given = {"number": 7}
+    async with calling(place, sends=SendSettings(templates=str(tmp_path))) as api:
+        missing = await ask(api, order)
+        fits = await ask(api, {**order, "variables": given})
+        none = await ask(api, {**door, "template": {"id": "receipt"}}, path="/emails")
+        named = {**door, "template": {"id": "receipt", "variables": given}}
+        sent = await ask(api, named, path="/emails")
+        seen = await api.call("GET", f"/emails/{sent.json()['id']}")
+
+    assert (missing.status_code, missing.json()["code"]) == (422, "variable_missing")
+    assert fits.status_code == 202
+    assert (none.status_code, none.json()["name"]) == (422, "validation_error")
+    assert seen.json()["subject"] == "Paid: 7"
 
 
 async def test_a_batch_with_one_bad_mail_is_refused_whole(api: Api) -> None:

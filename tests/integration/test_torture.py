@@ -9,6 +9,7 @@ from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
 from tests.torture.scenario import Scenario, run
+from tests.torture.sends import scenarios as sends
 
 #: The long form draws another seed every time; here a red build can be repeated.
 SEED = 1
@@ -25,6 +26,7 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
             *hooks.SCENARIOS,
             *mail.SCENARIOS,
             *artifacts.SCENARIOS,
+            *sends.SCENARIOS,
         )
         if one.name not in ELSEWHERE
     ],

@@ -271,7 +271,7 @@ RESEND = (
     _one(
         "evidence: a source that its handler loses",
         _WORKER,
-        "            if not handled(tenant, name) and not source.paused",
+        "            if not self._handled(tenant, name) and not source.paused",
         "            if not source.paused",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),

@@ -1,7 +1,7 @@
 """Faults in sends: a second mail, a lost proof, a doubt that ends by itself."""
 
 from tests.mutants.mutants import Mutant
-from tests.mutants.workshop import Patch, Selection
+from tests.mutants.workshop import Patch, Selection, Torture
 
 _LEDGER = "src/oncebox/ledger/sends"
 
@@ -104,6 +104,7 @@ SENDS = (
         (
             _tests("test_an_expired_sending_becomes_unknown_and_is_never_claimed_again"),
             _WALK,
+            Torture("sends-crash-points", "sqlite", ("doubled",)),
         ),
     ),
     Mutant(
@@ -134,7 +135,11 @@ SENDS = (
                 "state <> 'sent' AND :fence = fence",
             ),
         ),
-        (_tests("test_a_late_success_of_a_stale_fence_is_recorded"), _WALK),
+        (
+            _tests("test_a_late_success_of_a_stale_fence_is_recorded"),
+            _WALK,
+            Torture("sends-pauses", "postgres", ("unproven",)),
+        ),
     ),
     Mutant(
         "proof that a wrong end keeps out",

@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 
 from oncebox import Oncebox, ids
-from oncebox.config import HttpSettings
+from oncebox.config import HttpSettings, SendSettings
 from oncebox.ledger.office import keys, tenants
 from oncebox.ledger.office.audit import Deed
 from oncebox.model.delivery import Accepted
@@ -87,10 +87,15 @@ class Api:
 
 
 @asynccontextmanager
-async def calling(place: Place, **http: Any) -> AsyncIterator[Api]:
+async def calling(
+    place: Place, *, sends: SendSettings | None = None, **http: Any
+) -> AsyncIterator[Api]:
     """Open a box and its API."""
     all_settings = msgspec.structs.replace(
-        settings(place), http=HttpSettings(**http), tenant=DEFAULT
+        settings(place),
+        http=HttpSettings(**http),
+        sends=sends or SendSettings(),
+        tenant=DEFAULT,
     )
     box = Oncebox(settings=all_settings)
     await box.open()

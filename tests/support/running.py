@@ -31,6 +31,7 @@ class Running:
     url: str = ""
     #: an admin key of the home tenant
     key: str = ""
+    role: Role = Role.EDGE
     box: Oncebox = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _service: Service = field(init=False)
@@ -77,7 +78,7 @@ class Running:
                 retry=RetrySettings(first_wait=0.01, longest_wait=0.01),
             )
         )
-        self._service = Service(self.box, Role.EDGE)
+        self._service = Service(self.box, self.role)
 
         def tell(started: Started) -> None:
             self.url = started.url or ""
@@ -89,9 +90,9 @@ class Running:
 
 
 @contextmanager
-def running(place: Place, folder: Path) -> Iterator[Running]:
+def running(place: Place, folder: Path, role: Role = Role.EDGE) -> Iterator[Running]:
     """Run a service."""
-    service = Running(place, folder)
+    service = Running(place, folder, role=role)
     service.start()
     try:
         yield service

@@ -25,6 +25,8 @@ from tests.support.ports import free_port
 from tests.transport.handover import Marks, parcel
 
 KEY = "re_secret"
+#: read once: loading certificates takes longer than most tests
+TLS = ssl.create_default_context()
 
 
 @pytest.fixture
@@ -43,7 +45,8 @@ async def way(provider: ScriptedProvider) -> AsyncIterator[Resend]:
 
 
 def to(url: str, answer_within: float = 20.0) -> Resend:
-    return Resend(ResendConfig(api_key=KEY, url=url), answer_within=answer_within)
+    egress = Egress(local=[url.removeprefix("http://")], tls=TLS)
+    return Resend(ResendConfig(api_key=KEY, url=url), egress=egress, answer_within=answer_within)
 
 
 async def test_a_mail_is_taken_once_and_named(provider: ScriptedProvider, way: Resend) -> None:
@@ -501,6 +504,15 @@ def test_what_cannot_be_spoken_to_is_refused(changed: dict[str, str]) -> None:
         Resend(ResendConfig(**{"api_key": KEY, **changed}))
 
     assert KEY not in str(raised.value)
+
+
+async def test_a_provider_on_this_machine_is_reached_without_more(
+    provider: ScriptedProvider,
+) -> None:
+    way = Resend(ResendConfig(api_key=KEY, url=f"{provider.url}/"))
+
+    assert isinstance(await way.send(parcel(), Marks()), Accepted)
+    await way.close()
 
 
 def test_no_key_is_shown() -> None:

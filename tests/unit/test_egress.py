@@ -196,9 +196,11 @@ async def test_a_body_is_pulled_only_when_the_connection_stands() -> None:
 
 
 async def test_what_the_body_raises_is_passed_on() -> None:
-    async def body() -> AsyncIterator[bytes]:
+    def fail() -> bytes:
         raise KeyError
-        yield b""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield fail()
 
     async with _server(_said(b"")) as place, _egress(place) as egress:
         with pytest.raises(KeyError):

@@ -25,17 +25,24 @@ S = TypeVar("S", bound=Session)
 T = TypeVar("T")
 
 
-class _Job(Generic[S]):
-    """A function of a session, and where its answer goes."""
+#: what a job returned, or why it did not
+Answer = tuple[object, BaseException | None]
 
-    __slots__ = ("future", "loop", "work")
 
-    def __init__(self, work: Callable[[S], Any]) -> None:
+class Job:
+    """A function of a session or a transaction, and where its answer goes."""
+
+    __slots__ = ("alone", "future", "loop", "work")
+
+    def __init__(self, work: Callable[[Any], Any], *, alone: bool) -> None:
+        """Belong to the running loop; ``alone`` is a job that shares nothing with others."""
         self.work = work
+        self.alone = alone
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def answer(self, result: object, error: BaseException | None) -> None:
+        """Tell who waits, from another thread."""
         # The loop may be gone when the program ends in the middle of a job.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._settle, result, error)
@@ -55,7 +62,7 @@ class Crew(Generic[S]):
     def __init__(self, name: str, size: int, connect: Callable[[], S]) -> None:
         """Start ``size`` threads; none connects yet."""
         self._connect = connect
-        self._jobs: SimpleQueue[_Job[S] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._closed = False
         self._threads = [
             Thread(target=self._work, name=f"oncebox-{name}-{number}", daemon=True)
@@ -64,12 +71,12 @@ class Crew(Generic[S]):
         for thread in self._threads:
             thread.start()
 
-    async def do(self, work: Callable[[S], T]) -> T:
+    async def do(self, work: Callable[[Any], T], *, alone: bool = False) -> T:
         """Run a function of a session in one of the threads; one hop there, one back."""
         if self._closed:
             message = "this database was closed; open it again"
             raise DatabaseClosed(message)
-        job = _Job(work)
+        job = Job(work, alone=alone)
         self._jobs.put(job)
         answer: T = await job.future
         return answer
@@ -82,20 +89,30 @@ class Crew(Generic[S]):
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
+    def take(self) -> list[Job]:
+        """Wait for the next jobs; none when the crew is dismissed."""
+        job = self._jobs.get()
+        return [] if job is None else [job]
+
+    def run(self, session: S, jobs: list[Job]) -> list[Answer]:
+        """Do jobs; what one of them raises is its answer."""
+        return [(job.work(session), None) for job in jobs]
+
     def _work(self) -> None:
         session: S | None = None
-        while (job := self._jobs.get()) is not None:
+        while jobs := self.take():
             try:
                 if session is None:
                     session = self._connect()
-                result, failure = job.work(session), None
+                answers = self.run(session, jobs)
             except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not the thread
-                result, failure = None, error
+                answers = [(None, error)] * len(jobs)
             if session is not None and session.broken:
                 _discard(session)
                 session = None
-            job.answer(result, failure)
-            del job, result, failure
+            for job, (result, failure) in zip(jobs, answers, strict=True):
+                job.answer(result, failure)
+            del jobs, answers, job, result, failure
         if session is not None:
             _discard(session)
 

@@ -51,7 +51,15 @@ class Database(Protocol):
     async def write(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a verb in one transaction; return only after its commit."""
+        """Run a verb in one transaction; return only after its commit.
+
+        Others may share the transaction; each is as if it came before or after them.
+        """
+
+    async def write_alone(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in a transaction of its own: one that runs a user's statements."""
 
     async def write_one(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs

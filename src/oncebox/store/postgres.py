@@ -60,6 +60,12 @@ class PostgresDatabase:
             lambda session: session.run(lambda tx: verb(tx, *args, **kwargs))
         )
 
+    async def write_alone(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in a transaction of its own, as all are here."""
+        return await self.write(verb, *args, **kwargs)
+
     async def write_one(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from queue import Empty
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
 from oncebox import clock, errors
 from oncebox.store.bell import Bell, Ear
 from oncebox.store.checkpoint import Checkpointer
-from oncebox.store.crew import Crew
+from oncebox.store.crew import Answer, Crew, Job
 from oncebox.store.database import Row, Transaction, Value
 from oncebox.store.filesystem import refuse_network
 from oncebox.store.queries import Query
@@ -26,6 +27,8 @@ FIRST_SAFE_VERSION = 3_051_003
 _BUSY_MS = 10_000
 _READERS = 2
 _LOOK_EVERY = 0.05
+#: jobs of one commit
+_SHARED = 16
 
 _REFUSED = (
     apsw.ConstraintError,
@@ -135,9 +138,68 @@ class SqliteSession:
                 raise
             return result
 
+    def run_apart(self, works: Sequence[Callable[[Transaction], Any]]) -> list[Answer]:
+        """Run functions in one transaction, of which one that raises undoes only its own work.
+
+        What ends the transaction itself is raised, and nothing of them all is stored.
+        """
+        return self.run(lambda tx: [self._apart(tx, work) for work in works])
+
+    def _apart(self, tx: Transaction, work: Callable[[Transaction], Any]) -> Answer:
+        connection = self.connection
+        connection.execute("SAVEPOINT apart")
+        try:
+            with _translated(self):
+                result = work(tx)
+        except BaseException as error:
+            if self.broken or not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO apart")
+            connection.execute("RELEASE apart")
+            return None, error
+        connection.execute("RELEASE apart")
+        return result, None
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+
+class _Writer(Crew[SqliteSession]):
+    """The one who writes: what waited during a commit shares the next one, and its sync."""
+
+    def __init__(self, path: Path, checkpointer: Checkpointer) -> None:
+        self._checkpointer = checkpointer
+        self._next: Job | None = None
+        super().__init__("writer", 1, lambda: SqliteSession(path, writable=True))
+
+    def take(self) -> list[Job]:
+        """Wait for a job, and take those along that wait behind it."""
+        first, self._next = self._next, None
+        jobs = [first] if first is not None else super().take()
+        while jobs and not jobs[0].alone and len(jobs) < _SHARED:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._jobs.put(None)
+                break
+            if job.alone:
+                self._next = job
+                break
+            jobs.append(job)
+        return jobs
+
+    def run(self, session: SqliteSession, jobs: list[Job]) -> list[Answer]:
+        """Do jobs in one commit."""
+        works = [job.work for job in jobs]
+        if len(works) == 1:
+            answers: list[Answer] = [(session.run(works[0]), None)]
+        else:
+            answers = session.run_apart(works)
+        self._checkpointer.after_commit(session.connection, session.log_pages)
+        return answers
 
 
 class SqliteDatabase:
@@ -162,7 +224,7 @@ class SqliteDatabase:
         self._has_changed()
         self._watching: asyncio.Task[None] | None = None
         self._checkpointer = Checkpointer(path)
-        self._writer = Crew("writer", 1, lambda: SqliteSession(path, writable=True))
+        self._writer = _Writer(path, self._checkpointer)
         self._readers = Crew("reader", _READERS, lambda: SqliteSession(path, writable=False))
 
     def clock(self) -> int:
@@ -172,14 +234,14 @@ class SqliteDatabase:
     async def write(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a verb in one transaction; return only after its commit."""
+        """Run a verb in one transaction, or in one with others; return only after its commit."""
+        return await self._writer.do(lambda tx: verb(tx, *args, **kwargs))
 
-        def job(session: SqliteSession) -> T:
-            result = session.run(lambda tx: verb(tx, *args, **kwargs))
-            self._checkpointer.after_commit(session.connection, session.log_pages)
-            return result
-
-        return await self._writer.do(job)
+    async def write_alone(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in a transaction of its own; return only after its commit."""
+        return await self._writer.do(lambda tx: verb(tx, *args, **kwargs), alone=True)
 
     async def write_one(
         self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs

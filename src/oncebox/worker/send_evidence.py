@@ -5,6 +5,7 @@ before the user's own handler runs, if there is one for that source; otherwise t
 and settled here, and what they tell is in the same commit.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -32,6 +33,8 @@ from oncebox.worker.perform import Permit
 _KIND = "resend"
 #: seconds after which a change of transports is seen
 _LOOK_EVERY = 1.0
+#: seconds between two looks for webhooks, however often something else becomes due
+_CLAIM_EVERY = 0.02
 #: schemes by which nobody but the provider can speak
 _SIGNED = frozenset({"resend", "svix"})
 #: what is found about the time of a request whose signature was checked
@@ -120,20 +123,19 @@ class Hearing:
         rows = await self._listening.transports(_KIND)
         self._look_at = clock.steady() + _LOOK_EVERY
         ways: dict[_Place, list[str]] = {}
+        named: dict[bytes, str] = {}
         for row in rows:
-            if source := self._source(row):
+            if row.config is None:
+                continue
+            known = self._named.get(row.config)
+            source = self._source(row, row.config) if known is None else known
+            named[row.config] = source
+            if source:
                 ways.setdefault((row.tenant, source), []).append(row.name)
-        self._ways = ways
+        self._ways, self._named = ways, named
 
-    def _source(self, row: Transport) -> str:
+    def _source(self, row: Transport, sealed: bytes) -> str:
         """Return the source that a transport names; empty if it names none."""
-        if row.config is None:
-            return ""
-        if row.config not in self._named:
-            self._named[row.config] = self._opened(row, row.config)
-        return self._named[row.config]
-
-    def _opened(self, row: Transport, sealed: bytes) -> str:
         try:
             found = config.read(self._sendbox.open_config(row.tenant, row.name, sealed))
         except (ConfigInvalid, MasterKeyWrong) as error:
@@ -176,27 +178,48 @@ class EvidenceReader:
         return after_failure(delivery, failure, self._rules, now=now, random=self._random)
 
 
-def unhandled(
-    hearing: Hearing, handled: Callable[[str, str], bool], *, worker: str, lease: float,
-    rules: RetryRules,
-) -> Places:  # fmt: skip
-    """Return the sources that tell of mail and that nobody else works on."""
+class Unhandled:
+    """Where evidence is claimed from: sources that tell of mail and that nobody else works on."""
 
-    async def places() -> list[Claimant]:
+    def __init__(
+        self,
+        hearing: Hearing,
+        handled: Callable[[str, str], bool],
+        *,
+        worker: str,
+        lease: float,
+        rules: RetryRules,
+    ) -> None:
+        """Claim for this worker what is not ``handled`` by a program's own handlers."""
+        self._hearing = hearing
+        self._handled = handled
+        self._worker = worker
+        self._lease = int(lease * 1000)
+        self._rules = rules
+        self._look_at = 0.0
+
+    @property
+    def places(self) -> Places:
+        """From where to claim now."""
+        return self._places
+
+    async def _places(self) -> list[Claimant]:
+        # It rings for every delivery there is, and hardly one of them is ours.
+        if (wait := self._look_at - clock.steady()) > 0:
+            await asyncio.sleep(wait)
+        self._look_at = clock.steady() + _CLAIM_EVERY
         return [
-            claimant(source)
-            for (tenant, name), source in sorted((await hearing.sources()).items())
-            if not handled(tenant, name) and not source.paused and source.mode == "handler"
+            self._claimant(source)
+            for (tenant, name), source in sorted((await self._hearing.sources()).items())
+            if not self._handled(tenant, name) and not source.paused and source.mode == "handler"
         ]
 
-    def claimant(source: Source) -> Claimant:
-        retry = source.retry(rules)
+    def _claimant(self, source: Source) -> Claimant:
+        retry = source.retry(self._rules)
         return Claimant(
-            source.tenant, source.name, worker, int(lease * 1000), retry.tries, retry.budget,
+            source.tenant, source.name, self._worker, self._lease, retry.tries, retry.budget,
             source.rate, source.concurrency,
         )  # fmt: skip
-
-    return places
 
 
 def _result(heard: Heard) -> str:

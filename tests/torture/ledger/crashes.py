@@ -57,7 +57,7 @@ CASES = {
     "upkeep.checkpointing": Case(5, ("--count=24", "--pages=40")),
 }
 #: First words of points that are reached by tortures of their own.
-_ELSEWHERE = ("actions.", "artifacts.", "mail.", "parse.", "sequencer.", "smtp.")
+_ELSEWHERE = ("actions.", "artifacts.", "mail.", "parse.", "sends.", "sequencer.", "smtp.")
 #: Points that one of the databases does not have.
 _ABSENT = {"postgres": {"upkeep.checkpointing"}, "sqlite": set[str]()}
 

@@ -33,6 +33,8 @@ NAMES: dict[type[OnceboxError], tuple[int, str]] = {
     send_errors.SenderMissing: (422, "missing_required_field"),
     send_errors.RecipientMissing: (422, "missing_required_field"),
     send_errors.AttachmentInvalid: (422, "invalid_attachment"),
+    send_errors.SendBudgetSpent: (429, "rate_limit_exceeded"),
+    send_errors.SendCoolingDown: (429, "rate_limit_exceeded"),
     send_errors.SendDiffers: (409, "invalid_idempotent_request"),
     refusals.RequestRefused: (422, "validation_error"),
     refusals.Unauthenticated: (403, "invalid_api_key"),

@@ -22,6 +22,7 @@ from oncebox.edge.http.sends import REPLAYED, found, origin, place_key
 from oncebox.errors import InputRefused, OnceboxError
 from oncebox.ledger.sends import sends
 from oncebox.model.email import Email
+from oncebox.model.evidence import Told
 from oncebox.model.intent import Intent
 from oncebox.model.send import Answer, ClaimedSend, Intended, Send, SendState
 from oncebox.refusals import FieldsInvalid
@@ -45,6 +46,10 @@ _EVENTS = {
     SendState.UNKNOWN: "unknown",
     SendState.LOGGED: "logged",
 }
+
+
+#: words that Resend has others for
+_DELIVERIES = {Told.DELAYED: "delivery_delayed", Told.SOFT_BOUNCED: "delivery_delayed"}
 
 
 class _Listed(NamedTuple):
@@ -173,9 +178,8 @@ def _check_same(told: Intended, intent: Intent) -> None:
 
 
 def _last_event(send: Send, now: int) -> str:
-    delivery: str | None = getattr(send, "delivery", None)
-    if delivery is not None:
-        return delivery
+    if send.delivery is not None and send.delivery is not Told.ACCEPTED:
+        return _DELIVERIES.get(send.delivery, str(send.delivery))
     if send.state in _EVENTS:
         return _EVENTS[send.state]
     return "scheduled" if send.send_at is not None and send.send_at > now else "queued"

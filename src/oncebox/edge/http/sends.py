@@ -3,6 +3,7 @@
 import asyncio
 from math import ceil
 
+import msgspec
 from msgspec import UNSET
 
 from oncebox.edge.http.answered import Answered
@@ -54,10 +55,11 @@ async def send_many(call: Call) -> Answered:
     wanted = [_intent(each, _key_in_batch(call, n, each)) for n, each in enumerate(wish.sends)]
     told = await call.rooms.outbox.send_batch(origin(call), call.request_key, wanted)
     created = any(each.created or each.rearmed for each in told.answers)
+    answers = [_judged(*each) for each in zip(told.answers, wanted, strict=True)]
     shown = wire.BatchAnswer(
         id=told.batch.id,
         created=created,
-        data=[wire.answer_of(each, call.now) for each in told.answers],
+        data=[wire.answer_of(each, call.now) for each in answers],
         created_at=told.batch.created_at,
     )
     return Answered(shown, 201 if created else 200, () if created else (REPLAYED,))
@@ -138,6 +140,13 @@ def _answered(call: Call, told: Intended, later: Send) -> Answered:
     if answer.status is Answer.IN_FLIGHT:
         return Answered(answer, 202, headers)
     return Answered(answer, 201 if is_new else 200, headers)
+
+
+def _judged(told: Intended, intent: Intent) -> Intended:
+    """Tell of a send in a batch that is strict, and was asked for with other words, as refused."""
+    if told.drift and intent.strict:
+        return msgspec.structs.replace(told, answer=Answer.CONFLICT)
+    return told
 
 
 def _key(call: Call, wish: wire.SendWish) -> str | None:

@@ -104,7 +104,7 @@ class Desk:
 
     async def transact(self, wish: Begin, work: Callable[[Any], bytes | None]) -> Effect:
         """Run a function of a transaction and journal it, in one commit."""
-        return await self._database.write(effects.transact, wish, work)
+        return await self._database.write_alone(effects.transact, wish, work)
 
     # wake-ups
 

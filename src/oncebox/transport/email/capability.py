@@ -62,6 +62,8 @@ ALL: Mapping[str, Capability] = MappingProxyType({
         Capability(name="log", keeps_message_id=True, most_recipients=1000, delivers=False),
         # RFC 5321, 4.5.3.1.8: every server takes a hundred.
         Capability(name="smtp", keeps_message_id=True, most_recipients=100),
+        # https://resend.com/docs/dashboard/emails/idempotency-keys; it sends by Amazon's SES, which
+        # writes Message-ID and Date anew. Refusals are not remembered.
         Capability(
             name="resend",
             idempotency=Idempotency.REPLAY,

@@ -224,12 +224,18 @@ def written(parcel: Parcel) -> bytes:
         "html": email.html,
         "headers": _headers(email, parcel.message_id),
         "attachments": [_attached(each) for each in email.attachments],
-        "tags": [{"name": TAG, "value": parcel.send_id}],
+        "tags": _tags(email, parcel.send_id),
     }
     if email.html and not email.text:
         del said["text"]
     needed = {"from", "to", "subject", "text"}
     return msgspec.json.encode({name: at for name, at in said.items() if at or name in needed})
+
+
+def _tags(email: Email, send_id: str) -> list[dict[str, str]]:
+    """Return the sender's tags and ours, by which Resend's word finds its send."""
+    tags = {**email.tags, TAG: send_id}
+    return [{"name": name, "value": value} for name, value in tags.items()]
 
 
 def judged(reply: Reply, phase: Phase = Phase.HANDED_OVER) -> Outcome:
