@@ -95,7 +95,7 @@ def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
     ]
     assert len(named) >= 7
     assert all(named)
-    assert {name for names in named for name in names} - known == set()
+    assert {each for names in named for each in names} - known == set()
 
 
 def _typed(commands: str, environment: dict[str, str]) -> str:
