@@ -589,3 +589,16 @@ def test_events_tell_no_address_and_no_text(mailer: Mailer) -> None:
     assert b"123456" not in told
     assert TO.encode() not in told
     assert b'"provider_id":"p-1"' in told
+
+
+def test_a_repeat_is_not_given_up_because_its_lease_was_renewed_too_late(mailer: Mailer) -> None:
+    mailer.in_doubt(on_unknown=OnUnknown.RESEND)
+    mailer.clerk.now += WAIT
+    send = mailer.claim_one()
+    # The marker was refused, for the lease had run out; the renewal was committed right after.
+    refused = [(send.tenant, send.id, send.fence)]
+    mailer.clerk.run(leases._refuse, refused, mailer.clerk.now)
+
+    found = mailer.get(send.id)
+    assert (found.state, found.again) == (SendState.CLAIMED, OnUnknown.RESEND)
+    assert mailer.begin(send)

@@ -76,6 +76,17 @@ SENDS = (
         (_tests("test_replay_ends_with_the_window"),),
     ),
     Mutant(
+        "a repeat that is given up because its lease was late",
+        (
+            Patch(
+                f"{_LEDGER}/leases.sql",
+                "    AND (again IS NULL OR valid_until",
+                "    AND (1 = 1 OR valid_until",
+            ),
+        ),
+        (_tests("test_a_repeat_is_not_given_up_because_its_lease_was_renewed_too_late"),),
+    ),
+    Mutant(
         "a window that begins anew with every replay",
         (
             Patch(

@@ -7,7 +7,7 @@ from oncebox.store.database import Transaction
 from tests.torture.ledger.books import ask_once
 
 _SENDS = """
-SELECT id, entity_id, state, message_id, again, fence, tries, in_doubt_at FROM oncebox_sends
+SELECT id, entity_id, state, message_id, again, fence, tries, in_doubt_at, code FROM oncebox_sends
 ORDER BY id
 """
 _MARKED = "SELECT DISTINCT send_id FROM oncebox_send_tries WHERE marked_at IS NOT NULL"
@@ -43,6 +43,8 @@ class Row:
     fence: int
     tries: int
     in_doubt_at: int | None
+    #: what its last try came to
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ def _by_policy(row: Row, count: int, policy: str) -> Iterator[Violation]:
     if policy == "resend" and not count:
         yield Violation("lost", row.key, f"{row.state}, and nobody took it")
     if policy == "replay" and (row.state, count) != ("sent", 1):
-        yield Violation("lost", row.key, f"{row.state}, taken {count} times")
+        how = f"{row.state}, {row.code} after {row.tries} tries, taken {count} times"
+        yield Violation("lost", row.key, how)
 
 
 def _strangers(books: SendBooks, taken: Mapping[str, int]) -> Iterator[Violation]:

@@ -82,9 +82,18 @@ RETURNING id;
 
 -- name: withdraw
 -- bulk: tenant text, id text, fence bigint
--- Let be what is in doubt and may not be repeated; it waits for evidence or a person.
+-- Let be what is in doubt and may not be repeated; it waits for evidence or a person. A lease that
+-- ran out is no reason: it may have been renewed since, and who claims next may repeat.
 UPDATE oncebox_sends SET state = 'unknown', again = NULL, due_at = NULL
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND due_at > :now
     AND in_doubt_at IS NOT NULL
+    AND (again IS NULL OR valid_until <= :now
+        OR (again = 'replay' AND COALESCE(replay_until, 0) <= :now)
+        OR EXISTS (
+            SELECT 1 FROM oncebox_send_recipients AS goes_to
+            JOIN oncebox_suppressions AS listed
+                ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
+            WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
+        ))
 RETURNING id;
