@@ -106,7 +106,8 @@ class Hearing:
 
     async def hear(self, delivery: Delivery) -> None:
         """Record what a delivery tells, in a commit of its own; again changes nothing."""
-        words = await self.words(delivery)
+        # A database that is away for a moment is no fault of the delivery.
+        words = await patiently(lambda: self.words(delivery))
         if words:
             heard = await patiently(lambda: self._listening.hear(words))
             self.count(words, heard)
@@ -187,7 +188,7 @@ class EvidenceReader:
     async def perform(self, delivery: Delivery, permit: Permit) -> Settlement:
         """Read one webhook."""
         del permit
-        words = await self._hearing.words(delivery)
+        words = await patiently(lambda: self._hearing.words(delivery))
         if not words:
             return Settlement(delivery=delivery, state=State.DONE, outcome=Outcome.IGNORED)
         deed = Deed(evidence.hear_all, words, lambda heard: self._hearing.heard(words, heard))
