@@ -4,7 +4,9 @@ from tests.mutants.actions import ACTIONS
 from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
+from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
+from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
@@ -38,8 +40,10 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *DOORS,
     *SENDING,
     *RESEND,
     *GUARDS,
+    *FAIL_OPEN,
     *SENDS_WORKER,
 )
