@@ -9,18 +9,19 @@ import msgspec
 import pytest
 
 from oncebox import Delivery, Once
+from oncebox.errors import StoreUnavailable
 from oncebox.ledger.deliveries.rules import by_default
 from oncebox.ledger.office import tenants
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.sends import sends, suppressions, transports
-from oncebox.model.evidence import Told
+from oncebox.model.evidence import Evidence, Told
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.send import Answer, OnUnknown, SendState
 from oncebox.model.transport import NewTransport
 from oncebox.testing.personalities.personality import Hook, Taken
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.transport.email.config import written
-from oncebox.worker.send_evidence import Unhandled
+from oncebox.worker.send_evidence import Hearing, Unhandled
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import PostHouse, mail, resend, until
@@ -279,6 +280,36 @@ async def test_the_ledger_hears_before_the_users_handler_runs(
         assert seen == [("email.delivered", SendState.SENT)]
         await tell(house, provider, "email.clicked", taken)  # a type that nobody handles
         await house.holds(told.id, lambda send: send.delivery is Told.CLICKED)
+
+
+@one_database
+async def test_a_database_that_is_away_costs_no_try(
+    place: Place, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = house_at(place)
+    tries: list[int] = []
+
+    @house.box.on(SOURCE)
+    async def own(delivery: Delivery, once: Once) -> None:
+        tries.append(delivery.tries)
+
+    async with opened(house, provider):
+        told = await house.send(wait=30)
+        (taken,) = provider.accepted
+        away, words = [1, 2, 3], Hearing.words
+
+        async def stumbling(self: Hearing, delivery: Delivery) -> tuple[Evidence, ...]:
+            if away:
+                away.pop()
+                raise StoreUnavailable
+            return await words(self, delivery)
+
+        monkeypatch.setattr(Hearing, "words", stumbling)
+        await tell(house, provider, "email.delivered", taken)
+        await until(lambda: bool(tries))
+
+        assert (tries, away) == ([1], [])
+        assert (await house.get(told.id)).delivery is Told.DELIVERED
 
 
 @one_database

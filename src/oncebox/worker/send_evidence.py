@@ -64,18 +64,25 @@ class Hearing:
         self._look_at = 0.0
         self._ways: dict[_Place, list[str]] = {}
         self._handled: set[_Place] = set()
+        #: sources that are named and cannot be believed; each is told once
+        self._deaf: set[_Place] = set()
         #: what a sealed configuration names, so that it is opened once
         self._named: dict[bytes, str] = {}
 
     async def sources(self) -> dict[_Place, Source]:
         """Return the sources that tell of mail; only a signed one can."""
         await self._look()
-        found = {place: self._find(*place) for place in self._ways}
-        return {
-            place: source
-            for place, source in found.items()
-            if source is not None and source.scheme in _SIGNED
-        }
+        found: dict[_Place, Source] = {}
+        for place in self._ways:
+            source = self._find(*place)
+            if source is not None and source.scheme in _SIGNED:
+                found[place] = source
+            elif place not in self._deaf:
+                self._deaf.add(place)
+                self._telemetry.log.warning(
+                    "evidence_not_heard", source=place[1], missing=source is None
+                )
+        return found
 
     async def unhandled(self) -> list[Source]:
         """Return those of them that no program has handlers for, here or elsewhere."""
@@ -99,7 +106,8 @@ class Hearing:
 
     async def hear(self, delivery: Delivery) -> None:
         """Record what a delivery tells, in a commit of its own; again changes nothing."""
-        words = await self.words(delivery)
+        # A database that is away for a moment is no fault of the delivery.
+        words = await patiently(lambda: self.words(delivery))
         if words:
             heard = await patiently(lambda: self._listening.hear(words))
             self.count(words, heard)
@@ -180,7 +188,7 @@ class EvidenceReader:
     async def perform(self, delivery: Delivery, permit: Permit) -> Settlement:
         """Read one webhook."""
         del permit
-        words = await self._hearing.words(delivery)
+        words = await patiently(lambda: self._hearing.words(delivery))
         if not words:
             return Settlement(delivery=delivery, state=State.DONE, outcome=Outcome.IGNORED)
         deed = Deed(evidence.hear_all, words, lambda heard: self._hearing.heard(words, heard))
