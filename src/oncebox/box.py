@@ -288,10 +288,10 @@ class Oncebox:
         settings, desk, hearing = self.settings.worker, self.rooms.desk, self._hearing()
         rules = by_default(self.settings.retry)
 
-        def handled(tenant: str, source: str) -> bool:
-            return tenant == self.settings.tenant and source in self.handlers.sources
+        def own() -> list[tuple[str, str]]:
+            return [(self.settings.tenant, source) for source in self.handlers.sources]
 
-        places = Unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules).places
+        places = Unhandled(hearing, own, worker=name, lease=settings.lease, rules=rules).places
         reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
         return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
 

@@ -131,6 +131,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("a number", {"subject": 1}, "validation_error"),
     ("a file to fetch", {"attachments": [{"filename": "a", "path": "https://example.com/a"}]},
      "invalid_attachment"),
+    ("a file to fetch, and here", {"attachments": [{**ATTACHED, "path": "https://example.com/a"}]},
+     "invalid_attachment"),
     ("no base64", {"attachments": [{**ATTACHED, "content": "%%"}]}, "invalid_attachment"),
     ("no byte", {"attachments": [{**ATTACHED, "content": [256]}]}, "invalid_attachment"),
     ("no content", {"attachments": [{"filename": "a"}]}, "invalid_attachment"),

@@ -24,6 +24,8 @@ from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transport.email import config
 from oncebox.transport.email.config import SmtpConfig
 from oncebox.transport.email.relay import Relay, Security
+from tests.docs.page import blocks
+from tests.docs.reference import DOCS
 from tests.support import databases
 from tests.support.lossy import lossy
 from tests.support.running import Running, running
@@ -159,3 +161,10 @@ def _ended(service: Running, id_: str) -> Any:
     headers = {"Authorization": f"Bearer {service.key}"}
     url = f"{service.url}/v1/sends/{id_}?wait=55"
     return httpx2.get(url, headers=headers, timeout=60).json()
+
+
+def test_the_page_about_the_door_works_as_it_is_printed(service: Running) -> None:
+    (program,) = blocks(DOCS / "resend-door.md", "python")
+    exec(compile(program, "resend-door.md", "exec"), {})  # noqa: S102 - it is our own page
+
+    assert counted(service) == 1

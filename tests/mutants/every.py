@@ -4,6 +4,7 @@ from tests.mutants.actions import ACTIONS
 from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
+from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
@@ -39,6 +40,7 @@ EVERY = (
     *WAITING,
     *ACTIONS,
     *SENDS,
+    *DOORS,
     *SENDING,
     *RESEND,
     *GUARDS,

@@ -1,6 +1,7 @@
 """The description of the API (OpenAPI 3.1), made from the routes and the types on the wire."""
 
 import ast
+import asyncio
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +42,8 @@ def route(routes: Sequence[Route]) -> Route:
     """Return the route that serves the description of the others."""
 
     async def describe(_call: Call) -> bytes:
-        return _encoded(tuple(routes))
+        # It takes a moment, the first time.
+        return await asyncio.to_thread(_encoded, tuple(routes))
 
     return Route(
         method="GET",

@@ -1,0 +1,162 @@
+"""Faults in the doors for mail: a second send, another's send, a payload that slips through."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_HTTP = "src/oncebox/edge/http"
+_SENDS = "tests/edge/test_sends.py"
+_EMAILS = "tests/edge/test_emails.py"
+_PACKAGE = "tests/edge/test_resend_package.py"
+
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
+
+
+DOORS = (
+    Mutant(
+        "a key that does not fit its event is taken",
+        (
+            Patch(
+                f"{_HTTP}/sends.py",
+                "if call.request_key != published:",
+                "if not call.request_key:",
+            ),
+        ),
+        (_tests(_SENDS, "test_two_keys_for_one_mail_are_refused_unless_they_are_the_same"),),
+    ),
+    Mutant(
+        "an agent that sees everybody's sends",
+        (
+            Patch(
+                f"{_HTTP}/sends.py",
+                "return None if call.key.may(OPERATOR) else call.key.id",
+                "return None",
+            ),
+        ),
+        (
+            _tests(_SENDS, "test_an_agent_sees_and_cancels_only_its_own_and_an_operator_all"),
+            _tests(_EMAILS, "test_an_email_is_shown_in_resends_shape_to_who_sent_it"),
+        ),
+    ),
+    Mutant(
+        "suppressed addresses for agents",
+        (
+            Patch(
+                f"{_HTTP}/suppressions.py",
+                "import OPERATOR, Route",
+                "import AGENT, OPERATOR, Route",
+            ),
+            Patch(
+                f"{_HTTP}/suppressions.py", "frozenset({OPERATOR})", "frozenset({AGENT, OPERATOR})"
+            ),
+        ),
+        (_tests(_SENDS, "test_addresses_on_the_suppression_list_get_no_mail"),),
+    ),
+    Mutant(
+        "who has gone is kept waiting",
+        (
+            Patch(
+                f"{_HTTP}/sends.py",
+                "        for each in (waiting, *ending):\n            each.cancel()",
+                "        for each in ending:\n            each.cancel()",
+            ),
+        ),
+        (_tests(_SENDS, "test_who_waits_and_goes_leaves_nobody_waiting"),),
+    ),
+    Mutant(
+        "mails' room for every body",
+        (
+            Patch(
+                "src/oncebox/edge/guard.py",
+                'is_mail = scope["path"] in MAILS',
+                "is_mail = True",
+            ),
+        ),
+        (_tests(_SENDS, "test_attachments_have_a_limit_of_their_own"),),
+    ),
+    Mutant(
+        "a batch that is stored in part",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/batches.py",
+                "[_let_in(told) for told in intents.intend(tx, wanted, now)]",
+                "[told for told in intents.intend(tx, wanted, now) if isinstance(told, Intended)]",
+            ),
+        ),
+        (_tests(_SENDS, "test_a_batch_with_one_bad_mail_is_refused_whole"),),
+    ),
+    Mutant(
+        "places of a batch with keys of their own at every call",
+        (
+            Patch(
+                f"{_HTTP}/sends.py",
+                'return f"{key} \\N{NUMERO SIGN}{number}"',
+                'return f"{key} {id(object())} {asyncio.get_running_loop().time()} {number}"',
+            ),
+        ),
+        (
+            _tests(_SENDS, "test_a_batch_is_one_answer_and_again_as_a_whole"),
+            _tests(_EMAILS, "test_a_batch_is_one_request_under_one_key"),
+        ),
+    ),
+    Mutant(
+        "a door that forgets the key",
+        (
+            Patch(
+                f"{_HTTP}/emails.py",
+                'intent = _intent(call.body, call.request_key or ids.new("key"))',
+                'intent = _intent(call.body, ids.new("key"))',
+            ),
+        ),
+        (
+            _tests(_EMAILS, "test_the_same_key_and_payload_is_one_email"),
+            _tests(
+                _PACKAGE,
+                "test_an_email_with_a_key_is_sent_once_and_can_be_looked_at",
+                "test_a_plain_retry_loop_sends_once_although_answers_are_lost",
+            ),
+        ),
+    ),
+    Mutant(
+        "a door that takes any payload under one key",
+        (
+            Patch(f"{_HTTP}/emails.py", "strict=True,", "strict=False,"),
+            Patch(f"{_HTTP}/emails.py", "is_other = told.drift or ", "is_other = "),
+        ),
+        (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
+    ),
+    Mutant(
+        "a door that takes any time under one key",
+        (
+            Patch(
+                f"{_HTTP}/emails.py",
+                "told.answer is Answer.CONFLICT or told.send.send_at != intent.send_at",
+                "told.answer is Answer.CONFLICT",
+            ),
+        ),
+        (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
+    ),
+    Mutant(
+        "a door without keys that sends once",
+        (
+            Patch(
+                f"{_HTTP}/emails.py",
+                'intent = _intent(call.body, call.request_key or ids.new("key"))',
+                'intent = _intent(call.body, call.request_key or "key")',
+            ),
+        ),
+        (_tests(_EMAILS, "test_without_a_key_every_call_is_a_new_email"),),
+    ),
+    Mutant(
+        "a file that should be fetched is left out in silence",
+        (
+            Patch(
+                f"{_HTTP}/emails_read.py",
+                "if given.path is not None:",
+                "if given.path is not None and given.content is None:",
+            ),
+        ),
+        (_tests(_EMAILS, "test_what_cannot_be_sent_is_refused_by_a_name_of_resends"),),
+    ),
+)
