@@ -10,7 +10,9 @@ from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.office import idempotency
 from oncebox.ledger.sends import sends
 from oncebox.model.idempotency import Asked, Fresh
+from oncebox.model.intent import Intent, Origin
 from oncebox.model.send import Send
+from oncebox.store.database import Transaction
 from oncebox.worker.sweep import Sweeper
 from tests.support.api import Api, calling
 from tests.support.databases import Place
@@ -63,6 +65,22 @@ async def test_bodies_go_when_their_source_keeps_them_no_longer(api: Api) -> Non
     after = [await _has_body(api, id_) for id_ in ids]
 
     assert (before, after) == ([True, True], [False, True])
+
+
+async def test_guards_of_sends_are_forgotten_when_they_guard_nothing_any_more(api: Api) -> None:
+    email = Email(sender="shop@example.com", to="ann@example.org", text="Thank you.")
+    agent = Origin(tenant=api.home, key="key_1", is_agent=True)
+    await api.box.rooms.outbox.send(agent, Intent(email=email, key="k"))
+
+    def count(tx: Transaction) -> int:
+        ((guards,),) = tx.execute("SELECT COUNT(*) FROM oncebox_send_guards")
+        return int(guards)
+
+    await later(api, 0).sweep()
+    early = await api.box.rooms.database.read(count)
+    await later(api, 0.1).sweep()
+
+    assert (early, await api.box.rooms.database.read(count)) == (2, 0)
 
 
 async def test_what_a_send_said_goes_after_its_time_and_its_key_stays(api: Api) -> None:
