@@ -25,6 +25,7 @@ from oncebox.telemetry import Telemetry
 from oncebox.wire.sends import SendAnswer
 from oncebox.worker.authenticator import authenticator
 from oncebox.worker.claims import Claims, of_handlers
+from oncebox.worker.fail_open import FailOpen
 from oncebox.worker.handlers import ANY_TYPE, Handlers
 from oncebox.worker.loop import Worker
 from oncebox.worker.mail import MailReader, Tenants
@@ -33,7 +34,9 @@ from oncebox.worker.perform import Performer
 from oncebox.worker.postbox import Postbox
 from oncebox.worker.send_evidence import EvidenceReader, Hearing, Unhandled
 from oncebox.worker.sends import SendWorker
+from oncebox.worker.sends_ways import Ways
 from oncebox.worker.sequencer import Sequencer
+from oncebox.worker.spool import Spool
 from oncebox.worker.watchdog import Watchdog
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -232,9 +235,27 @@ class Oncebox:
         self._senders.append(sender)
         self._workers.append(listener)
         self._working += [asyncio.create_task(each.run()) for each in (sender, listener)]
+        if self.settings.sends.fail_open:
+            self._fail_open()
         # Whoever works makes events, and there may be no service beside it that numbers them.
         sequencer = Sequencer(self.rooms.numbering, self.telemetry, self.settings.events)
         self._numbering.append(asyncio.create_task(sequencer.run()))
+
+    def _fail_open(self) -> None:
+        """Send past the ledger while that is away, because it was chosen."""
+        rooms = self.rooms
+        beside = FailOpen(
+            Spool(self.settings.folder / "fail-open.spool", rooms.master_key),
+            Rounds(rooms.database),
+            rooms.outbox,
+            Ways(rooms.sendbox),
+            self.telemetry,
+            secret=rooms.sendbox.provider_keys,
+            within=self.settings.sends.hand_over_within,
+        )
+        rooms.outbox.fail_open(beside)
+        rooms.leaving.push_async_callback(beside.close)
+        self._numbering.append(asyncio.create_task(beside.run()))
 
     def _handler_worker(self, name: str) -> Worker:
         settings, desk = self.settings.worker, self.rooms.desk
@@ -267,10 +288,10 @@ class Oncebox:
         settings, desk, hearing = self.settings.worker, self.rooms.desk, self._hearing()
         rules = by_default(self.settings.retry)
 
-        def handled(tenant: str, source: str) -> bool:
-            return tenant == self.settings.tenant and source in self.handlers.sources
+        def own() -> list[tuple[str, str]]:
+            return [(self.settings.tenant, source) for source in self.handlers.sources]
 
-        places = Unhandled(hearing, handled, worker=name, lease=settings.lease, rules=rules).places
+        places = Unhandled(hearing, own, worker=name, lease=settings.lease, rules=rules).places
         reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
         return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class Role(StrEnum):
     """What one process does; any number of each may share a PostgreSQL database."""
 
-    #: serve HTTP, receive and read mail, run the handlers, number events, sweep
+    #: serve HTTP, receive, read and send mail, run the handlers, number events, sweep
     ALL = "all"
     #: serve HTTP and receive mail only
     EDGE = "edge"
-    #: read mail, run the handlers, number events, sweep
+    #: read and send mail, run the handlers, number events, sweep
     WORKER = "worker"
 
 

@@ -1,16 +1,20 @@
 """Sends by the clients: asked for again without harm, and followed to one deadline."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
+import msgspec
 import pytest
 
 from oncebox import Attachment, Email, clock
 from oncebox.client import AnswerUnreadable, Client, ServiceUnreachable, sending, wish
+from oncebox.client.call import Allowance
 from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, StateConflict
 from oncebox.model.intent import addressed, key
 from oncebox.refusals import Forbidden
 from oncebox.send_errors import MailboxInvalid, SendDiffers
+from oncebox.wire import sends as wire
 from tests.client.conftest import Speaker
 from tests.support.running import Running
 from tests.support.scripted import answer, cut, late, nobody, problem, scripted
@@ -146,6 +150,23 @@ def test_a_long_wait_is_several_polls_to_one_deadline(
 
     assert [each.path.partition("wait=")[2] for each in script.heard] == ["0.4"] * 3
     assert found.status == "sent"
+
+
+def test_the_polls_of_a_wait_have_one_deadline_between_them() -> None:
+    time = [0.0]
+    answer_ = msgspec.convert(UNDER_WAY, wire.SendAnswer)
+    polls = sending.Polls(within=50, now=lambda: time[0], dice=lambda: 1.0)
+    plan = sending._followed(answer_, polls, 0.0)
+    waits: list[float] = []
+    assert isinstance(next(plan), Allowance)
+    step: Any = plan.send(30.0)
+    with suppress(StopIteration):
+        while len(waits) < 10:
+            waits.append(step.wait)
+            time[0] += step.wait
+            step = plan.send(answer_)
+
+    assert waits == [20.0, 20.0, 10.0]
 
 
 def test_when_the_time_is_over_it_says_how_the_mail_stands(speaker: Speaker) -> None:

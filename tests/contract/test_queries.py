@@ -186,6 +186,11 @@ def _typed(query: Query) -> dict[str, Value]:
         "retention.forgettable",
         "sends.gates.open",
         "gates.look",
+        "evidence.known",
+        "evidence.tagged",
+        "evidence.adopt",
+        "evidence.tell",
+        "evidence.note",
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite"])

@@ -5,15 +5,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from oncebox import Delivery, Once
 from oncebox.ledger.deliveries.rules import by_default
-from oncebox.ledger.sends import suppressions
+from oncebox.ledger.office import tenants
+from oncebox.ledger.office.audit import Deed
+from oncebox.ledger.sends import sends, suppressions, transports
 from oncebox.model.evidence import Told
+from oncebox.model.intent import Intent, Origin
 from oncebox.model.send import Answer, OnUnknown, SendState
+from oncebox.model.transport import NewTransport
 from oncebox.testing.personalities.personality import Hook, Taken
 from oncebox.testing.provider import ScriptedProvider
+from oncebox.transport.email.config import written
 from oncebox.worker.send_evidence import Unhandled
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
@@ -23,6 +29,7 @@ SECRET = "whsec_" + "c2VjcmV0" * 4
 OTHER_SECRET = "whsec_" + "b3RoZXJz" * 4
 SOURCE = "resend"
 AT = "/in/abcdefgh12345678"
+THEIRS = "/in/theirs9876543210"
 #: where the database makes no difference
 one_database = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 
@@ -58,11 +65,11 @@ async def house(place: Place, provider: ScriptedProvider) -> AsyncIterator[PostH
         yield house
 
 
-async def knock(house: PostHouse, hook: Hook) -> int:
+async def knock(house: PostHouse, hook: Hook, at: str = AT) -> int:
     """Let a webhook in by the door."""
     transport = httpx2.ASGITransport(app=house.box.asgi())
     async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
-        answer = await client.post(AT, content=hook.body, headers=hook.headers)
+        answer = await client.post(at, content=hook.body, headers=hook.headers)
     return answer.status_code
 
 
@@ -79,13 +86,9 @@ def counted(house: PostHouse, what: str, result: str) -> float:
 
 
 async def places(house: PostHouse) -> list[str]:
-    """Return the sources that are claimed for what they tell."""
-    box = house.box
-    rules = by_default(box.settings.retry)
-    own = box.handlers.sources
-    found = Unhandled(
-        box._hearing(), lambda _, source: source in own, worker="w", lease=1.0, rules=rules
-    )
+    """Return the sources that a process without handlers claims for what they tell."""
+    rules = by_default(house.box.settings.retry)
+    found = Unhandled(house.box._hearing(), list, worker="w", lease=1.0, rules=rules)
     return [each.source for each in await found.places()]
 
 
@@ -129,6 +132,20 @@ async def test_a_replay_is_answered_by_the_key_and_sends_nothing_twice(
     assert (told.status, told.provider_id) == (Answer.SENT, taken.id)
     assert len({each.body for each in provider.received}) == 1
     assert len(provider.received) == 3
+
+
+@pytest.mark.parametrize("choice", [OnUnknown.REPLAY, OnUnknown.RESEND])
+@one_database
+async def test_a_key_that_said_something_else_waits_for_a_person(
+    house: PostHouse, provider: ScriptedProvider, choice: OnUnknown
+) -> None:
+    provider.script("409_mismatch")
+
+    told = await house.send(wait=30, on_unknown=choice)
+
+    send = await house.get(told.id)
+    assert (told.status, send.code, send.again) == (Answer.UNKNOWN, "key_mismatch", None)
+    assert (len(provider.received), provider.accepted) == (1, [])
 
 
 @one_database
@@ -262,6 +279,71 @@ async def test_the_ledger_hears_before_the_users_handler_runs(
         assert seen == [("email.delivered", SendState.SENT)]
         await tell(house, provider, "email.clicked", taken)  # a type that nobody handles
         await house.holds(told.id, lambda send: send.delivery is Told.CLICKED)
+
+
+@one_database
+async def test_no_other_process_settles_what_a_program_has_a_handler_for(
+    place: Place, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, service = house_at(place), house_at(place)
+
+    @program.box.on(SOURCE)
+    async def own(delivery: Delivery, once: Once) -> None:
+        """Handle what Resend tells."""
+
+    async with opened(program, provider):
+        first = await program.send("a", wait=30)
+    (taken,) = provider.accepted
+    async with service.box:  # the program is down, and its deliveries wait for it
+        assert await places(service) == []
+        second = await service.send("b", wait=30)
+        await tell(service, provider, "email.delivered", taken)
+        assert await places(service) == []
+        monkeypatch.setattr("oncebox.worker.send_evidence._GONE_AFTER", -1)
+        assert await places(service) == [SOURCE]
+
+    assert {first.status, second.status} == {Answer.SENT}
+
+
+@one_database
+async def test_every_tenant_is_heard_about_its_own_mail_and_no_other(
+    house: PostHouse, provider: ScriptedProvider
+) -> None:
+    rooms = house.rooms
+    await rooms.database.write(tenants.new, "rival", house.deed())
+
+    def deed() -> Deed:
+        return msgspec.structs.replace(house.deed(), tenant="rival")
+
+    await rooms.database.write(
+        rooms.keeper.add, "theirs", {"scheme": "resend"}, deed(),
+        public_id=THEIRS[4:], texts=[OTHER_SECRET],
+    )  # fmt: skip
+    await rooms.book.refresh()
+    sealed = rooms.sendbox.seal_config("rival", "way", written(resend(provider, source="theirs")))
+    new = NewTransport(name="way", kind="resend", config=sealed)
+    await rooms.database.write(transports.add, new, deed())
+    provider.script("accept_then_drop", "accept_then_drop")
+    ours = await house.send(wait=30)
+    intent = Intent(email=mail(), event_type="x", entity_id="1")
+    theirs = (await rooms.outbox.send(Origin(tenant="rival"), intent)).send
+    await until(lambda: len(provider.accepted) == 2)
+    by_tag = {each.tags["oncebox"]: each for each in provider.accepted}
+
+    for at, secret in ((AT, SECRET), (THEIRS, OTHER_SECRET)):
+        for id_ in (theirs.id, ours.id) if at == AT else (ours.id,):
+            hook = provider.hook("email.opened", by_tag[id_], secret)
+            assert await knock(house, hook, at) == 200
+    await until(lambda: counted(house, "opened", "unknown") == 2)
+    stands = await rooms.database.read(sends.get, "rival", theirs.id)
+    assert (stands.state, stands.delivery) == (SendState.UNKNOWN, None)
+    hook = provider.hook("email.clicked", by_tag[theirs.id], OTHER_SECRET)
+    assert await knock(house, hook, THEIRS) == 200
+    await until(lambda: counted(house, "clicked", "proof") == 1)
+
+    stands = await rooms.database.read(sends.get, "rival", theirs.id)
+    assert (stands.state, stands.delivery) == (SendState.SENT, Told.CLICKED)
+    assert (await house.get(ours.id)).delivery is Told.OPENED
 
 
 @one_database

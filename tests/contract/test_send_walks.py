@@ -12,8 +12,10 @@ from typing import TypeVar, cast
 import pytest
 
 from oncebox.errors import OnceboxError
+from oncebox.ledger.sends import spooled
 from oncebox.model.outcome import Outcome
 from oncebox.model.send import TRANSITIONS, Answer, OnUnknown, Send, SendState
+from oncebox.model.spooled import Spooled
 from oncebox.store.database import Transaction
 from tests.support.clerk import LEASE, Clerk
 from tests.support.databases import Session
@@ -161,6 +163,14 @@ class Model:
         self.fence += 1
         return True
 
+    def beside(self) -> bool:
+        if self.doubt or self.state in {S.SENT, S.SENDING, S.UNKNOWN}:
+            return False
+        self.fence += 1
+        self.tries += 1
+        self._doubt(None)
+        return True
+
     def resend(self) -> bool:
         in_time = self.valid if self._in_time() else None
         if self.state in {S.FAILED, S.EXPIRED, S.CANCELLED, S.SUPPRESSED}:
@@ -200,6 +210,7 @@ class Walk:
             (self._intend, 3), (self._claim, 6), (self._begin, 4), (self._say, 4),
             (self._sweep, 3), (self._wait, 4), (self._resolve, 1), (self._cancel, 0.6),
             (self._resend, 0.6), (self._list, 0.5), (self._log, 0.3),
+            (self._beside, 3 if self.model.state is S.LOGGED else 0.2),
         ]  # fmt: skip
 
     def _anew(self) -> None:
@@ -304,6 +315,15 @@ class Walk:
         if counts:
             model.state, model.due = S.LOGGED, None
 
+    def _beside(self) -> None:
+        """Tell of a hand-over past the ledger that nobody can know of."""
+        new = self.mailer.new(self.key, on_unknown=self.model.choice)
+        now = self.mailer.clerk.now
+        told = Spooled(new=new, at=now + 1, outcome=SILENCE)
+        self.mailer.clerk.run(spooled.merge, [told], now)
+        if self.model.beside():
+            self.handed_over.add(self.model.fence)
+
     def _stands(self) -> Send:
         return self.mailer.get(self.id)
 
@@ -334,7 +354,7 @@ def test_every_walk_agrees_with_the_model_and_takes_only_moves_of_the_table(cler
 
     def walk(tx: Transaction) -> None:
         clerk.session = cast("Session", _Within(tx))
-        for seed in range(2 if small else 6):
+        for seed in range(2 if small else 8):
             Walk(mailer, seed, seen).run()
 
     session = clerk.session

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import dkim
 import pytest
 
-from oncebox.ledger.sends import transports
+from oncebox.ledger.sends import suppressions, transports
 from oncebox.mail.dkim_sign import published, read_key
 from oncebox.model.outcome import Phase
 from oncebox.model.send import Answer, SendState
@@ -14,6 +14,7 @@ from oncebox.model.transport import NewTransport, Rate
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.testing.smtp_script import Act, Fault, Step
 from oncebox.transport.email.config import DkimKey
+from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import PostHouse, mail, open_house, smtp, until
 
@@ -298,6 +299,29 @@ async def test_a_paused_transport_sends_nothing(house: PostHouse, server: Script
     await house.until(told.id, SendState.SENT)
 
 
+async def test_who_is_suppressed_while_a_mail_waits_gets_none(
+    house: PostHouse, server: ScriptedSmtp
+) -> None:
+    await house.pause()
+    told = await house.send()
+    box, now = house.rooms.sendbox, house.rooms.database.clock()
+    address = "ann@example.org"
+    listed = suppressions.Suppression(
+        mark=box.mark(TENANT, address),
+        address=box.seal_address(TENANT, address),
+        reason=suppressions.Reason.MANUAL,
+        send_id=None,
+        created_at=now,
+    )
+    await house.rooms.database.write(suppressions.add, listed, house.deed())
+    await house.pause(paused=False)
+    await house.until(told.id, SendState.SUPPRESSED)
+
+    await until(lambda: house.metric('oncebox_sends_total{status="suppressed"}') == 1)
+    assert not server.accepted
+    assert house.metric("oncebox_lease_conflicts_total") == 0
+
+
 async def test_no_more_is_sent_than_the_rate_allows(place: Place, server: ScriptedSmtp) -> None:
     async with open_house(place) as house:
         await house.add(server, rate=Rate(3, 3_600_000))
@@ -359,6 +383,7 @@ async def test_who_stops_while_the_answer_is_out_leaves_doubt(
         found = await house.get(told.id)
 
     assert (found.state, found.phase) == (SendState.UNKNOWN, Phase.HANDED_OVER)
+    assert found.code == "worker_stopped"
     assert server.count(told.message_id) == 1
 
 

@@ -14,6 +14,7 @@ from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
 from tests.torture.processes import Children
+from tests.torture.sends import scenarios as sends
 
 README = ROOT / "README.md"
 TEST = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
@@ -86,12 +87,15 @@ def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
         for path in (ROOT / "tests").rglob("test_*.py")
         for found in TEST.findall(path.read_text())
     }
-    known = tests | {each.name for each in (*ledger.SCENARIOS, *hooks.SCENARIOS, *mail.SCENARIOS)}
+    rooms = (ledger, hooks, mail, sends)
+    known = tests | {each.name for room in rooms for each in room.SCENARIOS}
 
-    named = [re.findall(r"`((?:test_|ledger-|hooks-|mail-)[\w-]+)`", row[-2]) for row in rows]
+    named = [
+        re.findall(r"`((?:test_|ledger-|hooks-|mail-|sends-)[\w-]+)`", row[-2]) for row in rows
+    ]
     assert len(named) >= 7
     assert all(named)
-    assert {name for names in named for name in names} - known == set()
+    assert {each for names in named for each in names} - known == set()
 
 
 def _typed(commands: str, environment: dict[str, str]) -> str:

@@ -6,6 +6,7 @@ from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
 from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
+from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
@@ -43,5 +44,6 @@ EVERY = (
     *SENDING,
     *RESEND,
     *GUARDS,
+    *FAIL_OPEN,
     *SENDS_WORKER,
 )

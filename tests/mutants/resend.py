@@ -152,6 +152,13 @@ RESEND = (
             "test_an_answer_that_is_too_long_or_too_short_keeps_its_status_only",
         ),
     ),
+    _one(
+        "resend: a mismatch that is tried again",
+        "src/oncebox/worker/sends_next.py",
+        " or outcome.code == KEY_MISMATCH:\n",
+        ":\n",
+        _hooks("test_a_key_that_said_something_else_waits_for_a_person"),
+    ),
     # evidence
     _one(
         "evidence: proof for what never left",
@@ -271,8 +278,15 @@ RESEND = (
     _one(
         "evidence: a source that its handler loses",
         _WORKER,
-        "            if not self._handled(tenant, name) and not source.paused",
-        "            if not source.paused",
+        " if place not in self._handled]\n",
+        "]\n",
+        _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
+    ),
+    _one(
+        "evidence: a handler that nobody knows of",
+        _WORKER,
+        "            await self._hearing.announce(own)\n",
+        "",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),
     _one(

@@ -32,7 +32,7 @@ SENDING = (
                 "        return self.within",
             ),
         ),
-        _tests("client/test_sends.py", "test_when_the_time_is_over_it_says_how_the_mail_stands"),
+        _tests("client/test_sends.py", "test_the_polls_of_a_wait_have_one_deadline_between_them"),
     ),
     Mutant(
         "a repeat told that it was the first",

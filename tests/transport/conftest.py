@@ -19,8 +19,12 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Return the loops that asynchronous tests run on; one is enough for real mail servers."""
-    return {"uvloop": LOOPS["uvloop"]} if item.path.stem == "test_peers" else LOOPS
+    """Return the loops that asynchronous tests run on.
+
+    One is enough for real mail servers, and for what is tried on the other one end to end.
+    """
+    one = item.path.stem in {"test_peers", "test_resend"}
+    return {"uvloop": LOOPS["uvloop"]} if one else LOOPS
 
 
 @pytest.fixture

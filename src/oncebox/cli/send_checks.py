@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from oncebox.cli.findings import Check, Status
-from oncebox.cli.transport_shown import state
 from oncebox.cli.words import ago
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.transport import LOG, Transport
@@ -39,7 +38,7 @@ def _ways(ways: Sequence[Transport], now: int) -> list[Check]:
 def _way(way: Transport, now: int) -> Check | None:
     if way.paused:
         return Check("transport", Status.WARN, f"{way.name} is paused", "oncebox transport resume")
-    if state(way, now) != "resting" or way.rests_until is None:
+    if way.state(now) != "resting" or way.rests_until is None:
         return None
     again = ago(way.rests_until, now)
     message = f"{way.name} rests after {way.failures} failures and is tried again {again}"

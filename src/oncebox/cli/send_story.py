@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from oncebox.cli.send_words import plainly
-from oncebox.cli.transport_shown import state as state_of
 from oncebox.cli.words import ago
 from oncebox.model.send import OnUnknown, Send, SendState, SendTry
 from oncebox.model.send_prospects import next_action
@@ -85,7 +84,7 @@ def _waits(send: Send, transport: Transport | None, now: int) -> Iterator[str]:
         yield f"Its transport {send.transport} is not there."
     elif transport.paused:
         yield f"Its transport {transport.name} is paused: oncebox transport resume."
-    elif state_of(transport, now) == "resting" and transport.rests_until is not None:
+    elif transport.state(now) == "resting" and transport.rests_until is not None:
         yield (
             f"Its transport {transport.name} rests after {transport.failures} failures and is "
             f"tried again {ago(transport.rests_until, now)}."

@@ -24,14 +24,6 @@ def config_of(rooms: Rooms, transport: Transport) -> TransportConfig:
     return configs.read(opened)
 
 
-def state(transport: Transport, now: int) -> str:
-    """Say whether mail leaves this way."""
-    if transport.paused:
-        return "paused"
-    rests = transport.rests_until is not None and transport.rests_until > now
-    return "resting" if rests else "working"
-
-
 def record(transport: Transport, now: int) -> dict[str, Any]:
     """Return a transport for JSON."""
     rate = transport.rate
@@ -39,7 +31,7 @@ def record(transport: Transport, now: int) -> dict[str, Any]:
         "name": transport.name,
         "tenant": transport.tenant,
         "kind": transport.kind,
-        "state": state(transport, now),
+        "state": transport.state(now),
         "position": transport.position,
         "rate": None if rate is None else {"sends": rate.sends, "within": rate.within / 1000},
         "failures": transport.failures,
@@ -53,7 +45,7 @@ def told(transport: Transport, now: int) -> tuple[object, ...]:
     """Return a transport as the cells of a line."""
     return (
         transport.name,
-        state(transport, now),
+        transport.state(now),
         transport.kind,
         transport.position,
         _rate(transport),
@@ -67,7 +59,7 @@ def lines(transport: Transport, now: int) -> Iterator[tuple[str, object]]:
     yield ("transport", transport.name)
     yield ("tenant", transport.tenant)
     yield ("kind", transport.kind)
-    yield ("state", state(transport, now))
+    yield ("state", transport.state(now))
     if said := note(transport, now):
         yield ("note", said)
     yield ("position", transport.position)
@@ -80,7 +72,7 @@ def note(transport: Transport, now: int) -> str:
     """Say what somebody should know who wonders why no mail leaves."""
     if transport.kind == "log":
         return "stores mail and sends none"
-    if state(transport, now) == "resting" and transport.rests_until is not None:
+    if transport.state(now) == "resting" and transport.rests_until is not None:
         return f"rests after failures; one send tries it {ago(transport.rests_until, now)}"
     return ""
 

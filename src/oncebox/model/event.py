@@ -43,6 +43,8 @@ class EventType(StrEnum):
     SEND_LOGGED = "send.logged"
     #: more is known of what became of a mail that was sent
     SEND_DELIVERY = "send.delivery"
+    #: a mail was sent while the ledger could not be written, as `fail_open` allows
+    SEND_FAIL_OPEN = "send.fail_open"
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
+#: the code of what its provider knows under the same key as something else; repeats change nothing
+KEY_MISMATCH = "key_mismatch"
+
 
 class Phase(StrEnum):
     """How far a hand-over came, in this order."""

@@ -53,6 +53,7 @@ REARMED = frozenset({SendState.FAILED, SendState.EXPIRED, SendState.CANCELLED})
 
 _PROOF = "proof that an earlier hand-over was taken after all"
 _AGAIN = "the same intent again, or a person"
+_BESIDE = "a hand-over past the ledger (`fail_open`) that nobody can know of"
 _LISTED = "the same intent again, and a recipient is on the suppression list now"
 
 #: every change of state that exists, with what causes it; tests and docs come from this table
@@ -90,6 +91,12 @@ TRANSITIONS: dict[tuple[SendState, SendState], str] = {
     (SendState.CANCELLED, SendState.SENT): _PROOF,
     (SendState.SUPPRESSED, SendState.SENT): _PROOF,
     (SendState.LOGGED, SendState.SENT): _PROOF,
+    (SendState.PENDING, SendState.UNKNOWN): _BESIDE,
+    (SendState.FAILED, SendState.UNKNOWN): _BESIDE,
+    (SendState.EXPIRED, SendState.UNKNOWN): _BESIDE,
+    (SendState.CANCELLED, SendState.UNKNOWN): _BESIDE,
+    (SendState.SUPPRESSED, SendState.UNKNOWN): _BESIDE,
+    (SendState.LOGGED, SendState.UNKNOWN): _BESIDE,
 }
 
 

@@ -1,5 +1,7 @@
 """Transports: the ways by which mail leaves, how fast, and when they rest."""
 
+from typing import Literal
+
 import msgspec
 
 from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
@@ -57,6 +59,12 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
     rests_until: int | None
     created_at: int
     changed_at: int
+
+    def state(self, now: int) -> Literal["working", "resting", "paused"]:
+        """Say whether mail leaves this way."""
+        if self.paused:
+            return "paused"
+        return "resting" if self.rests_until is not None and self.rests_until > now else "working"
 
 
 #: how far a hand-over must have come to tell something of its message instead of its way

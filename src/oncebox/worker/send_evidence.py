@@ -35,6 +35,10 @@ _KIND = "resend"
 _LOOK_EVERY = 1.0
 #: seconds between two looks for webhooks, however often something else becomes due
 _CLAIM_EVERY = 0.02
+#: seconds between two announcements of a program's handlers
+_ANNOUNCE_EVERY = 3_600.0
+#: milliseconds after which a program that is not seen any more has no handlers
+_GONE_AFTER = 7 * 86_400_000
 #: schemes by which nobody but the provider can speak
 _SIGNED = frozenset({"resend", "svix"})
 #: what is found about the time of a request whose signature was checked
@@ -59,6 +63,7 @@ class Hearing:
         self._find = find
         self._look_at = 0.0
         self._ways: dict[_Place, list[str]] = {}
+        self._handled: set[_Place] = set()
         #: what a sealed configuration names, so that it is opened once
         self._named: dict[bytes, str] = {}
 
@@ -71,6 +76,16 @@ class Hearing:
             for place, source in found.items()
             if source is not None and source.scheme in _SIGNED
         }
+
+    async def unhandled(self) -> list[Source]:
+        """Return those of them that no program has handlers for, here or elsewhere."""
+        found = await self.sources()
+        return [found[place] for place in sorted(found) if place not in self._handled]
+
+    async def announce(self, places: Sequence[_Place]) -> None:
+        """Let all processes know that this program has handlers for sources."""
+        await self._listening.announce(places)
+        self._look_at = 0.0
 
     async def words(self, delivery: Delivery) -> tuple[Evidence, ...]:
         """Return what a delivery tells of our mail, for each way that may be meant."""
@@ -121,6 +136,7 @@ class Hearing:
         if clock.steady() < self._look_at:
             return
         rows = await self._listening.transports(_KIND)
+        self._handled = await self._listening.handled(_GONE_AFTER)
         self._look_at = clock.steady() + _LOOK_EVERY
         ways: dict[_Place, list[str]] = {}
         named: dict[bytes, str] = {}
@@ -184,19 +200,20 @@ class Unhandled:
     def __init__(
         self,
         hearing: Hearing,
-        handled: Callable[[str, str], bool],
+        own: Callable[[], Sequence[_Place]],
         *,
         worker: str,
         lease: float,
         rules: RetryRules,
     ) -> None:
-        """Claim for this worker what is not ``handled`` by a program's own handlers."""
+        """Claim for this worker; ``own`` says for which sources this program has handlers."""
         self._hearing = hearing
-        self._handled = handled
+        self._own = own
         self._worker = worker
         self._lease = int(lease * 1000)
         self._rules = rules
         self._look_at = 0.0
+        self._announce_at = 0.0
 
     @property
     def places(self) -> Places:
@@ -208,11 +225,19 @@ class Unhandled:
         if (wait := self._look_at - clock.steady()) > 0:
             await asyncio.sleep(wait)
         self._look_at = clock.steady() + _CLAIM_EVERY
+        await self._announce()
         return [
             self._claimant(source)
-            for (tenant, name), source in sorted((await self._hearing.sources()).items())
-            if not self._handled(tenant, name) and not source.paused and source.mode == "handler"
+            for source in await self._hearing.unhandled()
+            if not source.paused and source.mode == "handler"
         ]
+
+    async def _announce(self) -> None:
+        """Say now and then which sources are not for others to settle."""
+        own = self._own()
+        if own and clock.steady() >= self._announce_at:
+            await self._hearing.announce(own)
+            self._announce_at = clock.steady() + _ANNOUNCE_EVERY
 
     def _claimant(self, source: Source) -> Claimant:
         retry = source.retry(self._rules)

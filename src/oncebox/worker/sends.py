@@ -14,7 +14,7 @@ from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.sends.rounds import Rounds
 from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model.outcome import Accepted, NotSent, Outcome
-from oncebox.model.send import OnUnknown, SendState, SendWord, Settled
+from oncebox.model.send import ENDED, OnUnknown, Send, SendState, SendWord, Settled
 from oncebox.model.transport import LOG, Transport, strains
 from oncebox.telemetry import Telemetry
 from oncebox.worker.patience import patiently
@@ -187,7 +187,7 @@ class SendWorker:
         return msgspec.structs.replace(word, logged=row.kind == LOG)
 
     def _count(self, one: Try, row: Transport, outcome: Outcome, settled: Settled | None) -> None:
-        if settled is None or not settled.counted:
+        if settled is None or not (settled.counted or _ended_at_marker(one.send, settled.send)):
             self._telemetry.lease_conflicts.inc()
             return
         state = settled.send.state
@@ -203,3 +203,8 @@ class SendWorker:
         if not await self._under_way.none_left(self._stop_within):
             self._under_way.stop_all()
             await self._under_way.none_left(self._lease)
+
+
+def _ended_at_marker(ours: Send, found: Send) -> bool:
+    """Say whether the marker ended a send that was still ours: suppressed, or too late."""
+    return found.fence == ours.fence and found.state in ENDED

@@ -21,6 +21,8 @@ from oncebox.worker.sends_ways import Ways
 
 #: milliseconds before the end of a provider's memory in which a key is no longer relied on
 _MARGIN = 600_000
+#: what is not given back, but in doubt
+_IN_DOUBT = {GIVEN_BACK: "worker_stopped"}
 
 
 class HandOver:
@@ -57,6 +59,9 @@ class HandOver:
             code = error.code
             self._telemetry.log.warning("transport_invalid", transport=row.name, code=code)
             return NotSent(code="transport_invalid", phase=Phase.CONNECT, opens_circuit=True)
+        except Exception:
+            self._telemetry.log.exception("transport_not_opened", transport=row.name)
+            return NotSent(code="transport_failed", phase=Phase.CONNECT)
 
     async def _give(self, one: Try, way: Transport) -> Outcome:
         try:
@@ -122,5 +127,5 @@ def replay_until(capability: Capability, now: int) -> int | None:
 def _ended(one: Try, code: str) -> NotSent | Unknown:
     """Say what is known of a hand-over that was ended from here."""
     if one.marked:
-        return Unknown(code=code, phase=Phase.HANDED_OVER)
+        return Unknown(code=_IN_DOUBT.get(code, code), phase=Phase.HANDED_OVER)
     return NotSent(code=code, phase=Phase.CONNECT)

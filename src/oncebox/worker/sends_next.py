@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from oncebox.model.outcome import Accepted, NotSent, Outcome, Rejected
+from oncebox.model.outcome import KEY_MISMATCH, Accepted, NotSent, Outcome, Rejected
 from oncebox.model.send import Send, SendWord
 from oncebox.model.transport import LOG, Transport, strains
 
@@ -43,7 +43,7 @@ def after(send: Send, outcome: Outcome, rules: SendRules, moment: Moment) -> Sen
         outcome=outcome,
         transport=send.transport,
     )
-    if isinstance(outcome, Accepted | Rejected):
+    if isinstance(outcome, Accepted | Rejected) or outcome.code == KEY_MISMATCH:
         return word
     free = isinstance(outcome, NotSent) and (outcome.opens_circuit or outcome.code in _OURS)
     if send.tries >= rules.tries and not free:

@@ -11,6 +11,7 @@ from oncebox.ledger.events import stream
 from oncebox.ledger.inboxes import retention as messages
 from oncebox.ledger.office import upkeep
 from oncebox.ledger.office.sourcebook import SourceBook
+from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import retention as sends
 from oncebox.model.envelope import MAIL
 from oncebox.telemetry import Telemetry
@@ -69,6 +70,8 @@ class Sweeper:
         while await self._counter.write(upkeep.tidy, clock()) >= _MANY:
             pass
         await self._counter.write(pull.forget, clock() - _CLAIMS_KEPT)
+        while await self._counter.write(guards.forget, clock(), _MANY) >= _MANY:
+            pass
         while await self._counter.write(stream.forget, clock() - self._events_kept) >= _MANY:
             pass
         if steady() >= self._purge_at:

@@ -1,7 +1,7 @@
 """The scenarios of sends, by name and database."""
 
 from tests.torture.scenario import Scenario
-from tests.torture.sends import crashes, naive, race
+from tests.torture.sends import crashes, naive, race, replies
 from tests.torture.sends.stage import Course
 
 _SMTP, _HTTP = len(crashes.CASES), len(crashes.HTTP_CASES)
@@ -17,6 +17,7 @@ _ROWS = (
     ("drops", _BOTH, crashes.drops(Course(answer_within=2)), 10 * len(crashes.DROPS), 2),
     ("drops-resend", _BOTH, crashes.drops(_REPLAYED), 10 * len(crashes.HTTP_DROPS), 2),
     ("pauses", _BOTH, crashes.pauses, 10 * len(crashes.PAUSES), 3),
+    ("lost-replies", ("postgres",), replies.replies, 200, 4),
     ("race", _BOTH, race.race, race.MANY, 12),
     ("naive-kills", _NONE, naive.kills, 5 * len(naive.KILLS), 2),
     ("naive-drops", _NONE, naive.drops, 5 * len(naive.CUTS), 2),

@@ -6,12 +6,12 @@ again, it asks for all of them again, as agents do.
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from oncebox import Oncebox, config, ids
-from oncebox.errors import OnceboxError, StateConflict
+from oncebox.errors import OnceboxError, StateConflict, StoreError
 from oncebox.ledger.office import audit
 from oncebox.ledger.sends import transports
 from oncebox.model.transport import BreakerRules, NewTransport
@@ -31,9 +31,9 @@ _BREAKER = BreakerRules(failures=50, first_rest=50, longest_rest=100)
 async def main(given: argparse.Namespace) -> None:
     """Send everything, and wait until it is settled."""
     box = new_box(given)
-    await box.open()
+    await _insist(box.open)
     box.rooms.sends._rules = _BREAKER
-    await _add_way(box, given)
+    await _insist(lambda: _add_way(box, given))
     wanted = keys(given.trial, given.count)
     with History(given.history) as history:
         await asyncio.gather(*(_ask(box, history, key, given.policy) for key in wanted))
@@ -52,6 +52,15 @@ def new_box(given: argparse.Namespace) -> Oncebox:
         sends={"lease": given.lease, "concurrency": 6, "first_wait": 0.02, "longest_wait": 0.1},
     )
     return Oncebox(settings=settings, migrate=True)
+
+
+async def _insist(action: Callable[[], Awaitable[None]]) -> None:
+    """Repeat what a database kept from happening."""
+    while True:
+        try:
+            return await action()
+        except StoreError:
+            await asyncio.sleep(_REST)
 
 
 async def _add_way(box: Oncebox, given: argparse.Namespace) -> None:

@@ -61,13 +61,13 @@ class Stage:
         self.course = course
         self.name = name
 
-    def sender(self, fake: Fake, *more: str, faults: str = "") -> Nursling:
-        """Start a sender, who asks for all mails of this trial."""
+    def sender(self, fake: Fake, *, faults: str = "", url: str | None = None) -> Nursling:
+        """Start a sender, who asks for all mails of this trial, perhaps by another road."""
         course = self.course
-        words = [self.url, str(fake.port), str(self._history), self.name, f"--count={MAILS}"]
+        words = [url or self.url, str(fake.port), str(self._history), self.name, f"--count={MAILS}"]
         words += [f"--policy={course.policy}", f"--answer-within={course.answer_within}"]
         words += ["--resend"] if course.resend else []
-        return self._nursery.start(SENDER, *words, *more, faults=faults)
+        return self._nursery.start(SENDER, *words, faults=faults)
 
     def ended(self, sender: Nursling) -> list[Violation]:
         """Let a sender end by itself, and say if it did not."""

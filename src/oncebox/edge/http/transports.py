@@ -38,7 +38,6 @@ async def _paused(call: Call, *, paused: bool) -> wire.Transport:
 
 def _shown(transport: Transport, now: int) -> wire.Transport:
     rate = transport.rate
-    resting = transport.rests_until is not None and transport.rests_until > now
     return wire.Transport(
         name=transport.name,
         kind=transport.kind,
@@ -46,7 +45,7 @@ def _shown(transport: Transport, now: int) -> wire.Transport:
         rate=None
         if rate is None
         else wire.TransportRate(sends=rate.sends, within=rate.within / 1000),
-        state="paused" if transport.paused else "resting" if resting else "working",
+        state=transport.state(now),
         failures=transport.failures,
         rests_until=transport.rests_until,
         created_at=transport.created_at,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from oncebox.ledger.deliveries import handled
 from oncebox.ledger.events.outbox import EVENTS
 from oncebox.ledger.sends import evidence, transports
 from oncebox.ledger.sends.sends import SENDS
@@ -21,6 +22,14 @@ class Listening:
     async def transports(self, kind: str) -> list[Transport]:
         """Return the ways of one kind, of all tenants."""
         return await self._database.read(transports.of_kind, kind)
+
+    async def announce(self, places: Sequence[handled.Place]) -> None:
+        """Let all processes know that a program has handlers for sources."""
+        await self._database.write(handled.announce, places, self._database.clock())
+
+    async def handled(self, within: int) -> set[handled.Place]:
+        """Return the sources that a program had handlers for, within so many milliseconds."""
+        return await self._database.read(handled.since, self._database.clock() - within)
 
     async def hear(self, words: Sequence[Evidence]) -> list[Heard]:
         """Record what is told, in a commit of its own."""

@@ -9,7 +9,17 @@ import msgspec
 
 from oncebox import ids
 from oncebox.config import SendSettings
-from oncebox.errors import InputRefused, KeyInvalid, NotFound
+from oncebox.errors import (
+    CommitUnknown,
+    DatabaseBusy,
+    DatabaseUnreachable,
+    DiskFull,
+    InputRefused,
+    KeyInvalid,
+    NotFound,
+    StoreFailed,
+    StoreUnavailable,
+)
 from oncebox.ids import NewId
 from oncebox.ledger.inboxes.correspondence import Correspondence
 from oncebox.ledger.sends import guards
@@ -45,6 +55,9 @@ _LARGE = 128 * 1024
 #: milliseconds that a send may lie ahead
 _LATEST = 366 * 86_400_000
 
+#: the store cannot be written; a queue that is full, or a program that ends, is no such thing
+_AWAY = (DatabaseBusy, DatabaseUnreachable, DiskFull, StoreFailed)
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -59,6 +72,17 @@ class Scribe(NamedTuple):
     fill: Callable[[Email], Email]
     message_id: Callable[[bytes, str, str, str], str]
     compose: _Composes
+
+
+class Beside(Protocol):
+    """Who sends past the ledger while that cannot be written."""
+
+    def remember(self, tenant: str, key: bytes) -> None:
+        """Remember that the ledger has a key, or may have it."""
+
+    async def send(self, new: NewSend, error: StoreUnavailable) -> Intended:
+        """Send a mail, or raise the error."""
+        ...
 
 
 class _Meant(NamedTuple):
@@ -94,6 +118,11 @@ class Outbox:
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
         self._telemetry = telemetry
         self._new_id = new_id
+        self._beside: Beside | None = None
+
+    def fail_open(self, beside: Beside) -> None:
+        """Send by somebody else what the ledger cannot take, because that was chosen."""
+        self._beside = beside
 
     async def send(self, origin: Origin, intent: Intent) -> Intended:
         """Store an intent, or tell how it stands. When this returns, it is on disk.
@@ -101,10 +130,30 @@ class Outbox:
         Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
         meant = self._meant(origin, await self._answering(origin, intent))
-        told: SendReply = await self._desk.repeat(meant.repeat)
-        if told is None:
-            told = await self._desk.intend(await self._frozen(meant))
+        try:
+            told: SendReply = await self._desk.repeat(meant.repeat)
+            if told is None:
+                told = await self._desk.intend(await self._frozen(meant))
+        except StoreUnavailable as error:
+            return self._judged(await self._without_ledger(meant, error), intent)
+        if isinstance(told, Intended):
+            self._remember(meant)
         return self._judged(told, intent)
+
+    def _remember(self, meant: _Meant) -> None:
+        if self._beside is not None:
+            self._beside.remember(meant.repeat.tenant, meant.repeat.key)
+
+    async def _without_ledger(self, meant: _Meant, error: StoreUnavailable) -> Intended:
+        """Send past the ledger where that was chosen; else there is no mail.
+
+        Raises: StoreUnavailable.
+        """
+        if isinstance(error, CommitUnknown):
+            self._remember(meant)  # it may be there, and is sent then
+        if self._beside is None or not isinstance(error, _AWAY):
+            raise error
+        return await self._beside.send(await self._frozen(meant), error)
 
     async def send_batch(
         self, origin: Origin, key: str | None, wanted: Sequence[Intent]

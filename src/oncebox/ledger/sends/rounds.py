@@ -1,9 +1,12 @@
 """Rounds: what a worker looks at again and again, of all tenants."""
 
+from collections.abc import Sequence
+
 from oncebox.ledger.events.outbox import EVENTS
-from oncebox.ledger.sends import gates, sends, sweep, transports
+from oncebox.ledger.sends import gates, sends, spooled, sweep, transports
 from oncebox.ledger.sends.sends import SENDS
 from oncebox.ledger.sends.sweep import Swept
+from oncebox.model.spooled import Spooled
 from oncebox.model.transport import Transport
 from oncebox.store.bell import Ear
 from oncebox.store.database import Database, Transaction
@@ -32,6 +35,16 @@ class Rounds:
     async def transports(self, tenant: str) -> list[Transport]:
         """Return the ways of a tenant, those that are taken first first."""
         return await self._database.read(transports.all_, tenant)
+
+    async def every_way(self) -> list[Transport]:
+        """Return the ways of all tenants, those that are taken first first."""
+        return await self._database.read(transports.every)
+
+    async def merge(self, sent: Sequence[Spooled]) -> None:
+        """Write down what was sent past the ledger."""
+        await self._database.write(spooled.merge, sent, self.clock())
+        self._database.ring(SENDS)
+        self._database.ring(EVENTS)
 
     async def sweep(self, tries: int) -> Swept:
         """Take the next step with what was lost, or waits for a way that rests."""

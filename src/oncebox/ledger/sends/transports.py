@@ -70,6 +70,11 @@ def of_kind(tx: Transaction, kind: str) -> list[Transport]:
     return [_transport(row) for row in tx.all(_sql.of_kind, kind=kind)]
 
 
+def every(tx: Transaction) -> list[Transport]:
+    """Return the transports of all tenants, those that are taken first first."""
+    return [_transport(row) for row in tx.all(_sql.every)]
+
+
 def waited_for(tx: Transaction, now: int) -> list[Way]:
     """Return the ways of all tenants by which something could be claimed now."""
     return [(tenant, name) for tenant, name in tx.all(_sql.waited_for, now=now)]

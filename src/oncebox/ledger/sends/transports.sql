@@ -48,3 +48,9 @@ ORDER BY way.tenant, way.name;
 SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
     rests_until, created_at, changed_at
 FROM oncebox_transports WHERE kind = :kind ORDER BY tenant, name;
+
+-- name: every
+-- The transports of all tenants, those that are taken first first.
+SELECT tenant, name, kind, config, position, rate, rate_within, paused, failures, rests,
+    rests_until, created_at, changed_at
+FROM oncebox_transports ORDER BY tenant, position, name;

@@ -22,7 +22,15 @@ from oncebox import clock, faults
 from oncebox.egress import Egress, Reply
 from oncebox.errors import ConfigInvalid, EgressFailed, EgressRefused
 from oncebox.model.email import Attachment, Email
-from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
+from oncebox.model.outcome import (
+    KEY_MISMATCH,
+    Accepted,
+    NotSent,
+    Outcome,
+    Phase,
+    Rejected,
+    Unknown,
+)
 from oncebox.transport.email.capability import ALL, Capability
 from oncebox.transport.email.parcel import FENCE_LOST, Marker, Parcel
 
@@ -201,6 +209,7 @@ def check(config: ResendConfig) -> None:
     try:
         parts = urlsplit(config.url)
         port = parts.port
+        (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise ConfigInvalid("the address of Resend cannot be read") from error
     secured = parts.scheme == "https" and port in {None, 443}
@@ -263,7 +272,7 @@ def judged(reply: Reply, phase: Phase = Phase.HANDED_OVER) -> Outcome:
 #: by another key, for the earlier one may have been taken
 _CONFLICTS = {
     "concurrent_idempotent_requests": "key_in_use",
-    "invalid_idempotent_request": "key_mismatch",
+    "invalid_idempotent_request": KEY_MISMATCH,
 }
 
 

@@ -198,3 +198,11 @@ CREATE TABLE oncebox_send_guards (
     PRIMARY KEY (tenant, kind, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX oncebox_send_guards_over ON oncebox_send_guards (until);
+
+-- Sources that a program has handlers for, so that no other process settles their deliveries.
+CREATE TABLE oncebox_handled (
+    tenant TEXT NOT NULL,
+    source TEXT NOT NULL,
+    seen_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, source)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,218 @@
+"""Faults in sending past the ledger: a second mail, one nobody knows of; and in templates."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_BESIDE = "src/oncebox/worker/fail_open.py"
+_SPOOL = "src/oncebox/worker/spool.py"
+_LEDGER = "src/oncebox/ledger/sends"
+
+
+def _tests(*names: str) -> Selection:
+    return Selection(tuple(f"tests/contract/test_fail_open.py::{name}" for name in names))
+
+
+def _templates(*names: str) -> Selection:
+    return Selection(tuple(f"tests/unit/test_templates.py::{name}" for name in names))
+
+
+FAIL_OPEN = (
+    Mutant(
+        "a mail past the ledger that is not written down",
+        (
+            Patch(
+                _BESIDE,
+                "            await self._append(Marked(id=entry.new.id, "
+                "at=self._rounds.clock()))\n",
+                "",
+            ),
+        ),
+        (
+            _tests("test_a_crash_after_the_marker_leaves_doubt"),
+            _tests("test_every_step_is_on_disk_before_the_next"),
+        ),
+    ),
+    Mutant(
+        "a spool that does not wait for the disk",
+        (
+            Patch(
+                _SPOOL,
+                "            _write(self._handle, line)\n            os.fsync(self._handle)\n",
+                "            _write(self._handle, line)\n",
+            ),
+        ),
+        (
+            _tests("test_every_step_is_on_disk_before_the_next"),
+            _tests("test_nothing_is_handed_over_that_cannot_be_spooled"),
+        ),
+    ),
+    Mutant(
+        "a second mail past the ledger for one key",
+        (
+            Patch(
+                _BESIDE,
+                "        entry, repeated = self._entries.get(key), True\n",
+                "        entry, repeated = None, True\n",
+            ),
+        ),
+        (_tests("test_a_key_goes_once_however_many_ask"),),
+    ),
+    Mutant(
+        "a spool that the next process does not read",
+        (
+            Patch(
+                _BESIDE,
+                "                self._adopt(await asyncio.to_thread(self._spool.open))\n"
+                "            except SpoolUnusable:\n"
+                "                self._telemetry",
+                "                await asyncio.to_thread(self._spool.open)\n"
+                "            except SpoolUnusable:\n"
+                "                self._telemetry",
+            ),
+        ),
+        (
+            _tests("test_a_crash_after_the_end_forgets_nothing"),
+            _tests("test_a_crash_after_the_marker_leaves_doubt"),
+        ),
+    ),
+    Mutant(
+        "a mail past the ledger that the ledger has",
+        (
+            Patch(
+                _BESIDE,
+                "if not named or later or known or self._breaker.is_open():",
+                "if not named or later or self._breaker.is_open():",
+            ),
+        ),
+        (_tests("test_what_the_ledger_has_is_left_to_it"),),
+    ),
+    Mutant(
+        "a lost reply that is taken for no commit",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "        if isinstance(error, CommitUnknown):\n            self._remember(meant)",
+                "        if isinstance(error, DiskFull):\n            self._remember(meant)",
+            ),
+        ),
+        (_tests("test_what_the_ledger_has_is_left_to_it"),),
+    ),
+    Mutant(
+        "mail past a ledger that is only busy",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "if self._beside is None or not isinstance(error, _AWAY):",
+                "if self._beside is None:",
+            ),
+        ),
+        (_tests("test_a_queue_that_is_full_and_a_lost_reply_are_no_outage"),),
+    ),
+    Mutant(
+        "a box that fails open unasked",
+        (
+            Patch(
+                "src/oncebox/box.py",
+                "        if self.settings.sends.fail_open:\n",
+                "        if self.settings.sends:\n",
+            ),
+        ),
+        (_tests("test_a_box_fails_open_only_where_that_was_chosen"),),
+    ),
+    Mutant(
+        "a mail past the ledger that its caller takes along",
+        (Patch(_BESIDE, "await asyncio.shield(entry.task)", "await entry.task"),),
+        (_tests("test_who_goes_away_does_not_take_the_mail_along"),),
+    ),
+    Mutant(
+        "a spool of two processes",
+        (
+            Patch(
+                _SPOOL,
+                "            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+                "            fcntl.flock(handle, fcntl.LOCK_UN)\n",
+            ),
+        ),
+        (_tests("test_only_one_process_has_the_spool"),),
+    ),
+    Mutant(
+        "mail without end past the ledger",
+        (Patch(_BESIDE, "            self._turn_down(new, entry.at)\n", ""),),
+        (
+            _tests("test_limits_hold_without_the_ledger"),
+            _tests("test_a_cool_down_holds_without_the_ledger"),
+        ),
+    ),
+    Mutant(
+        "a way past the ledger that never rests",
+        (Patch(_BESIDE, "        self._breaker.hear(outcome)\n", ""),),
+        (_tests("test_a_way_that_fails_again_and_again_rests"),),
+    ),
+    Mutant(
+        "a send that goes by both ways",
+        (
+            Patch(
+                f"{_LEDGER}/spooled.sql",
+                "state IN ('pending', 'claimed', 'failed',",
+                "state IN ('pending', 'failed',",
+            ),
+        ),
+        (_tests("test_what_the_ledger_meant_to_send_is_not_sent_again"),),
+    ),
+    Mutant(
+        "a doubt past the ledger that its failures hide",
+        (
+            Patch(
+                f"{_LEDGER}/spooled.sql",
+                "state IN ('pending', 'claimed', 'failed',",
+                "state IN ('pending', 'claimed',",
+            ),
+        ),
+        (_tests("test_what_was_thought_not_sent_is_in_doubt_after_all"),),
+    ),
+    Mutant(
+        "a person's word that the spool overrules",
+        (
+            Patch(
+                f"{_LEDGER}/spooled.sql",
+                "\n    AND (COALESCE(code, '') <> 'resolved' OR ended_at < :at)",
+                "",
+            ),
+        ),
+        (_tests("test_what_a_person_has_said_since_stays"),),
+    ),
+    Mutant(
+        "a rejection past the ledger that ends what it will try",
+        (
+            Patch(
+                f"{_LEDGER}/spooled.py",
+                "    if isinstance(spooled.outcome, Rejected) and not created:\n"
+                "        return stands\n",
+                "",
+            ),
+        ),
+        (_tests("test_a_rejection_past_the_ledger_says_nothing_of_its_own_tries"),),
+    ),
+    Mutant(
+        "a template from elsewhere",
+        (
+            Patch(
+                f"{_LEDGER}/templates.py",
+                "if not real.is_relative_to(self._path.resolve(strict=True)):",
+                "if not real:",
+            ),
+        ),
+        (_templates("test_what_leads_out_of_the_folder_is_not_read"),),
+    ),
+    Mutant(
+        "a template whose name is a path",
+        (
+            Patch(
+                f"{_LEDGER}/templates.py",
+                "        if not _NAME.fullmatch(name):\n",
+                "        if not _NAME.search(name):\n",
+            ),
+        ),
+        (_templates("test_a_name_is_no_path"),),
+    ),
+)

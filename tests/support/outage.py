@@ -1,0 +1,54 @@
+"""A database that goes away, and comes back: a real one behind a switch."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
+from oncebox.store.database import Database
+
+T = TypeVar("T")
+
+
+class Outage:
+    """Passes everything on while it is not away."""
+
+    def __init__(self, database: Database) -> None:
+        """Begin with all well."""
+        self._database = database
+        #: what is raised instead of asking the database
+        self.away: type[StoreUnavailable] | None = None
+        #: whether writes happen and their answers are lost
+        self.loses = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def go(self, kind: type[StoreUnavailable] = DatabaseUnreachable) -> None:
+        """Be away from now on."""
+        self.away = kind
+
+    def come_back(self) -> None:
+        """Be as before."""
+        self.away, self.loses = None, False
+
+    async def write(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
+        """Write, unless away."""
+        self._check()
+        found = await self._database.write(verb, *args, **more)
+        if self.loses:
+            raise CommitUnknown
+        return found
+
+    async def write_one(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
+        """Write, unless away."""
+        self._check()
+        return await self._database.write_one(verb, *args, **more)
+
+    async def read(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
+        """Read, unless away."""
+        self._check()
+        return await self._database.read(verb, *args, **more)
+
+    def _check(self) -> None:
+        if self.away is not None:
+            raise self.away
