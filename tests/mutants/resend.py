@@ -124,8 +124,8 @@ RESEND = (
     _one(
         "resend: other bytes at every try",
         _WAY,
-        '        "tags": [{"name": TAG, "value": parcel.send_id}],\n',
-        '        "tags": [{"name": TAG, "value": str(clock.steady()).replace(".", "_")}],\n',
+        '        "tags": _tags(email, parcel.send_id),\n',
+        '        "tags": _tags(email, str(clock.steady()).replace(".", "_")),\n',
         _out(_SAME),
     ),
     _one(
