@@ -26,6 +26,8 @@ MAIL = {
     "unsubscribe": "",
     "tags": {"kind": "order"},
     "event_type": "order.paid",
+    # An integer may be written 1.0 by the schema, and not by us.
+    "version": 1,
     "send_at": None,
     "valid_until": None,
     "retention": "transactional",

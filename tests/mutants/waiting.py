@@ -41,7 +41,7 @@ WAITING = (
         "everybody who waits reads for himself",
         (
             Patch(
-                f"{_INBOXES}/looks.py",
+                "src/oncebox/store/shared.py",
                 "batch, self._asked = self._asked[:_MOST], self._asked[_MOST:]",
                 "batch, self._asked = self._asked[:1], self._asked[1:]",
             ),
