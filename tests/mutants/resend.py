@@ -124,15 +124,15 @@ RESEND = (
     _one(
         "resend: other bytes at every try",
         _WAY,
-        '        "tags": _tags(email, parcel.send_id),\n',
-        '        "tags": _tags(email, str(clock.steady()).replace(".", "_")),\n',
+        "    tags = {**email.tags, TAG: send_id}\n",
+        '    tags = {**email.tags, TAG: str(clock.steady()).replace(".", "_")}\n',
         _out(_SAME),
     ),
     _one(
         "resend: another key at every try",
         _WAY,
-        '            "idempotency-key": parcel.provider_key,\n',
-        '            "idempotency-key": f"{parcel.provider_key}{clock.steady()}",\n',
+        '"idempotency-key": parcel.provider_key}\n',
+        '"idempotency-key": f"{parcel.provider_key}{clock.steady()}"}\n',
         _out(_SAME),
     ),
     _one(
@@ -257,8 +257,8 @@ RESEND = (
     _one(
         "evidence: a source that nobody signs",
         _WORKER,
-        "            if source is not None and source.scheme in _SIGNED\n",
-        "            if source is not None\n",
+        "            if source is not None and source.scheme in _SIGNED:\n",
+        "            if source is not None:\n",
         _hooks("test_an_unsigned_source_proves_nothing"),
     ),
     _one(
