@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from oncebox import Oncebox, config, ids
-from oncebox.errors import OnceboxError, StateConflict, StoreError
+from oncebox.errors import OnceboxError, StateConflict, StoreUnavailable
 from oncebox.ledger.office import audit
 from oncebox.ledger.sends import transports
 from oncebox.model.transport import BreakerRules, NewTransport
@@ -59,7 +59,7 @@ async def _insist(action: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             return await action()
-        except StoreError:
+        except StoreUnavailable:
             await asyncio.sleep(_REST)
 
 
