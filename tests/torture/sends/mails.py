@@ -17,7 +17,7 @@ def mail(key: str) -> Email:
     lines = _LARGE if sum(key.encode()) % 4 == 0 else 1
     return Email(
         sender="shop@example.com",
-        to=f"{key.replace('.', '-')}@example.org",
+        to=f"{key}@example.org",
         subject=key,
         text=_LINE * lines,
     )

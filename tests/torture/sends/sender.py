@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from oncebox import Oncebox, config, ids
-from oncebox.errors import OnceboxError, StateConflict, StoreUnavailable
+from oncebox.errors import StateConflict, StoreUnavailable
 from oncebox.ledger.office import audit
 from oncebox.ledger.sends import transports
 from oncebox.model.transport import BreakerRules, NewTransport
@@ -91,7 +91,7 @@ async def _ask(box: Oncebox, history: History, key: str, policy: str) -> None:
             told = await box.send(
                 mail(key), event_type="torture", entity_id=key, on_unknown=policy, transport="fake"
             )
-        except OnceboxError as error:
+        except StoreUnavailable as error:
             call.info(error.code)
             await asyncio.sleep(_REST)
         else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ SENDER = "tests.torture.sends.sender"
 #: Mails of one trial.
 MAILS = 6
 PATIENCE = 60.0
+
+#: What no address and no file is called by.
+_UNNAMED = re.compile("[^a-z0-9]+")
 
 Fake = ScriptedSmtp | ScriptedProvider
 
@@ -112,7 +116,7 @@ def play(
             # So that neighbours differ, and the next round takes each case on another course.
             course = courses[(number + number // len(cases)) % len(courses)]
             with _fresh(site) as url, course.fake() as fake:
-                name = f"{case.replace('@', '-at-').replace('=', '-')}-{number}"
+                name = f"{_UNNAMED.sub('-', case)}-{number}"
                 stage = Stage(nursery, plan.folder, url, course, name)
                 return one(case)(stage, fake, number // len(cases))
 
