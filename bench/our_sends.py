@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 
 import uvloop
+from msgspec.structs import replace
 
 from bench import load
 from bench.ours import new_box
-from oncebox import Oncebox
-from oncebox.model.email import Email
+from oncebox import Email, Oncebox, ids
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.outcome import Accepted
-from oncebox.model.send import Answer, SendState, SendWord
+from oncebox.model.send import Answer, Intended, SendState, SendWord
 
 TYPE = "order.confirmation"
 KNOWN = 10_000
@@ -33,12 +34,20 @@ async def send(options: argparse.Namespace) -> None:
 
 
 async def claim(options: argparse.Namespace) -> None:
-    """Report how many keys are claimed, each with its mail, on disk when it is answered."""
+    """Report how many keys are claimed, each with its mail, on disk when it is answered.
+
+    The mail is written beforehand: the other side claims without one.
+    """
     async with _opened(options) as box:
-        me, outbox = _me(box), box.rooms.outbox
+        desk, new = box.rooms.sends, box.rooms.outbox.frozen(_me(box), _intent("any"))
 
         async def call(key: str, _body: bytes) -> None:
-            told = await outbox.send(me, _intent(key))
+            digest = hashlib.sha256(key.encode()).digest()
+            message_id = f"<{digest.hex()[:32]}@example.com>"
+            told = await desk.intend(
+                replace(new, id=ids.new("snd"), key=digest, message_id=message_id)
+            )
+            assert isinstance(told, Intended)
             assert told.created
 
         await _measure(call, options)
