@@ -8,15 +8,14 @@ import pytest
 
 from oncebox.ledger.sends import suppressions, transports
 from oncebox.mail.dkim_sign import published, read_key
-from oncebox.model.outcome import Phase
-from oncebox.model.send import Answer, SendState
+from oncebox.model.outcome import Accepted, NotSent, Phase
+from oncebox.model.send import Answer, Send, SendState
 from oncebox.model.transport import NewTransport, Rate
 from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.testing.smtp_script import Act, Fault, Step
 from oncebox.transport.email.config import DkimKey
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
-from tests.support.posthouse import PostHouse, mail, open_house, smtp, until
+from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, smtp, until
 
 #: where the database makes no difference
 one_database = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
@@ -193,46 +192,58 @@ async def test_a_transport_that_lost_its_configuration_is_not_taken_for_the_log(
 async def test_a_lease_is_kept_while_the_answer_to_the_dot_takes_long(
     place: Place, server: ScriptedSmtp
 ) -> None:
-    server.script("accept_then_sleep=1.5")
-    async with open_house(place, lease=0.4) as house:
+    async with open_house(place, lease=1.0) as house:
         await house.add(server)
-        told = await house.send(wait=30)
+        way = HeldWay()
+        house.goes_by(way)
+        told = await house.send()
+        await way.taken.wait()
+        began = (await house.get(told.id)).due_at or 0
+        kept = await house.holds(
+            told.id, lambda send: send.state is not SendState.SENDING or _due(send) > began + 1_000
+        )
+        way.answer.set_result(Accepted())
 
-        assert told.status is Answer.SENT
-        (only,) = await house.tries(told.id)
-        assert only.outcome == "accepted"
-    assert server.count(told.message_id) == 1
+        assert kept.state is SendState.SENDING
+        await house.until(told.id, SendState.SENT)
+        assert way.count == 1
+
+
+def _due(send: Send) -> int:
+    return send.due_at or 0
 
 
 async def test_a_late_yes_of_a_worker_that_lost_its_lease_still_counts(
-    place: Place, server: ScriptedSmtp
+    house: PostHouse,
 ) -> None:
-    server.script("accept_then_sleep=1")
-    async with open_house(place, lease=0.3) as house:
-        await house.add(server)
-        house.keeps_no_lease()
-        told = await house.send()
-        await house.until(told.id, SendState.UNKNOWN)
-        found = await house.until(told.id, SendState.SENT)
+    way = HeldWay()
+    house.goes_by(way)
+    told = await house.send()
+    await way.taken.wait()
+    await house.lose_lease()
+    await house.until(told.id, SendState.UNKNOWN)
+    way.answer.set_result(Accepted())
+    found = await house.until(told.id, SendState.SENT)
 
-        assert found.in_doubt_at is None
-        assert [each.outcome for each in await house.tries(told.id)] == ["accepted"]
-    assert server.count(told.message_id) == 1
+    assert found.in_doubt_at is None
+    assert [each.outcome for each in await house.tries(told.id)] == ["accepted"]
+    assert way.count == 1
 
 
 async def test_a_late_no_of_a_worker_that_lost_its_lease_changes_nothing(
-    place: Place, server: ScriptedSmtp
+    house: PostHouse,
 ) -> None:
-    server.script(Fault(step=Step.DOT, act=Act.REPLY, code=451, after=1.0))
-    async with open_house(place, lease=0.3) as house:
-        await house.add(server)
-        house.keeps_no_lease()
-        told = await house.send()
-        await house.until(told.id, SendState.UNKNOWN)
-        await until(lambda: house.metric("oncebox_lease_conflicts_total") == 1)
+    way = HeldWay()
+    house.goes_by(way)
+    told = await house.send()
+    await way.taken.wait()
+    await house.lose_lease()
+    await house.until(told.id, SendState.UNKNOWN)
+    way.answer.set_result(NotSent(code="message_deferred", phase=Phase.ANSWERED, reply=451))
+    await until(lambda: house.metric("oncebox_lease_conflicts_total") == 1)
 
-        assert (await house.get(told.id)).state is SendState.UNKNOWN
-    assert not server.accepted
+    assert (await house.get(told.id)).state is SendState.UNKNOWN
+    assert way.count == 1
 
 
 @one_database

@@ -12,12 +12,16 @@ from oncebox import Email, Oncebox, ids
 from oncebox.config import SendSettings
 from oncebox.ledger.office import audit
 from oncebox.ledger.sends import sends, transports
+from oncebox.model.outcome import NotSent, Outcome, Phase
 from oncebox.model.send import Send, SendState, SendTry
 from oncebox.model.transport import NewTransport, Rate, Transport
+from oncebox.store.database import Transaction
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transport.email import config
+from oncebox.transport.email.capability import ALL
 from oncebox.transport.email.config import DkimKey, ResendConfig, SmtpConfig, TransportConfig
+from oncebox.transport.email.parcel import FENCE_LOST, Marker, Parcel
 from oncebox.transport.email.relay import Relay, Security
 from oncebox.wire.sends import SendAnswer
 from tests.support.clerk import TENANT
@@ -128,21 +132,54 @@ class PostHouse:
             while (await self.way(name)).rests_until is None:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(_LOOK_EVERY)
 
-    def keeps_no_lease(self) -> None:
-        """Let the worker be as one that stands still: it keeps no lease."""
+    def goes_by(self, way: "HeldWay") -> None:
+        """Let everything go by a way that the test holds in its hands."""
         self.box._start_sending()
+        (sender,) = self.box._senders
+        sender._ways._opens = lambda _config: way
+
+    async def lose_lease(self) -> None:
+        """Let the leases of all hand-overs run out, and nobody renew them."""
         (sender,) = self.box._senders
 
         async def never() -> None:
             """Renew nothing."""
 
+        def over(tx: Transaction) -> None:
+            tx.execute("UPDATE oncebox_sends SET due_at = 1 WHERE state = 'sending'")
+
         sender._under_way._renew = never  # type: ignore[method-assign]
+        await self.rooms.database.write(over)
 
     def metric(self, name: str) -> float:
         """Return one figure from a scrape."""
         lines = self.box.metrics().splitlines()
         found = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)]
         return sum(found)
+
+
+class HeldWay:
+    """A way on which a mail is taken, and its answer comes when the test gives it."""
+
+    capability = ALL["smtp"]
+
+    def __init__(self) -> None:
+        """Begin with nothing taken."""
+        self.taken = asyncio.Event()
+        self.count = 0
+        self.answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    async def send(self, parcel: Parcel, before_point_of_no_return: Marker) -> Outcome:
+        """Take a mail, and wait."""
+        del parcel
+        if not await before_point_of_no_return():
+            return NotSent(code=FENCE_LOST, phase=Phase.BODY)
+        self.count += 1
+        self.taken.set()
+        return await self.answer
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 def mail(to: str = "ann@example.org", text: str = "Thank you.") -> Email:
