@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 
 from bench.rows import Database
+from tests.support.debian import program
 from tests.support.postgres import PostgresServer
 
 # The same server serves us and the peers. Durability is the default: fsync and
@@ -156,7 +157,14 @@ def _redis_server(folder: Path) -> Iterator[str]:
     arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [_redis_program(), *arguments, "--save", "", "--appendonly", "no"],
+            [
+                program("redis-server", "redis-server"),
+                *arguments,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -168,21 +176,6 @@ def _redis_server(folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
-
-
-def _redis_program() -> str:
-    if shutil.which("redis-server") is None and os.geteuid() == 0:
-        # The package would start a server of its own; a policy of 101 forbids it.
-        subprocess.run(
-            ["apt-get", "install", "--yes", "--quiet", "redis-server"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"},
-        )
-    program = shutil.which("redis-server")
-    if program is None:
-        raise SystemExit("redis-server is missing: install Debian's package of that name")
-    return program
 
 
 def _redis_command(url: str, word: str) -> str:

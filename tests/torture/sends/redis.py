@@ -1,6 +1,5 @@
 """A Redis of our own, kept as safe as it can be, and the four words the published pattern uses."""
 
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -8,14 +7,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from tests.support.debian import program
 from tests.support.ports import free_port
 from tests.torture.processes import until
 
 _READY_WITHIN = 10.0
 
 
-class RedisMissing(Exception):
-    """There is no Redis on this machine."""
+class RedisSilent(Exception):
+    """Redis was started and does not answer."""
 
 
 class Redis:
@@ -51,16 +51,20 @@ class Redis:
 def redis_server(folder: Path) -> Iterator[int]:
     """Run a server that flushes every write, for as long as the block lasts.
 
-    Raises: RedisMissing.
+    Raises: ProgramMissing, RedisSilent.
     """
-    program = shutil.which("redis-server")
-    if program is None:
-        raise RedisMissing("redis-server is missing: install Debian's package of that name")
     port = free_port()
     words = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
     with (folder / "redis.log").open("wb") as log:
         server = subprocess.Popen(
-            [program, *words, "--appendonly", "yes", "--appendfsync", "always"],
+            [
+                program("redis-server", "redis-server"),
+                *words,
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+            ],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -78,4 +82,4 @@ def _await(port: int) -> None:
         with suppress(OSError), Redis(port) as redis:
             if redis.ask("PING") == "PONG":
                 return
-    raise RedisMissing("redis-server does not answer")
+    raise RedisSilent("redis-server does not answer")
