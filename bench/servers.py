@@ -153,7 +153,7 @@ def _syncs(folder: Path) -> float:
 
 @contextmanager
 def _redis_server(folder: Path) -> Iterator[str]:
-    port = _free_port()
+    redis, port = program("redis-server", "redis-server"), _free_port()
     arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -53,7 +53,7 @@ def redis_server(folder: Path) -> Iterator[int]:
 
     Raises: ProgramMissing, RedisSilent.
     """
-    port = free_port()
+    redis, port = program("redis-server", "redis-server"), free_port()
     words = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
     with (folder / "redis.log").open("wb") as log:
         server = subprocess.Popen(
