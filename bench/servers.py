@@ -158,7 +158,7 @@ def _redis_server(folder: Path) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                program("redis-server", "redis-server"),
+                redis,
                 *arguments,
                 "--save",
                 "",

@@ -58,7 +58,7 @@ def redis_server(folder: Path) -> Iterator[int]:
     with (folder / "redis.log").open("wb") as log:
         server = subprocess.Popen(
             [
-                program("redis-server", "redis-server"),
+                redis,
                 *words,
                 "--appendonly",
                 "yes",
