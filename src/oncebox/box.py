@@ -293,7 +293,14 @@ class Oncebox:
 
         places = Unhandled(hearing, own, worker=name, lease=settings.lease, rules=rules).places
         reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
-        return Worker(desk, Claims(desk, places), reader, self.telemetry, settings=settings)
+        return Worker(
+            desk,
+            Claims(desk, places),
+            reader,
+            self.telemetry,
+            settings=settings,
+            gauge=self.telemetry.evidence_in_flight,
+        )
 
     def _mail_worker(self, name: str) -> Worker:
         reading, rooms = self.settings.reading, self.rooms

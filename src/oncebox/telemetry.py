@@ -221,6 +221,9 @@ class Telemetry:
             ["cause"],
             registry=registry,
         )
+        self.evidence_in_flight = Gauge(
+            "oncebox_send_evidence_in_flight", "Webhooks about mail being heard", registry=registry
+        )
         self.mail_in_flight = Gauge(
             "oncebox_mail_in_flight", "Mails being read in this process", registry=registry
         )

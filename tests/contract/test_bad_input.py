@@ -360,11 +360,11 @@ async def test_a_full_database_refuses_the_whole_batch_and_heals_by_itself(
     assert isinstance(writer, sqlite.SqliteDatabase)
     await program.accept("before")
 
-    def limit(session: sqlite.SqliteSession) -> None:
-        pages = session.connection.pragma("page_count")
-        session.connection.pragma("max_page_count", pages)
+    def limit(tx: sqlite.SqliteTransaction) -> None:
+        ((pages,),) = tx.execute("PRAGMA page_count")
+        tx.execute(f"PRAGMA max_page_count = {pages}")
 
-    await writer._writer.do(limit)
+    await writer.write_alone(limit)
     with pytest.raises(errors.DiskFull) as caught:
         await _fill(program)
 

@@ -96,7 +96,7 @@ async def _writes_until_the_log_starts_anew(database: Database, number: Iterator
     before = 0
     for writes in range(1, 3_000):
         await database.write(_put, str(next(number)), "x" * 100_000)
-        pages = await database._writer.do(lambda session: session.log_pages)
+        pages = database._writer.log_pages
         if pages < before:
             return writes
         before = pages

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,9 @@ def _sides(route: Route, agent: Agent) -> Iterator[dict[str, Any]]:
         if body.get("inboxes") == ["inb_nothing"]:
             body["inboxes"] = [each["id"] for each in agent.inboxes]
         yield {"json": body}
+        if "send_at" in route.body.__struct_fields__:  # one that is not sent yet can be called off
+            later = datetime.now(UTC) + timedelta(hours=1)
+            yield {"json": {**body, "send_at": later.isoformat()}}
         if "kind" in route.body.__struct_fields__:
             yield {"json": {**body, "kind": "link"}}
         yield {"json": {"nonsense": 1}}

@@ -171,6 +171,8 @@ class _Writer(Crew[SqliteSession]):
     def __init__(self, path: Path, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._next: Job | None = None
+        #: pages in the write-ahead log after the last commit
+        self.log_pages = 0
         super().__init__("writer", 1, lambda: SqliteSession(path, writable=True))
 
     def take(self) -> list[Job]:
@@ -198,7 +200,8 @@ class _Writer(Crew[SqliteSession]):
             answers: list[Answer] = [(session.run(works[0]), None)]
         else:
             answers = session.run_apart(works)
-        self._checkpointer.after_commit(session.connection, session.log_pages)
+        self.log_pages = session.log_pages
+        self._checkpointer.after_commit(session.connection, self.log_pages)
         return answers
 
 
