@@ -109,8 +109,7 @@ class SendDesk:
         return leases.begin(tx, markers, self._database.clock())
 
     def _renew_now(self, tx: Transaction, markers: Sequence[Marker]) -> list[bool]:
-        held = leases.renew(tx, markers)
-        return [marker.id in held for marker in markers]
+        return leases.renew(tx, markers)
 
     def _settle_now(self, tx: Transaction, words: Sequence[SendWord]) -> list[Settled | None]:
         return settlements.settle(tx, words, self._database.clock(), self._rules)
