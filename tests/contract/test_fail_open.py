@@ -288,6 +288,49 @@ async def test_a_lost_answer_leaves_doubt_and_no_second_mail(
     assert len(station.server.accepted) == 1
 
 
+@one_database
+async def test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet(
+    station: Station,
+) -> None:
+    station.outage.go()
+    told = await station.send()
+    station.outage.come_back()
+    again = await station.send()
+
+    assert (again.answer, again.send.id) == (Answer.DUPLICATE, told.send.id)
+    assert await station.all() == []
+    await station.restart()
+    once_more = await station.send()
+    assert (once_more.answer, once_more.send.id) == (Answer.DUPLICATE, told.send.id)
+    assert await station.merge() == 1
+    assert [each.state for each in await station.all()] == [S.SENT]
+
+
+@one_database
+async def test_who_asks_the_ledger_that_is_back_waits_for_a_mail_half_way_out(
+    station: Station,
+) -> None:
+    station.outage.go()
+    asking = await _left_at(station, "accept_then_sleep=0.05")
+    station.outage.come_back()
+    again = await station.send()
+
+    assert (again.answer, again.send.id) == (Answer.DUPLICATE, (await asking).send.id)
+    assert await station.all() == []
+
+
+@one_database
+async def test_what_was_certainly_not_taken_is_the_ledgers_when_it_is_back(
+    station: Station,
+) -> None:
+    station.outage.go()
+    station.server.script("451@rcpt")
+    assert await station.is_refused()
+    station.outage.come_back()
+
+    assert (await station.send()).answer is Answer.IN_FLIGHT
+
+
 # crashes
 
 

@@ -80,6 +80,10 @@ class Beside(Protocol):
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember that the ledger has a key, or may have it."""
 
+    async def told(self, asked: Repeat) -> Intended | None:
+        """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
+        ...
+
     async def send(self, new: NewSend, error: StoreUnavailable) -> Intended:
         """Send a mail, or raise the error."""
         ...
@@ -132,6 +136,9 @@ class Outbox:
         meant = self._meant(origin, await self._answering(origin, intent))
         try:
             told: SendReply = await self._desk.repeat(meant.repeat)
+            if told is None and self._beside is not None:
+                # The ledger may have just come back, and not have heard of it.
+                told = await self._beside.told(meant.repeat)
             if told is None:
                 told = await self._desk.intend(await self._frozen(meant))
         except StoreUnavailable as error:
