@@ -2,7 +2,7 @@
 
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.office import audit
-from oncebox.ledger.sends import notices, sends
+from oncebox.ledger.sends import notices, sends, sweep
 from oncebox.model.send import Send, SendState
 from oncebox.store.database import Transaction, Value
 from oncebox.store.queries import load
@@ -18,6 +18,8 @@ def resolve(
     Raises: NotFound, StateConflict.
     """
     where: dict[str, Value] = {"tenant": deed.tenant, "id": id_, "now": deed.at}
+    # A late word of the provider is known by the try that it is about.
+    sweep.write_down(tx, deed.tenant, id_, deed.at)
     if sent:
         changed = tx.run(_sql.resolve_sent, **where, provider_id=provider_id)
     else:
