@@ -42,7 +42,7 @@ from oncebox.worker.spool import Spool
 from tests.contract.test_outbox import SCRIBE
 from tests.support.clerk import TENANT, Clerk
 from tests.support.databases import Place
-from tests.support.mailer import BOUNCED, BOX, RELAY, SILENCE, TAKEN, Mailer
+from tests.support.mailer import BOUNCED, BOX, REFUSED, RELAY, SILENCE, TAKEN, WAIT, Mailer
 from tests.support.office import KEY
 from tests.support.outage import Outage
 from tests.support.posthouse import PostHouse, smtp, until
@@ -645,6 +645,19 @@ def test_what_was_thought_not_sent_is_in_doubt_after_all(mailer: Mailer) -> None
 
     assert mailer.state(send.id) is S.UNKNOWN
     assert not mailer.intend().rearmed
+
+
+@pytest.mark.parametrize("outcome", [REFUSED, BOUNCED, TAKEN])
+def test_a_mail_past_the_ledger_leaves_doubt_beside_one_that_is_on_the_wire(
+    mailer: Mailer, outcome: Outcome
+) -> None:
+    send = mailer.start()
+    _merge(mailer, SILENCE)
+    assert mailer.say(send, outcome)
+
+    assert mailer.state(send.id) is (S.SENT if outcome is TAKEN else S.UNKNOWN)
+    mailer.clerk.now += WAIT
+    assert mailer.claim() == []
 
 
 def test_a_way_that_is_gone_and_spent_guards_keep_nothing_from_the_record(mailer: Mailer) -> None:
