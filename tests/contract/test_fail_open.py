@@ -15,11 +15,12 @@ from oncebox.errors import (
     CommitUnknown,
     DatabaseUnreachable,
     DiskFull,
+    StateConflict,
     StoreError,
     StoreUnavailable,
 )
 from oncebox.ledger.office import audit
-from oncebox.ledger.sends import sends, spooled, transports
+from oncebox.ledger.sends import retention, sends, spooled, transports
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.sends.rounds import Rounds
@@ -40,7 +41,7 @@ from oncebox.worker.patience import patiently
 from oncebox.worker.sends_ways import Ways
 from oncebox.worker.spool import Spool
 from tests.contract.test_outbox import SCRIBE
-from tests.support.clerk import TENANT, Clerk
+from tests.support.clerk import DAY, TENANT, Clerk
 from tests.support.databases import Place
 from tests.support.mailer import BOUNCED, BOX, REFUSED, RELAY, SILENCE, TAKEN, WAIT, Mailer
 from tests.support.office import KEY
@@ -658,6 +659,19 @@ def test_a_mail_past_the_ledger_leaves_doubt_beside_one_that_is_on_the_wire(
     assert mailer.state(send.id) is (S.SENT if outcome is TAKEN else S.UNKNOWN)
     mailer.clerk.now += WAIT
     assert mailer.claim() == []
+
+
+def test_what_is_in_doubt_and_no_longer_kept_stops_no_other_mail(mailer: Mailer) -> None:
+    send = mailer.start()
+    mailer.say(send, BOUNCED)
+    mailer.clerk.now += 8 * DAY
+    mailer.clerk.run(retention.empty, mailer.clerk.now)
+    assert _merge(mailer, SILENCE).state is S.UNKNOWN
+    other = mailer.intend("other")
+
+    with pytest.raises(StateConflict):
+        mailer.resend(send.id)
+    assert [each.send.id for each in mailer.claim()] == [other.send.id]
 
 
 def test_a_way_that_is_gone_and_spent_guards_keep_nothing_from_the_record(mailer: Mailer) -> None:

@@ -63,6 +63,8 @@ def _refused(tx: Transaction, tenant: str, id_: str, rule: str) -> NotFound | St
         send = sends.get(tx, tenant, id_)
     except NotFound as error:
         return error
+    if send.purged_at is not None and send.state is SendState.UNKNOWN:
+        return StateConflict("what this send says is no longer kept; resolve it, and ask anew")
     if send.purged_at is not None and send.state is not SendState.SENT:
         return StateConflict("what this send says is no longer kept; ask for it anew")
     return StateConflict(f"this send is {send.state}; {rule}")
