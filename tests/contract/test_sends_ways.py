@@ -5,7 +5,7 @@ import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
 from oncebox.ledger.sends import gates, leases, transports
-from oncebox.model.outcome import NotSent, Phase
+from oncebox.model.outcome import NotSent, Phase, Unknown
 from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
 from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
@@ -318,6 +318,18 @@ def test_who_keeps_a_part_of_a_transport_overwrites_no_later_change(mailer: Mail
         mailer.clerk.run(transports.change, gone, mailer.deed(), seen=seen)
     again = mailer.clerk.run(transports.change, new, mailer.deed(), seen=first.changed_at)
     assert again.position == 1
+
+
+def test_a_try_that_was_ended_from_here_says_nothing_of_the_way(mailer: Mailer) -> None:
+    ended = [
+        NotSent(code="given_back", phase=Phase.CONNECT),
+        NotSent(code="store_unavailable", phase=Phase.CONNECT),
+        Unknown(code="worker_stopped", phase=Phase.HANDED_OVER),
+    ]
+    for n, outcome in enumerate(ended * 2):
+        assert mailer.say(mailer.start(f"{n}"), outcome)
+
+    assert (_way(mailer).failures, _way(mailer).rests_until) == (0, None)
 
 
 def test_what_is_wrong_with_one_message_says_nothing_of_the_way() -> None:
