@@ -8,7 +8,7 @@ from oncebox.ledger.sends import gates, leases, transports
 from oncebox.model.outcome import NotSent, Phase, Unknown
 from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
-from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
+from tests.support.clerk import DAY, HOUR, LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import (
     BOUNCED,
@@ -134,6 +134,20 @@ def test_a_clock_that_steps_back_brings_no_room(mailer: Mailer) -> None:
     mailer.clerk.now += 1
 
     assert mailer.claim(transport="slow") == []
+
+
+def test_a_clock_that_was_far_ahead_stops_no_mail_for_ever(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=Rate(1, MINUTE))
+    for n in range(3):
+        mailer.intend(f"key {n}", transport="slow")
+    right = mailer.clerk.now
+    mailer.clerk.now += 400 * DAY
+    assert len(mailer.claim(transport="slow")) == 1
+    mailer.clerk.now = right
+
+    assert mailer.claim(transport="slow") == []
+    mailer.clerk.now += MINUTE
+    assert len(mailer.claim(transport="slow")) == 1
 
 
 # the breaker
