@@ -5,7 +5,7 @@ import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
 from oncebox.ledger.sends import gates, leases, transports
-from oncebox.model.outcome import NotSent, Phase, Unknown
+from oncebox.model.outcome import NotSent, Phase, Rejected, Unknown
 from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
 from tests.support.clerk import DAY, HOUR, LEASE, MINUTE, TENANT, Clerk
@@ -332,6 +332,23 @@ def test_who_keeps_a_part_of_a_transport_overwrites_no_later_change(mailer: Mail
         mailer.clerk.run(transports.change, gone, mailer.deed(), seen=seen)
     again = mailer.clerk.run(transports.change, new, mailer.deed(), seen=first.changed_at)
     assert again.position == 1
+
+
+def test_a_mail_that_nobody_was_asked_to_take_does_not_show_that_its_way_works(
+    mailer: Mailer,
+) -> None:
+    for n in range(RULES.failures):
+        mailer.say(mailer.start(f"{n}"), UNREACHED)
+    mailer.clerk.now += RULES.first_rest
+    mailer.intend("malformed")
+    (probe,) = mailer.claim()
+    flaw = Rejected(code="line_too_long", phase=Phase.CONNECT)
+    assert mailer.say(probe.send, flaw)
+
+    assert _way(mailer).failures == RULES.failures
+    assert _way(mailer).state(mailer.clerk.now) == "resting"
+    mailer.clerk.now += LEASE
+    assert len(mailer.claim()) == 1, "the next one tries whether it works again"
 
 
 def test_a_try_that_was_ended_from_here_says_nothing_of_the_way(mailer: Mailer) -> None:

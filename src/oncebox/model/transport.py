@@ -88,4 +88,5 @@ def strains(outcome: Outcome) -> bool:
 
 def works(outcome: Outcome) -> bool:
     """Say whether an outcome shows that the way works."""
-    return isinstance(outcome, Accepted | Rejected)
+    # What has a flaw of its own is rejected without asking anybody.
+    return isinstance(outcome, Accepted | Rejected) and outcome.phase is not Phase.CONNECT
