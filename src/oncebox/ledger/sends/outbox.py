@@ -24,7 +24,7 @@ from oncebox.ids import NewId
 from oncebox.ledger.inboxes.correspondence import Correspondence
 from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import intents as ledger
-from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
+from oncebox.ledger.sends.batches import IntendedBatch, NewBatch, other_batch
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model import intent as intents
@@ -163,9 +163,11 @@ class Outbox:
         return await self._beside.send(await self._frozen(meant), error)
 
     async def send_batch(
-        self, origin: Origin, key: str | None, wanted: Sequence[Intent]
+        self, origin: Origin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
     ) -> IntendedBatch:
         """Store many intents in one commit, or tell how they stand: all of them, or none.
+
+        In a strict one, no send may be asked for again otherwise than at first.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
@@ -187,9 +189,9 @@ class Outbox:
             key=bytes.fromhex(named),
             owner=origin.key,
         )
-        told = await self._desk.intend_batch(batch, new)
+        told = await self._desk.intend_batch(batch, new, strict=strict)
         if told.conflict:
-            raise SendDiffers("this key is that of a batch of other sends; give it a new one")
+            raise other_batch()
         self._count(told.answers)
         return told
 
