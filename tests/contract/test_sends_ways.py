@@ -5,7 +5,7 @@ import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
 from oncebox.ledger.sends import gates, leases, transports
-from oncebox.model.outcome import NotSent, Phase, Rejected, Unknown
+from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected, Unknown
 from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
 from tests.support.clerk import DAY, HOUR, LEASE, MINUTE, TENANT, Clerk
@@ -352,7 +352,7 @@ def test_a_mail_that_nobody_was_asked_to_take_does_not_show_that_its_way_works(
 
 
 def test_a_try_that_was_ended_from_here_says_nothing_of_the_way(mailer: Mailer) -> None:
-    ended = [
+    ended: list[Outcome] = [
         NotSent(code="given_back", phase=Phase.CONNECT),
         NotSent(code="store_unavailable", phase=Phase.CONNECT),
         Unknown(code="worker_stopped", phase=Phase.HANDED_OVER),
