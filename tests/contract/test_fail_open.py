@@ -308,6 +308,27 @@ async def test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet(
 
 
 @one_database
+async def test_no_batch_and_no_transaction_has_what_the_ledger_is_not_told_yet(
+    station: Station,
+) -> None:
+    station.outage.go()
+    await station.send()
+    station.outage.come_back()
+    other = replace(ORDER, entity_id="order_2")
+    with pytest.raises(StoreUnavailable):
+        await station.outbox.send_batch(ME, None, [ORDER, other])
+    with pytest.raises(StoreUnavailable):
+        await station.database.write(station.outbox.enqueue, ME, ORDER)
+    assert await station.all() == []
+
+    assert await station.merge() == 1
+    told = await station.outbox.send_batch(ME, None, [ORDER, other])
+    assert [each.answer for each in told.answers] == [Answer.DUPLICATE, Answer.IN_FLIGHT]
+    again = await station.database.write(station.outbox.enqueue, ME, ORDER)
+    assert again.answer is Answer.DUPLICATE
+
+
+@one_database
 async def test_who_asks_the_ledger_that_is_back_waits_for_a_mail_half_way_out(
     station: Station,
 ) -> None:

@@ -153,6 +153,10 @@ class FailOpen:
         if len(self._in_ledger) > _MOST_KEYS:
             del self._in_ledger[next(iter(self._in_ledger))]
 
+    def has(self, tenant: str, key: bytes) -> bool:
+        """Say whether a mail goes, or went, past the ledger and is not on record yet."""
+        return (tenant, key) in self._entries
+
     async def told(self, asked: Repeat) -> Intended | None:
         """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
         if not self._looked:

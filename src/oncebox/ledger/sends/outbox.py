@@ -80,6 +80,10 @@ class Beside(Protocol):
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember that the ledger has a key, or may have it."""
 
+    def has(self, tenant: str, key: bytes) -> bool:
+        """Say whether a mail goes, or went, past the ledger and is not on record yet."""
+        ...
+
     async def told(self, asked: Repeat) -> Intended | None:
         """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
         ...
@@ -147,6 +151,15 @@ class Outbox:
             self._remember(meant)
         return self._judged(told, intent)
 
+    def _check_on_record(self, tenant: str, keys: Sequence[bytes]) -> None:
+        """See that no mail of these went past the ledger, which is about to be told.
+
+        Raises: StoreUnavailable.
+        """
+        if self._beside is not None and any(self._beside.has(tenant, key) for key in keys):
+            message = "the ledger is not told yet of what was sent past it; try again in a moment"
+            raise StoreUnavailable(message)
+
     def _remember(self, meant: _Meant) -> None:
         if self._beside is not None:
             self._beside.remember(meant.repeat.tenant, meant.repeat.key)
@@ -179,6 +192,7 @@ class Outbox:
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
             raise KeyInvalid("two sends of the batch are the same mail; name each once")
+        self._check_on_record(origin.tenant, keys)
         new = [await self._frozen(each) for each in meant]
         named = (
             intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
@@ -211,9 +225,10 @@ class Outbox:
     def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
         """Store an intent in somebody's own transaction; it is on disk when that is.
 
-        Raises: InputRefused, NotFound.
+        Raises: InputRefused, NotFound, StoreUnavailable.
         """
         new = self.frozen(origin, intent)
+        self._check_on_record(new.tenant, [new.key])
         return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
 
     def ring(self) -> None:
