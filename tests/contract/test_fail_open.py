@@ -15,11 +15,12 @@ from oncebox.errors import (
     CommitUnknown,
     DatabaseUnreachable,
     DiskFull,
+    StateConflict,
     StoreError,
     StoreUnavailable,
 )
 from oncebox.ledger.office import audit
-from oncebox.ledger.sends import sends, spooled, transports
+from oncebox.ledger.sends import retention, sends, spooled, transports
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.sends.rounds import Rounds
@@ -40,9 +41,9 @@ from oncebox.worker.patience import patiently
 from oncebox.worker.sends_ways import Ways
 from oncebox.worker.spool import Spool
 from tests.contract.test_outbox import SCRIBE
-from tests.support.clerk import TENANT, Clerk
+from tests.support.clerk import DAY, TENANT, Clerk
 from tests.support.databases import Place
-from tests.support.mailer import BOUNCED, BOX, RELAY, SILENCE, TAKEN, Mailer
+from tests.support.mailer import BOUNCED, BOX, REFUSED, RELAY, SILENCE, TAKEN, WAIT, Mailer
 from tests.support.office import KEY
 from tests.support.outage import Outage
 from tests.support.posthouse import PostHouse, smtp, until
@@ -286,6 +287,70 @@ async def test_a_lost_answer_leaves_doubt_and_no_second_mail(
     assert (await station.send()).answer is Answer.UNKNOWN
     assert Mailer(clerk, transport="other").claim(transport=RELAY) == []
     assert len(station.server.accepted) == 1
+
+
+@one_database
+async def test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet(
+    station: Station,
+) -> None:
+    station.outage.go()
+    told = await station.send()
+    station.outage.come_back()
+    again = await station.send()
+
+    assert (again.answer, again.send.id) == (Answer.DUPLICATE, told.send.id)
+    assert await station.all() == []
+    await station.restart()
+    once_more = await station.send()
+    assert (once_more.answer, once_more.send.id) == (Answer.DUPLICATE, told.send.id)
+    assert await station.merge() == 1
+    assert [each.state for each in await station.all()] == [S.SENT]
+
+
+@one_database
+async def test_no_batch_and_no_transaction_has_what_the_ledger_is_not_told_yet(
+    station: Station,
+) -> None:
+    station.outage.go()
+    await station.send()
+    station.outage.come_back()
+    other = replace(ORDER, entity_id="order_2")
+    with pytest.raises(StoreUnavailable):
+        await station.outbox.send_batch(ME, None, [ORDER, other])
+    with pytest.raises(StoreUnavailable):
+        await station.database.write(station.outbox.enqueue, ME, ORDER)
+    assert await station.all() == []
+
+    assert await station.merge() == 1
+    told = await station.outbox.send_batch(ME, None, [ORDER, other])
+    assert [each.answer for each in told.answers] == [Answer.DUPLICATE, Answer.IN_FLIGHT]
+    again = await station.database.write(station.outbox.enqueue, ME, ORDER)
+    assert again.answer is Answer.DUPLICATE
+
+
+@one_database
+async def test_who_asks_the_ledger_that_is_back_waits_for_a_mail_half_way_out(
+    station: Station,
+) -> None:
+    station.outage.go()
+    asking = await _left_at(station, "accept_then_sleep=0.05")
+    station.outage.come_back()
+    again = await station.send()
+
+    assert (again.answer, again.send.id) == (Answer.DUPLICATE, (await asking).send.id)
+    assert await station.all() == []
+
+
+@one_database
+async def test_what_was_certainly_not_taken_is_the_ledgers_when_it_is_back(
+    station: Station,
+) -> None:
+    station.outage.go()
+    station.server.script("451@rcpt")
+    assert await station.is_refused()
+    station.outage.come_back()
+
+    assert (await station.send()).answer is Answer.IN_FLIGHT
 
 
 # crashes
@@ -602,6 +667,32 @@ def test_what_was_thought_not_sent_is_in_doubt_after_all(mailer: Mailer) -> None
 
     assert mailer.state(send.id) is S.UNKNOWN
     assert not mailer.intend().rearmed
+
+
+@pytest.mark.parametrize("outcome", [REFUSED, BOUNCED, TAKEN])
+def test_a_mail_past_the_ledger_leaves_doubt_beside_one_that_is_on_the_wire(
+    mailer: Mailer, outcome: Outcome
+) -> None:
+    send = mailer.start()
+    _merge(mailer, SILENCE)
+    assert mailer.say(send, outcome)
+
+    assert mailer.state(send.id) is (S.SENT if outcome is TAKEN else S.UNKNOWN)
+    mailer.clerk.now += WAIT
+    assert mailer.claim() == []
+
+
+def test_what_is_in_doubt_and_no_longer_kept_stops_no_other_mail(mailer: Mailer) -> None:
+    send = mailer.start()
+    mailer.say(send, BOUNCED)
+    mailer.clerk.now += 8 * DAY
+    mailer.clerk.run(retention.empty, mailer.clerk.now)
+    assert _merge(mailer, SILENCE).state is S.UNKNOWN
+    other = mailer.intend("other")
+
+    with pytest.raises(StateConflict):
+        mailer.resend(send.id)
+    assert [each.send.id for each in mailer.claim()] == [other.send.id]
 
 
 def test_a_way_that_is_gone_and_spent_guards_keep_nothing_from_the_record(mailer: Mailer) -> None:

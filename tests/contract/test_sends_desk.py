@@ -5,6 +5,7 @@ from collections import Counter
 
 import msgspec
 
+from oncebox.errors import DatabaseClosed
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.leases import SendClaimant
 from oncebox.model.send import Answer, Intended, Marker, SendState, SendWord
@@ -51,3 +52,16 @@ async def test_a_send_goes_its_way_in_three_commits(clerk: Clerk, database: Data
     again = await desk.repeat(repeat_of(mailer.new()))
     assert again is not None
     assert again.answer is Answer.DUPLICATE
+
+
+async def test_who_asks_while_the_desk_closes_is_told(clerk: Clerk, database: Database) -> None:
+    mailer, desk = Mailer(clerk), SendDesk(database, Telemetry())
+    asking = [asyncio.create_task(desk.repeat(repeat_of(mailer.new(key)))) for key in "ab"]
+    await asyncio.sleep(0)
+    asking.append(asyncio.create_task(desk.repeat(repeat_of(mailer.new("c")))))
+    await asyncio.sleep(0)
+    await desk.close()
+
+    async with asyncio.timeout(5):
+        told = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(each) for each in told] == [DatabaseClosed] * 3

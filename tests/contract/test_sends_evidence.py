@@ -10,7 +10,7 @@ from oncebox.ledger.sends import evidence, suppressions
 from oncebox.model.evidence import Addressee, Evidence, Heard, Told
 from oncebox.model.outcome import Accepted
 from oncebox.model.send import OnUnknown, Send, SendState
-from tests.support.clerk import TENANT, Clerk
+from tests.support.clerk import LEASE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import BOUNCED, BOX, REFUSED, RELAY, SILENCE, TO, Mailer
 
@@ -73,6 +73,19 @@ def test_any_word_of_the_provider_ends_a_doubt(mailer: Mailer, what: Told) -> No
     assert (stands.state, stands.provider_id, stands.in_doubt_at) == (S.SENT, ID, None)
     assert stands.delivery == (None if what is Told.ACCEPTED else what)
     assert mailer.events().count("send.sent") == 1
+
+
+def test_a_word_on_a_hand_over_that_a_person_denied_is_proof_after_it_was_armed_again(
+    mailer: Mailer,
+) -> None:
+    send = mailer.start()
+    mailer.clerk.now += LEASE
+    mailer.resolve(send.id, sent=False)
+    assert mailer.intend().rearmed
+
+    assert hear(mailer, about(send))[0].proven
+    assert [each.outcome for each in mailer.tries(send.id)] == ["lost"]
+    assert mailer.claim() == []
 
 
 def test_a_word_that_comes_before_the_answer_is_proof_and_the_answer_changes_nothing(

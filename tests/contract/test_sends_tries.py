@@ -214,6 +214,17 @@ def test_markers_of_many_are_committed_together_and_answered_one_by_one(mailer: 
     assert mailer.clerk.run(leases.begin, markers, mailer.clerk.now) == [True, False, True]
 
 
+def test_no_marker_for_a_stale_fence_that_asks_beside_the_holder(mailer: Mailer) -> None:
+    mailer.intend()
+    stale = mailer.claim_one()
+    mailer.lose()
+    held = mailer.claim_one()
+    markers = [mailer.marker(send) for send in (stale, held)]
+
+    assert mailer.clerk.run(leases.begin, markers, mailer.clerk.now) == [False, True]
+    assert mailer.clerk.run(leases.renew, markers) == [False, True]
+
+
 def test_another_tenants_fence_marks_nothing(mailer: Mailer) -> None:
     mailer.intend()
     send = mailer.claim_one()

@@ -5,10 +5,10 @@ import pytest
 
 from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
 from oncebox.ledger.sends import gates, leases, transports
-from oncebox.model.outcome import NotSent, Phase
+from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected, Unknown
 from oncebox.model.send import OnUnknown, SendState
 from oncebox.model.transport import BreakerRules, NewTransport, Rate, Transport, strains, works
-from tests.support.clerk import HOUR, LEASE, MINUTE, TENANT, Clerk
+from tests.support.clerk import DAY, HOUR, LEASE, MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailer import (
     BOUNCED,
@@ -134,6 +134,20 @@ def test_a_clock_that_steps_back_brings_no_room(mailer: Mailer) -> None:
     mailer.clerk.now += 1
 
     assert mailer.claim(transport="slow") == []
+
+
+def test_a_clock_that_was_far_ahead_stops_no_mail_for_ever(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=Rate(1, MINUTE))
+    for n in range(3):
+        mailer.intend(f"key {n}", transport="slow")
+    right = mailer.clerk.now
+    mailer.clerk.now += 400 * DAY
+    assert len(mailer.claim(transport="slow")) == 1
+    mailer.clerk.now = right
+
+    assert mailer.claim(transport="slow") == []
+    mailer.clerk.now += MINUTE
+    assert len(mailer.claim(transport="slow")) == 1
 
 
 # the breaker
@@ -318,6 +332,35 @@ def test_who_keeps_a_part_of_a_transport_overwrites_no_later_change(mailer: Mail
         mailer.clerk.run(transports.change, gone, mailer.deed(), seen=seen)
     again = mailer.clerk.run(transports.change, new, mailer.deed(), seen=first.changed_at)
     assert again.position == 1
+
+
+def test_a_mail_that_nobody_was_asked_to_take_does_not_show_that_its_way_works(
+    mailer: Mailer,
+) -> None:
+    for n in range(RULES.failures):
+        mailer.say(mailer.start(f"{n}"), UNREACHED)
+    mailer.clerk.now += RULES.first_rest
+    mailer.intend("malformed")
+    (probe,) = mailer.claim()
+    flaw = Rejected(code="line_too_long", phase=Phase.CONNECT)
+    assert mailer.say(probe.send, flaw)
+
+    assert _way(mailer).failures == RULES.failures
+    assert _way(mailer).state(mailer.clerk.now) == "resting"
+    mailer.clerk.now += LEASE
+    assert len(mailer.claim()) == 1, "the next one tries whether it works again"
+
+
+def test_a_try_that_was_ended_from_here_says_nothing_of_the_way(mailer: Mailer) -> None:
+    ended: list[Outcome] = [
+        NotSent(code="given_back", phase=Phase.CONNECT),
+        NotSent(code="store_unavailable", phase=Phase.CONNECT),
+        Unknown(code="worker_stopped", phase=Phase.HANDED_OVER),
+    ]
+    for n, outcome in enumerate(ended * 2):
+        assert mailer.say(mailer.start(f"{n}"), outcome)
+
+    assert (_way(mailer).failures, _way(mailer).rests_until) == (0, None)
 
 
 def test_what_is_wrong_with_one_message_says_nothing_of_the_way() -> None:

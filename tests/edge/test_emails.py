@@ -6,9 +6,10 @@ from typing import Any
 
 import httpx2
 
-from oncebox.ledger.sends import sends
+from oncebox.ledger.office.audit import Deed
+from oncebox.ledger.sends import interventions, sends
 from oncebox.model.outcome import Accepted
-from oncebox.model.send import SendWord
+from oncebox.model.send import SendState, SendWord
 from tests.support.api import OTHER, Api
 
 MAIL: dict[str, Any] = {
@@ -239,6 +240,20 @@ async def test_a_batch_is_one_request_under_one_key(api: Api) -> None:
     }
     ids = {each["id"] for each in (*first.json()["data"], *new.json()["data"], alone.json())}
     assert len(ids) == await counted(api) == 7
+
+
+async def test_a_batch_that_is_refused_as_another_arms_nothing_again(api: Api) -> None:
+    mails = [{**MAIL, "to": [f"user{n}@example.org"]} for n in range(2)]
+    first = await post(api, mails, path="/emails/batch", headers=keyed("b"))
+    deed = Deed(id="aud_1", tenant=api.home, at=api.box.rooms.database.clock(), who="eve", why="")
+    called_off = first.json()["data"][1]["id"]
+    await api.box.rooms.database.write(interventions.cancel, called_off, deed)
+    other = [{**each, "subject": "Other"} for each in mails]
+    refused = await post(api, other, path="/emails/batch", headers=keyed("b"))
+    stands = await api.box.rooms.counter.read(sends.get, api.home, called_off)
+
+    assert refused.status_code == 409
+    assert stands.state is SendState.CANCELLED
 
 
 async def test_a_strict_batch_is_all_or_none_and_a_permissive_one_what_can_be_sent(

@@ -58,16 +58,34 @@ FAIL_OPEN = (
         (_tests("test_a_key_goes_once_however_many_ask"),),
     ),
     Mutant(
+        "a ledger that is back and sends what went past it",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "            if told is None and self._beside is not None:\n",
+                "            if told is None and self._beside is self:\n",
+            ),
+        ),
+        (_tests("test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet"),),
+    ),
+    Mutant(
+        "a doubt past the ledger that is forgotten beside its own try",
+        (
+            Patch(
+                f"{_LEDGER}/spooled.sql",
+                "AND state = 'sending' AND in_doubt_at IS NULL;",
+                "AND state = 'pending' AND in_doubt_at IS NULL;",
+            ),
+        ),
+        (_tests("test_a_mail_past_the_ledger_leaves_doubt_beside_one_that_is_on_the_wire"),),
+    ),
+    Mutant(
         "a spool that the next process does not read",
         (
             Patch(
                 _BESIDE,
-                "                self._adopt(await asyncio.to_thread(self._spool.open))\n"
-                "            except SpoolUnusable:\n"
-                "                self._telemetry",
-                "                await asyncio.to_thread(self._spool.open)\n"
-                "            except SpoolUnusable:\n"
-                "                self._telemetry",
+                "self._adopt(await asyncio.to_thread(self._spool.open))",
+                "await asyncio.to_thread(self._spool.open)",
             ),
         ),
         (

@@ -39,16 +39,27 @@ SENDS = (
         (_tests("test_no_marker_for_a_stale_fence"), _WALK),
     ),
     Mutant(
+        "a marker for whoever asks beside the holder",
+        (
+            Patch(
+                f"{_LEDGER}/leases.py",
+                "return [(marker.id, marker.fence) in marked for marker in markers]",
+                "return [marker.id in {id_ for id_, _ in marked} for marker in markers]",
+            ),
+        ),
+        (_tests("test_no_marker_for_a_stale_fence_that_asks_beside_the_holder"),),
+    ),
+    Mutant(
         "a mail to the suppression list",
         (
             Patch(
                 f"{_LEDGER}/leases.sql",
                 "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
                 "        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = "
-                "oncebox_sends.tenant\n    )\nRETURNING id;\n\n-- name: suppress",
+                "oncebox_sends.tenant\n    )\nRETURNING id, :fence;\n\n-- name: suppress",
                 "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
                 "        WHERE goes_to.send_id = oncebox_sends.id AND 1 = 0\n"
-                "    )\nRETURNING id;\n\n-- name: suppress",
+                "    )\nRETURNING id, :fence;\n\n-- name: suppress",
             ),
         ),
         (_tests("test_no_marker_for_who_is_on_the_suppression_list"), _WALK),

@@ -141,7 +141,7 @@ class Mailer:
 
     def renew(self, send: Send) -> bool:
         """Keep a send; say whether it is still held."""
-        return send.id in self.clerk.run(leases.renew, [self.marker(send)])
+        return self.clerk.run(leases.renew, [self.marker(send)])[0]
 
     def start(self, key: str = "key", replay_for: int | None = None, **more: Any) -> Send:
         """Store an intent, claim it and commit its marker."""

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
 from oncebox.model.send import OnUnknown, Retention, Send, SendState
-from oncebox.model.transport import LOG, Transport, strains
+from oncebox.model.transport import GIVEN_BACK, LOG, Transport, strains
 from oncebox.transport.email.capability import ALL, Idempotency
 from oncebox.worker.sends_handover import replay_until
-from oncebox.worker.sends_next import GIVEN_BACK, Moment, SendRules, after
+from oncebox.worker.sends_next import Moment, SendRules, after
 
 NOW = 1_000_000_000
 RULES = SendRules(tries=5, first_wait=1_000, longest_wait=10_000)

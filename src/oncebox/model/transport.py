@@ -4,12 +4,16 @@ from typing import Literal
 
 import msgspec
 
-from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
+from oncebox.model.outcome import Accepted, Outcome, Phase, Rejected, Unknown
 
 #: the transport of every tenant until another is configured; it sends nothing
 LOG = "log"
 #: what a transport says that was not allowed to hand over
 FENCE_LOST = "fence_lost"
+#: codes of tries that were ended from here: before the marker, without a ledger, or after it
+GIVEN_BACK = "given_back"
+STORE_AWAY = "store_unavailable"
+WORKER_STOPPED = "worker_stopped"
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -70,19 +74,19 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
 #: how far a hand-over must have come to tell something of its message instead of its way
 _OF_THE_WAY = frozenset({Phase.CONNECT, Phase.GREETED})
 _TOO_MANY = 429
+_OURS = frozenset({FENCE_LOST, GIVEN_BACK, STORE_AWAY, WORKER_STOPPED})
 
 
 def strains(outcome: Outcome) -> bool:
     """Say whether an outcome speaks against the way itself and not against one message."""
+    if isinstance(outcome, Accepted | Rejected) or outcome.code in _OURS:
+        return False
     if isinstance(outcome, Unknown):
         return True
-    return (
-        isinstance(outcome, NotSent)
-        and outcome.code != FENCE_LOST
-        and (outcome.opens_circuit or outcome.phase in _OF_THE_WAY or outcome.reply == _TOO_MANY)
-    )
+    return outcome.opens_circuit or outcome.phase in _OF_THE_WAY or outcome.reply == _TOO_MANY
 
 
 def works(outcome: Outcome) -> bool:
     """Say whether an outcome shows that the way works."""
-    return isinstance(outcome, Accepted | Rejected)
+    # What has a flaw of its own is rejected without asking anybody.
+    return isinstance(outcome, Accepted | Rejected) and outcome.phase is not Phase.CONNECT

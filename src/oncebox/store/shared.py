@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from oncebox.errors import DatabaseClosed
 from oncebox.store.database import Database, Transaction
 
 Question = TypeVar("Question")
@@ -37,11 +38,13 @@ class SharedReading(Generic[Question, Answer]):
         return await answer
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Answer no more; whoever still waits is told so."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        asked, self._asked = self._asked, []
+        _fail([answer for _, answer in asked], _closed())
 
     async def _answer(self) -> None:
         try:
@@ -54,11 +57,18 @@ class SharedReading(Generic[Question, Answer]):
                 except Exception as error:  # noqa: BLE001 - whatever it is, those who ask must hear
                     _fail(waiting, error)
                     continue
+                except BaseException:
+                    _fail(waiting, _closed())
+                    raise
                 for answer, each in zip(waiting, found, strict=True):
                     if not answer.done():
                         answer.set_result(each)
         finally:
             self._task = None  # no await since the last look: who comes now starts a new one
+
+
+def _closed() -> DatabaseClosed:
+    return DatabaseClosed("this database was closed; open it again")
 
 
 def _fail(waiting: Sequence[asyncio.Future[Answer]], error: Exception) -> None:

@@ -24,6 +24,7 @@ from oncebox.model.send import (
     ClaimedSend,
     Intended,
     NewSend,
+    Repeat,
     SendState,
     TurnedDown,
     answer,
@@ -107,6 +108,8 @@ class FailOpen:
         self._rows: dict[str, list[Row]] = {}
         self._entries: dict[_Key, _Entry] = {}
         self._in_ledger: dict[_Key, None] = {}
+        #: whether it was tried to have the spool
+        self._looked = False
         #: whoever writes to the spool, or empties it
         self._writing = asyncio.Lock()
 
@@ -150,6 +153,20 @@ class FailOpen:
         if len(self._in_ledger) > _MOST_KEYS:
             del self._in_ledger[next(iter(self._in_ledger))]
 
+    def has(self, tenant: str, key: bytes) -> bool:
+        """Say whether a mail goes, or went, past the ledger and is not on record yet."""
+        return (tenant, key) in self._entries
+
+    async def told(self, asked: Repeat) -> Intended | None:
+        """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
+        if not self._looked:
+            await self._have_spool()
+        entry = self._entries.get((asked.tenant, asked.key))
+        outcome = None if entry is None else await _ended(entry)
+        if entry is None or outcome is None or isinstance(outcome, NotSent):
+            return None
+        return _told(entry, outcome, asked, repeated=True)
+
     async def send(self, new: NewSend, error: StoreUnavailable) -> Intended:
         """Send a mail past the ledger, or tell what became of it before.
 
@@ -164,22 +181,29 @@ class FailOpen:
             self._turn_down(new, entry.at)
             self._entries[key] = entry
             entry.task = asyncio.create_task(self._see_through(entry, row))
-        # Who goes away does not take the mail along: it may be half-way out.
-        outcome = entry.outcome
-        if outcome is None and entry.task is not None:
-            outcome = await asyncio.shield(entry.task)
+        outcome = await _ended(entry)
         if outcome is None or isinstance(outcome, NotSent):
             raise error
         return _told(entry, outcome, new, repeated=repeated)
 
     async def _ready(self, error: StoreUnavailable) -> None:
         """Have the spool, so that what an earlier process has sent is known."""
+        if not await self._have_spool():
+            self._telemetry.log.warning("fail_open_spool_unusable")
+            raise error
+
+    async def _have_spool(self) -> bool:
         async with self._writing:
-            try:
-                self._adopt(await asyncio.to_thread(self._spool.open))
-            except SpoolUnusable:
-                self._telemetry.log.warning("fail_open_spool_unusable")
-                raise error from None
+            return await self._open_spool()
+
+    async def _open_spool(self) -> bool:
+        """Say whether this process has the spool; what was left in it is known then."""
+        self._looked = True
+        try:
+            self._adopt(await asyncio.to_thread(self._spool.open))
+        except SpoolUnusable:
+            return False
+        return True
 
     def _way_for(self, new: NewSend, error: StoreUnavailable) -> Row:
         """Return the way that the ledger would choose; only what can go at once may go by it."""
@@ -297,9 +321,7 @@ class FailOpen:
 
     async def _merge(self) -> int:
         async with self._writing:
-            try:
-                self._adopt(await asyncio.to_thread(self._spool.open))
-            except SpoolUnusable:
+            if not await self._open_spool():
                 return 0  # another process has it
             if any(each.begun and each.outcome is None for each in self._entries.values()):
                 return 0  # its last step is still to come
@@ -333,11 +355,19 @@ _STATES: dict[type[Outcome], SendState] = {
 }
 
 
+async def _ended(entry: _Entry) -> Outcome | None:
+    """Wait for what becomes of a mail."""
+    if entry.outcome is not None or entry.task is None:
+        return entry.outcome
+    # Who goes away does not take the mail along: it may be half-way out.
+    return await asyncio.shield(entry.task)
+
+
 def _named(new: NewSend, row: Row) -> NewSend:
     return msgspec.structs.replace(new, transport=row.name)
 
 
-def _told(entry: _Entry, outcome: Outcome, asked: NewSend, *, repeated: bool) -> Intended:
+def _told(entry: _Entry, outcome: Outcome, asked: NewSend | Repeat, *, repeated: bool) -> Intended:
     """Answer as the ledger will."""
     send = as_send(entry.new, entry.at, _STATES[type(outcome)], outcome)
     drift = send.content != asked.content

@@ -11,18 +11,18 @@ from oncebox.ledger.sends.outbox import Outbox
 from oncebox.model import intent
 from oncebox.model.outcome import NotSent, Outcome, Phase, Rejected, Unknown
 from oncebox.model.send import Marker, Send
+from oncebox.model.transport import GIVEN_BACK, STORE_AWAY, WORKER_STOPPED
 from oncebox.model.transport import Transport as Row
 from oncebox.telemetry import Telemetry
 from oncebox.transport.email.capability import Capability, Idempotency
 from oncebox.transport.email.parcel import Parcel, Transport
-from oncebox.worker.sends_next import GIVEN_BACK, STORE_AWAY
 from oncebox.worker.sends_underway import Try
 from oncebox.worker.sends_ways import Ways
 
 #: milliseconds before the end of a provider's memory in which a key is no longer relied on
 _MARGIN = 600_000
 #: what is not given back, but in doubt
-_IN_DOUBT = {GIVEN_BACK: "worker_stopped"}
+_IN_DOUBT = {GIVEN_BACK: WORKER_STOPPED}
 
 
 class HandOver:

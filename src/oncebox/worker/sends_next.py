@@ -6,13 +6,11 @@ import msgspec
 
 from oncebox.model.outcome import KEY_MISMATCH, Accepted, NotSent, Outcome, Rejected
 from oncebox.model.send import Send, SendWord
-from oncebox.model.transport import LOG, Transport, strains
+from oncebox.model.transport import GIVEN_BACK, LOG, STORE_AWAY, Transport, strains
 
 #: doublings after which every wait is the longest one
 _MOST_DOUBLINGS = 40
 #: codes of tries that were ended by us, and say nothing of the send
-GIVEN_BACK = "given_back"
-STORE_AWAY = "store_unavailable"
 _OURS = frozenset({GIVEN_BACK, STORE_AWAY})
 
 

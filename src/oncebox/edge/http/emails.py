@@ -119,9 +119,7 @@ async def _taken(
     if not wanted:
         return Answered(wire.EmailIds(data=[], errors=errors), 200)
     intents = [each.intent for each in wanted]
-    told = await call.rooms.outbox.send_batch(origin(call), key, intents)
-    for answer, intent in zip(told.answers, intents, strict=True):
-        _check_same(answer, intent)
+    told = await call.rooms.outbox.send_batch(origin(call), key, intents, strict=True)
     is_new = any(each.created or each.rearmed for each in told.answers)
     shown = [wire.EmailId(id=each.send.id) for each in told.answers]
     return Answered(wire.EmailIds(data=shown, errors=errors), 200, () if is_new else (REPLAYED,))

@@ -7,7 +7,8 @@ import msgspec
 
 from oncebox.errors import NotFound
 from oncebox.ledger.sends import guards, intents, sends
-from oncebox.model.send import Intended, NewSend, Send, SendReply, SendState, TurnedDown
+from oncebox.model.send import Answer, Intended, NewSend, Send, SendReply, SendState, TurnedDown
+from oncebox.send_errors import SendDiffers
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -46,10 +47,15 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
     conflict: bool = False
 
 
-def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) -> IntendedBatch:
+def intend(
+    tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int, *, strict: bool = False
+) -> IntendedBatch:
     """Store a batch and its sends in one commit, or tell how they stand: all or none.
 
-    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent.
+    In a strict one, no send may be asked for again otherwise than at first.
+
+    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent;
+        SendDiffers.
     """
     members = _members(wanted)
     tx.run(
@@ -69,9 +75,24 @@ def intend(tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int) 
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
     answers = [_let_in(told) for told in intents.intend(tx, wanted, now)]
+    if strict and any(map(_differs, answers, wanted)):
+        raise other_batch()
     rows = [(n, told.send.id) for n, told in enumerate(answers)]
     tx.run_many(_sql.join, rows, batch_id=batch.id, tenant=new.tenant)
     return IntendedBatch(batch=batch, answers=tuple(answers))
+
+
+def _differs(told: Intended, wanted: NewSend) -> bool:
+    """Say whether a send that stays as it is was asked for otherwise."""
+    if told.created or told.rearmed:
+        return False
+    is_conflict = told.answer is Answer.CONFLICT
+    return is_conflict or told.drift or told.send.send_at != wanted.send_at
+
+
+def other_batch() -> SendDiffers:
+    """Return the error of a key that is that of other sends."""
+    return SendDiffers("this key is that of a batch of other sends; give it a new one")
 
 
 def _let_in(told: SendReply) -> Intended:

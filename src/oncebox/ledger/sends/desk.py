@@ -59,9 +59,11 @@ class SendDesk:
         """Tell how an intent stands that came before, and write nothing; None if it is new."""
         return await self._repeat.ask(asked)
 
-    async def intend_batch(self, batch: NewBatch, new: Sequence[NewSend]) -> IntendedBatch:
+    async def intend_batch(
+        self, batch: NewBatch, new: Sequence[NewSend], *, strict: bool = False
+    ) -> IntendedBatch:
         """Store a batch and its sends in one commit, or tell how they stand."""
-        told = await self._database.write(batches.intend, batch, new, self.clock())
+        told = await self._database.write(batches.intend, batch, new, self.clock(), strict=strict)
         faults.point("sends.intent_committed")
         self._ring_for_intents(list(zip(new, told.answers, strict=False)))
         return told
@@ -109,8 +111,7 @@ class SendDesk:
         return leases.begin(tx, markers, self._database.clock())
 
     def _renew_now(self, tx: Transaction, markers: Sequence[Marker]) -> list[bool]:
-        held = leases.renew(tx, markers)
-        return [marker.id in held for marker in markers]
+        return leases.renew(tx, markers)
 
     def _settle_now(self, tx: Transaction, words: Sequence[SendWord]) -> list[Settled | None]:
         return settlements.settle(tx, words, self._database.clock(), self._rules)

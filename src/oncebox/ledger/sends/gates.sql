@@ -4,7 +4,8 @@ SELECT rate, rests_until FROM oncebox_transports WHERE tenant = :tenant AND name
 
 -- name: open
 -- Refill what may begin, up to all that the rate allows at once. The row is the lock of all who
--- claim by this way until the commit, so that two never take the same room.
+-- claim by this way until the commit, so that two never take the same room. A clock that steps back
+-- a little brings none; one that was far ahead is not waited for.
 UPDATE oncebox_transports
 SET allowance = CASE
         WHEN rate IS NULL OR :now <= refilled_at THEN allowance
@@ -12,7 +13,10 @@ SET allowance = CASE
             THEN allowance + (:now - refilled_at) * rate
         ELSE rate * rate_within
     END,
-    refilled_at = CASE WHEN :now > refilled_at THEN :now ELSE refilled_at END
+    refilled_at = CASE
+        WHEN :now > refilled_at OR :now < refilled_at - rate_within THEN CAST(:now AS BIGINT)
+        ELSE refilled_at
+    END
 WHERE tenant = :tenant AND name = :name
 RETURNING rate, rate_within, allowance, paused, rests_until;
 

@@ -2,7 +2,7 @@
 
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.office import audit
-from oncebox.ledger.sends import notices, sends
+from oncebox.ledger.sends import notices, sends, sweep
 from oncebox.model.send import Send, SendState
 from oncebox.store.database import Transaction, Value
 from oncebox.store.queries import load
@@ -18,6 +18,8 @@ def resolve(
     Raises: NotFound, StateConflict.
     """
     where: dict[str, Value] = {"tenant": deed.tenant, "id": id_, "now": deed.at}
+    # A late word of the provider is known by the try that it is about.
+    sweep.write_down(tx, deed.tenant, id_, deed.at)
     if sent:
         changed = tx.run(_sql.resolve_sent, **where, provider_id=provider_id)
     else:
@@ -61,6 +63,8 @@ def _refused(tx: Transaction, tenant: str, id_: str, rule: str) -> NotFound | St
         send = sends.get(tx, tenant, id_)
     except NotFound as error:
         return error
+    if send.purged_at is not None and send.state is SendState.UNKNOWN:
+        return StateConflict("what this send says is no longer kept; resolve it, and ask anew")
     if send.purged_at is not None and send.state is not SendState.SENT:
         return StateConflict("what this send says is no longer kept; ask for it anew")
     return StateConflict(f"this send is {send.state}; {rule}")

@@ -36,8 +36,9 @@ WHERE tenant = :tenant AND id = :id AND purged_at IS NULL
     AND state IN ('failed', 'expired', 'cancelled', 'suppressed');
 
 -- name: repeat
--- Let a send in doubt be handed over once more, because a person says so.
+-- Let a send in doubt be handed over once more, because a person says so. What was handed over past
+-- the ledger may be in doubt although its words are no longer kept.
 UPDATE oncebox_sends
 SET again = 'resend', due_at = :now, tries = 0,
     valid_until = CASE WHEN valid_until <= :now THEN NULL ELSE valid_until END
-WHERE tenant = :tenant AND id = :id AND state = 'unknown';
+WHERE tenant = :tenant AND id = :id AND state = 'unknown' AND purged_at IS NULL;

@@ -39,10 +39,11 @@ def claim(tx: Transaction, who: SendClaimant, most: int, now: int) -> list[Claim
     return _claimed(tx, who.tenant, [row[0] for row in ours])
 
 
-def renew(tx: Transaction, held: Sequence[Marker]) -> set[str]:
-    """Prolong leases; return the ids of those that are still ours."""
+def renew(tx: Transaction, held: Sequence[Marker]) -> list[bool]:
+    """Prolong leases; say of each whether it is still held."""
     rows = sorted((each.tenant, each.id, each.fence, each.until) for each in held)
-    return {row[0] for row in tx.many(_sql.renew, rows)}
+    renewed = set(tx.many(_sql.renew, rows))
+    return [(each.id, each.fence) in renewed for each in held]
 
 
 def begin(tx: Transaction, markers: Sequence[Marker], now: int) -> list[bool]:
@@ -51,11 +52,12 @@ def begin(tx: Transaction, markers: Sequence[Marker], now: int) -> list[bool]:
     What may never be is ended: it goes to somebody on the suppression list, or comes too late.
     """
     rows = sorted((m.tenant, m.id, m.fence, m.until, m.replay_until) for m in markers)
-    marked = {row[0] for row in tx.many(_sql.mark, rows, now=now)}
-    refused = [row[:3] for row in rows if row[1] not in marked]
+    # By their fences: one process may ask for a send that it holds, and held before.
+    marked = set(tx.many(_sql.mark, rows, now=now))
+    refused = [row[:3] for row in rows if row[1:3] not in marked]
     if refused:
         _refuse(tx, refused, now)
-    return [marker.id in marked for marker in markers]
+    return [(marker.id, marker.fence) in marked for marker in markers]
 
 
 def _refuse(tx: Transaction, refused: Sequence[Row], now: int) -> None:

@@ -29,7 +29,7 @@ RETURNING id, body_id;
 UPDATE oncebox_sends SET due_at = CASE WHEN due_at < :until THEN :until ELSE due_at END
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
-RETURNING id;
+RETURNING id, :fence;
 
 -- name: mark
 -- bulk: tenant text, id text, fence bigint, until bigint, replay_until bigint
@@ -50,7 +50,7 @@ WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND
             ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
         WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
     )
-RETURNING id;
+RETURNING id, :fence;
 
 -- name: suppress
 -- bulk: tenant text, id text, fence bigint

@@ -24,7 +24,7 @@ from oncebox.ids import NewId
 from oncebox.ledger.inboxes.correspondence import Correspondence
 from oncebox.ledger.sends import guards
 from oncebox.ledger.sends import intents as ledger
-from oncebox.ledger.sends.batches import IntendedBatch, NewBatch
+from oncebox.ledger.sends.batches import IntendedBatch, NewBatch, other_batch
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.ledger.sends.strongbox import SendBox
 from oncebox.model import intent as intents
@@ -80,6 +80,14 @@ class Beside(Protocol):
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember that the ledger has a key, or may have it."""
 
+    def has(self, tenant: str, key: bytes) -> bool:
+        """Say whether a mail goes, or went, past the ledger and is not on record yet."""
+        ...
+
+    async def told(self, asked: Repeat) -> Intended | None:
+        """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
+        ...
+
     async def send(self, new: NewSend, error: StoreUnavailable) -> Intended:
         """Send a mail, or raise the error."""
         ...
@@ -132,6 +140,9 @@ class Outbox:
         meant = self._meant(origin, await self._answering(origin, intent))
         try:
             told: SendReply = await self._desk.repeat(meant.repeat)
+            if told is None and self._beside is not None:
+                # The ledger may have just come back, and not have heard of it.
+                told = await self._beside.told(meant.repeat)
             if told is None:
                 told = await self._desk.intend(await self._frozen(meant))
         except StoreUnavailable as error:
@@ -139,6 +150,15 @@ class Outbox:
         if isinstance(told, Intended):
             self._remember(meant)
         return self._judged(told, intent)
+
+    def _check_on_record(self, tenant: str, keys: Sequence[bytes]) -> None:
+        """See that no mail of these went past the ledger, which is about to be told.
+
+        Raises: StoreUnavailable.
+        """
+        if self._beside is not None and any(self._beside.has(tenant, key) for key in keys):
+            message = "the ledger is not told yet of what was sent past it; try again in a moment"
+            raise StoreUnavailable(message)
 
     def _remember(self, meant: _Meant) -> None:
         if self._beside is not None:
@@ -156,9 +176,11 @@ class Outbox:
         return await self._beside.send(await self._frozen(meant), error)
 
     async def send_batch(
-        self, origin: Origin, key: str | None, wanted: Sequence[Intent]
+        self, origin: Origin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
     ) -> IntendedBatch:
         """Store many intents in one commit, or tell how they stand: all of them, or none.
+
+        In a strict one, no send may be asked for again otherwise than at first.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
@@ -170,6 +192,7 @@ class Outbox:
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
             raise KeyInvalid("two sends of the batch are the same mail; name each once")
+        self._check_on_record(origin.tenant, keys)
         new = [await self._frozen(each) for each in meant]
         named = (
             intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
@@ -180,9 +203,9 @@ class Outbox:
             key=bytes.fromhex(named),
             owner=origin.key,
         )
-        told = await self._desk.intend_batch(batch, new)
+        told = await self._desk.intend_batch(batch, new, strict=strict)
         if told.conflict:
-            raise SendDiffers("this key is that of a batch of other sends; give it a new one")
+            raise other_batch()
         self._count(told.answers)
         return told
 
@@ -202,9 +225,10 @@ class Outbox:
     def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
         """Store an intent in somebody's own transaction; it is on disk when that is.
 
-        Raises: InputRefused, NotFound.
+        Raises: InputRefused, NotFound, StoreUnavailable.
         """
         new = self.frozen(origin, intent)
+        self._check_on_record(new.tenant, [new.key])
         return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
 
     def ring(self) -> None:

@@ -46,7 +46,8 @@ def _merge(tx: Transaction, spooled: Spooled, now: int) -> Send:
         _sql.begin, tenant=stands.tenant, id=stands.id, worker=_WORKER, at=spooled.at, now=now
     )
     if row is None and not isinstance(spooled.outcome, Accepted):
-        return stands
+        tx.run(_sql.doubt_beside, tenant=stands.tenant, id=stands.id, at=spooled.at)
+        return sends.get(tx, stands.tenant, stands.id)
     fence = 0 if row is None else int(row[0])  # proof needs none
     word = SendWord(tenant=stands.tenant, id=stands.id, fence=fence, outcome=spooled.outcome)
     (settled,) = settlements.settle(tx, [word], now)

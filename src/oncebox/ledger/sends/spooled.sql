@@ -9,3 +9,9 @@ WHERE tenant = :tenant AND id = :id AND in_doubt_at IS NULL
     AND state IN ('pending', 'claimed', 'failed', 'expired', 'cancelled', 'suppressed', 'logged')
     AND (COALESCE(code, '') <> 'resolved' OR ended_at < :at)
 RETURNING fence;
+
+-- name: doubt_beside
+-- What is on the wire by the ledger's own hand was also handed over past it, and nobody can know:
+-- a no to the one says nothing of the other.
+UPDATE oncebox_sends SET in_doubt_at = :at
+WHERE tenant = :tenant AND id = :id AND state = 'sending' AND in_doubt_at IS NULL;

@@ -47,6 +47,12 @@ def sweep(tx: Transaction, now: int, *, tries: int = 8, most: int = 100) -> Swep
     return Swept(len(back), len(doubtful), len(expired), len(lapsed), full)
 
 
+def write_down(tx: Transaction, tenant: str, id_: str, now: int) -> None:
+    """Write down the try at one send whose lease ran out, for who settles it before the sweep."""
+    found = sends.by_ids(tx, [(tenant, id_)]).values()
+    tx.run_many(_sql.record_lost, [(tenant, id_, send.fence) for send in found], now=now)
+
+
 def _tell(tx: Transaction, found: Sequence[Row], changed: set[str], now: int) -> None:
     places = [(row[0], row[1]) for row in found if row[1] in changed]
     if places:
