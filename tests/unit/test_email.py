@@ -215,6 +215,13 @@ def test_a_mailbox_is_read_as_people_write_it(text: str, name: str, address: str
     assert read_mailbox(str(mailbox)) == mailbox
 
 
+def test_blanks_around_an_address_are_not_kept_in_memory() -> None:
+    with pytest.raises(MailboxInvalid):
+        read_mailbox(" " * 1_000_000 + "user@example.com")
+
+    assert read_mailbox("  user@example.com ").address == "user@example.com"
+
+
 # ---------------------------------------------------------------- how many, how much
 
 
