@@ -105,6 +105,14 @@ async def test_who_waits_hears_of_the_end(api: Api) -> None:
     assert (await later).json()["status"] == "sent"
 
 
+async def test_ten_thousand_recipients_are_refused_before_a_key_is_made_of_them(api: Api) -> None:
+    crowd = {**ORDER, "to": ["no address"] * 10_000}
+    answers = [await ask(api, crowd, headers=each) for each in ({}, {"Idempotency-Key": KEY})]
+
+    assert {each.status_code for each in answers} == {422}
+    assert {each.json()["code"] for each in answers} == {"too_many_recipients"}
+
+
 async def test_two_keys_for_one_mail_are_refused_unless_they_are_the_same(api: Api) -> None:
     other = await ask(api, ORDER, headers={"Idempotency-Key": "mine"})
     same = await ask(api, ORDER, headers={"Idempotency-Key": KEY})

@@ -153,6 +153,20 @@ def formed(email: Email) -> Email:
     )
 
 
+def check_count(email: Email, most: int) -> None:
+    """Refuse an email that names too many people, before any of them is looked at.
+
+    Raises: TooManyRecipients.
+    """
+    for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
+        if count > most:
+            message = (
+                f"the mail names {count} addresses and may name {most}; "
+                "make a batch of several sends"
+            )
+            raise TooManyRecipients(message)
+
+
 def mailboxes(texts: Iterable[str]) -> tuple[Mailbox, ...]:
     """Return the mailboxes of a field.
 
@@ -173,13 +187,7 @@ def recipients(email: Email) -> tuple[str, ...]:
 
 
 def _check_bounds(email: Email, limits: EmailLimits) -> None:
-    for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
-        if count > limits.recipients:
-            message = (
-                f"the mail names {count} addresses and may name {limits.recipients}; "
-                "make a batch of several sends"
-            )
-            raise TooManyRecipients(message)
+    check_count(email, limits.recipients)
     header = sum(len(name) + len(value) for name, value in email.headers.items())
     text = len(email.text.encode("utf-8", "replace")) + len(email.html.encode("utf-8", "replace"))
     sizes = [text, *(len(each.content) for each in email.attachments)]
