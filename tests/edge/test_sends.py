@@ -113,6 +113,12 @@ async def test_ten_thousand_recipients_are_refused_before_a_key_is_made_of_them(
     assert {each.json()["code"] for each in answers} == {"too_many_recipients"}
 
 
+async def test_no_variable_is_kept_that_nothing_is_made_of(api: Api) -> None:
+    answers = [await ask(api, {**ORDER, "variables": {"a": each}}) for each in (10**30, "x")]
+
+    assert {each.json()["code"] for each in answers} == {"email_invalid"}
+
+
 async def test_two_keys_for_one_mail_are_refused_unless_they_are_the_same(api: Api) -> None:
     other = await ask(api, ORDER, headers={"Idempotency-Key": "mine"})
     same = await ask(api, ORDER, headers={"Idempotency-Key": KEY})

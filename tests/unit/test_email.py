@@ -280,6 +280,10 @@ def test_a_mail_with_nothing_in_it_is_refused_unless_a_template_writes_it() -> N
     assert checked(replace(MAIL, text="", template="welcome")).template == "welcome"
 
 
+def test_variables_without_a_template_are_refused() -> None:
+    assert refused(variables={"name": CANARY}).code == "email_invalid"
+
+
 # ---------------------------------------------------------------- header fields
 
 

@@ -211,6 +211,8 @@ def _check_content(email: Email) -> None:
         raise EmailInvalid("the text has NUL or half characters in it; remove them")
     if not (email.text or email.html or email.attachments or email.template):
         raise EmailInvalid("there is nothing in the mail; give text, html or a template")
+    if email.variables and not email.template:
+        raise EmailInvalid("variables are filled into a template, and none is named; name it")
     if not all(_TAG.fullmatch(word) for tag in email.tags.items() for word in tag):
         raise EmailInvalid("a tag has 1 to 256 letters, digits, _ and - as its name and value")
     if email.unsubscribe and not _REFERENCE.fullmatch(email.unsubscribe):
