@@ -1,6 +1,7 @@
 """The outbox: intents as people say them become one send each."""
 
 import asyncio
+import threading
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +34,12 @@ MAIL = Email(sender="shop@example.com", to="ann@example.org", subject="Paid", te
 ORDER = Intent(email=MAIL, event_type="order.confirmation", entity_id="order_4821")
 
 
+#: the threads in which templates were filled in
+FILLED_IN: list[threading.Thread] = []
+
+
 def _fill(email: Email) -> Email:
+    FILLED_IN.append(threading.current_thread())
     return filled(email, RECEIPT)
 
 
@@ -154,6 +160,17 @@ async def test_what_is_frozen_is_what_was_meant(desk: Desk) -> None:
     message = BOX.open_message(TENANT, new.id, new.message)
     assert b"Subject: Paid: 7\r\n" in message
     assert new.message_id.encode() in message
+
+
+async def test_nobody_waits_while_a_template_is_filled_in(desk: Desk) -> None:
+    filled_in = Email(sender=MAIL.sender, to=MAIL.to, template="receipt", variables={"number": 7})
+    order = replace(ORDER, email=filled_in)
+    FILLED_IN.clear()
+    await desk.outbox.send(ME, order)
+    await desk.outbox.send_batch(ME, None, [order, replace(order, version=2)])
+
+    assert len(FILLED_IN) == 3
+    assert threading.current_thread() not in FILLED_IN
 
 
 async def test_a_missing_variable_is_refused_and_nothing_is_stored(desk: Desk) -> None:
