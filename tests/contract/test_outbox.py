@@ -231,6 +231,19 @@ async def test_a_batch_is_retried_as_a_whole(desk: Desk) -> None:
         await desk.outbox.send_batch(ME, "run-1", wanted[:4])
 
 
+async def test_a_batch_that_was_sent_is_a_duplicate_though_its_time_is_over(desk: Desk) -> None:
+    until = desk.database.clock() + 60_000
+    wanted = [replace(ORDER, entity_id=f"order_{n}", valid_until=until) for n in range(2)]
+    for told in (await desk.outbox.send_batch(ME, "run-1", wanted)).answers:
+        await desk.sent(told.send)
+    late = [replace(each, valid_until=1) for each in wanted]
+    again = await desk.outbox.send_batch(ME, "run-1", late)
+
+    assert [told.answer for told in again.answers] == [Answer.DUPLICATE] * 2
+    with pytest.raises(SendTooLate):
+        await desk.outbox.send_batch(ME, "run-2", [*late, replace(late[0], version=2)])
+
+
 async def test_one_wrong_send_leaves_nothing_of_its_batch(desk: Desk) -> None:
     wrong = replace(ORDER, email=replace(MAIL, to="nobody"))
     with pytest.raises(InputRefused, match="send 2 of the batch"):

@@ -170,7 +170,8 @@ class Outbox:
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
             raise KeyInvalid("two sends of the batch are the same mail; name each once")
-        new = await asyncio.to_thread(lambda: [self._freeze(each) for each in meant])
+        known = await asyncio.gather(*[self._desk.repeat(each.repeat) for each in meant])
+        new = await asyncio.to_thread(self._freeze_batch, meant, known)
         named = (
             intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
         )
@@ -272,10 +273,18 @@ class Outbox:
             return self._freeze(meant)
         return await asyncio.to_thread(self._freeze, meant)
 
-    def _freeze(self, meant: _Meant) -> NewSend:
+    def _freeze_batch(self, meant: Sequence[_Meant], known: Sequence[SendReply]) -> list[NewSend]:
+        """Write the mails of a batch; of what is known nothing but its key will be looked at."""
+        return [
+            self._freeze(each, known=told is not None)
+            for each, told in zip(meant, known, strict=True)
+        ]
+
+    def _freeze(self, meant: _Meant, *, known: bool = False) -> NewSend:
         origin, intent, email, repeat = meant
         now = self._desk.clock()
-        self._check_times(intent, now)
+        if not known:
+            self._check_times(intent, now)
         sender, key = read_mailbox(email.sender), repeat.key.hex()
         message_id = self._scribe.message_id(
             self._box.message_ids, origin.tenant, key, sender.domain
