@@ -168,6 +168,13 @@ async def test_what_is_null_is_left_out(api: Api) -> None:
     assert again.json() == first.json()
 
 
+async def test_a_mail_may_be_attached_though_its_type_is_left_to_us(api: Api) -> None:
+    names = ["mail.eml", "all.tar.gz", "//[x", "a"]
+    attached = [{**ATTACHED, "filename": each} for each in names]
+
+    assert (await post(api, {**MAIL, "attachments": attached})).status_code == 200
+
+
 async def test_an_email_is_shown_in_resends_shape_to_who_sent_it(api: Api) -> None:
     other = (await api.call("POST", "/v1/keys", {"scopes": ["agent"]})).json()["key"]
     attachments = [ATTACHED, {"filename": "b.bin", "content": [0, 255]},
