@@ -101,6 +101,17 @@ async def test_everything_of_a_mail_arrives(provider: ScriptedProvider, way: Res
     }
 
 
+async def test_an_answer_says_that_it_is_one(provider: ScriptedProvider, way: Resend) -> None:
+    asked = {"In-Reply-To": "<asked@example.net>"}
+    email = Email(
+        sender="ann@example.com", to="bob@example.net", subject="x", text="x", headers=asked
+    )
+
+    await way.send(parcel(email=email), Marks())
+
+    assert provider.accepted[0].payload["headers"]["Auto-Submitted"] == "auto-replied"
+
+
 async def test_one_click_needs_an_address_that_can_be_posted_to(
     provider: ScriptedProvider, way: Resend
 ) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from oncebox import clock, faults
 from oncebox.egress import Egress, Reply
 from oncebox.errors import ConfigInvalid, EgressFailed, EgressRefused
+from oncebox.mail.compose import auto_submitted
 from oncebox.model.email import Attachment, Email
 from oncebox.model.outcome import (
     KEY_MISMATCH,
@@ -360,7 +361,7 @@ def _flaw(parcel: Parcel, body: bytes) -> str | None:
 
 
 def _headers(email: Email, message_id: str) -> dict[str, str]:
-    found = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}
+    found = {"Message-ID": message_id, "Auto-Submitted": auto_submitted(email)}
     if email.unsubscribe:
         found["List-Unsubscribe"] = f"<{email.unsubscribe}>"
         if email.unsubscribe.startswith("https:"):
