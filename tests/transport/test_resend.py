@@ -508,7 +508,8 @@ def test_nothing_that_the_other_side_says_is_repeated() -> None:
         {"url": "http://api.resend.com"}, {"url": "https://api.resend.com:8443"}, {"url": ""},
         {"url": "ftp://127.0.0.1"}, {"url": "https://u:p@api.resend.com"}, {"url": "https://["},
         {"url": "https://api.resend.com?x=1"}, {"url": "http://10.0.0.1"},
-        {"url": "https://a..b"},
+        {"url": "https://a..b"}, {"url": "https://:p@api.resend.com"},
+        {"url": "https://api.resend.com#p"},
     ],
 )  # fmt: skip
 def test_what_cannot_be_spoken_to_is_refused(changed: dict[str, str]) -> None:

@@ -215,7 +215,8 @@ def check(config: ResendConfig) -> None:
         raise ConfigInvalid("the address of Resend cannot be read") from error
     secured = parts.scheme == "https" and port in {None, 443}
     here = parts.scheme == "http" and parts.hostname in _HERE
-    if not parts.hostname or not (secured or here) or parts.query or parts.username:
+    more = parts.query or parts.fragment or "@" in parts.netloc
+    if not parts.hostname or not (secured or here) or more:
         message = "the address of Resend is one such as https://api.resend.com, without a port"
         raise ConfigInvalid(message)
 
