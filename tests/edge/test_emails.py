@@ -214,6 +214,18 @@ async def test_an_email_is_shown_in_resends_shape_to_who_sent_it(api: Api) -> No
     assert (foreign.status_code, foreign.json()["name"]) == (404, "not_found")
 
 
+async def test_who_arms_an_email_again_is_who_may_read_it(api: Api) -> None:
+    other = (await api.call("POST", "/v1/keys", {"scopes": ["agent"]})).json()["key"]
+    first = (await post(api, headers=keyed("one"))).json()["id"]
+    await api.call("POST", f"/v1/sends/{first}/cancel", {}, scopes=("agent",))
+    again = await post(api, {**MAIL, "html": "<p>Mine.</p>"}, headers=keyed("one"), key=other)
+    seen = await api.call("GET", f"/emails/{first}", scopes=("agent",))
+    mine = await api.call("GET", f"/emails/{first}", key=other)
+
+    assert again.json() == {"id": first}
+    assert (seen.status_code, mine.json().get("html")) == (404, "<p>Mine.</p>")
+
+
 async def test_what_became_of_an_email_is_its_last_event(api: Api) -> None:
     id_ = (await post(api)).json()["id"]
 
