@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx2
 
+from oncebox.edge.http.door import NAMES
+from oncebox.errors import CommitUnknown, DatabaseBusy, DiskFull, OnceboxError, RowRefused
 from oncebox.ledger.sends import sends
 from oncebox.model.outcome import Accepted
 from oncebox.model.send import SendWord
@@ -157,6 +159,14 @@ async def test_what_cannot_be_sent_is_refused_by_a_name_of_resends(api: Api) -> 
     assert told == {name: (422, refused) for name, _, refused in BAD}
     assert not_json.json()["name"] == "missing_required_field"
     assert await counted(api) == 0
+
+
+def test_what_may_pass_is_told_from_what_will_not() -> None:
+    def status(error: type[OnceboxError]) -> int:
+        return next(NAMES[kind] for kind in error.__mro__ if kind in NAMES)[0]
+
+    assert {status(each) for each in (DatabaseBusy, DiskFull, CommitUnknown)} == {503}
+    assert status(RowRefused) == 422
 
 
 async def test_what_is_null_is_left_out(api: Api) -> None:
