@@ -216,6 +216,17 @@ def test_what_could_never_send_is_refused_before_it_is_kept(bare: Ledger) -> Non
     assert not Path("data/oncebox.db").exists()
 
 
+def test_a_key_that_signs_is_found_whatever_its_file_is_called(
+    sqlite: Ledger, tmp_path: Path
+) -> None:
+    (tmp_path / "s=1.key").write_text("A" * 43 + "=")
+    add = ("transport", "add", "x", "--kind", "smtp", "--host", "relay.example.com")
+    added = sqlite.type(*add, "--dkim", "example.com/s=file:s=1.key")
+
+    assert added.code == 0
+    assert "s._domainkey.example.com" in sqlite.type("transport", "show", "x").out
+
+
 def test_a_name_is_given_once_and_one_that_is_missing_is_not_found(bare: Ledger) -> None:
     first = bare.type("transport", "add", "x", "--kind", "log")
     again = bare.type("transport", "add", "x", "--kind", "log")

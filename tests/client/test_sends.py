@@ -220,6 +220,19 @@ def test_a_mail_for_later_is_not_waited_for(speaker: Speaker) -> None:
     assert (found.status, looked.status, len(script.heard)) == ("in_flight", "in_flight", 2)
 
 
+def test_a_large_mail_is_not_held_by_the_service_while_its_end_is_waited_for(
+    speaker: Speaker,
+) -> None:
+    large = msgspec.structs.replace(
+        EMAIL, attachments=[Attachment(name="a.bin", content=bytes(100_000))]
+    )
+    with scripted(MINE, answer(told("sent"))) as script:
+        found = speaker.ask(script.url, lambda c: c.send(large, **ABOUT))
+
+    assert script.heard[0].path == "/v1/sends?wait=0.0"
+    assert (script.heard[1].method, found.status, found.created) == ("GET", "sent", True)
+
+
 def test_mails_of_a_batch_are_asked_for_as_a_whole(speaker: Speaker) -> None:
     told_of = answer({"id": "bat_1", "created": True, "data": [UNDER_WAY], "created_at": 1})
     mails = [wish(EMAIL, event_type="e", entity_id=str(n)) for n in range(2)]

@@ -360,7 +360,7 @@ async def test_a_full_database_refuses_the_whole_batch_and_heals_by_itself(
     assert isinstance(writer, sqlite.SqliteDatabase)
     await program.accept("before")
 
-    def limit(tx: sqlite.SqliteTransaction) -> None:
+    def limit(tx: Transaction) -> None:
         ((pages,),) = tx.execute("PRAGMA page_count")
         tx.execute(f"PRAGMA max_page_count = {pages}")
 

@@ -23,7 +23,6 @@ from oncebox.model.inbox import InboxPolicy
 from oncebox.model.message import Parsed
 from oncebox.model.verdict import Result, Verdict
 from oncebox.store.database import Transaction
-from oncebox.worker.loop import Worker
 from oncebox.worker.mail import MailReader
 from oncebox.worker.running import Running
 from tests.support.clerk import TENANT
@@ -98,7 +97,7 @@ class House:
     def work(self) -> None:
         """Begin to work, with what reads for the test."""
         self.box._start_working()
-        readers = [each._performer for each in self.box._workers if isinstance(each, Worker)]
+        readers = [each._performer for each in self.box._workers]
         (reader,) = [each for each in readers if isinstance(each, MailReader)]
         reader._reads, reader._judge = self.reads, self._judge
 

@@ -1,6 +1,7 @@
 """The outbox: intents as people say them become one send each."""
 
 import asyncio
+import threading
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +34,12 @@ MAIL = Email(sender="shop@example.com", to="ann@example.org", subject="Paid", te
 ORDER = Intent(email=MAIL, event_type="order.confirmation", entity_id="order_4821")
 
 
+#: the threads in which templates were filled in
+FILLED_IN: list[threading.Thread] = []
+
+
 def _fill(email: Email) -> Email:
+    FILLED_IN.append(threading.current_thread())
     return filled(email, RECEIPT)
 
 
@@ -156,6 +162,17 @@ async def test_what_is_frozen_is_what_was_meant(desk: Desk) -> None:
     assert new.message_id.encode() in message
 
 
+async def test_nobody_waits_while_a_template_is_filled_in(desk: Desk) -> None:
+    filled_in = Email(sender=MAIL.sender, to=MAIL.to, template="receipt", variables={"number": 7})
+    order = replace(ORDER, email=filled_in)
+    FILLED_IN.clear()
+    await desk.outbox.send(ME, order)
+    await desk.outbox.send_batch(ME, None, [order, replace(order, version=2)])
+
+    assert len(FILLED_IN) == 3
+    assert threading.current_thread() not in FILLED_IN
+
+
 async def test_a_missing_variable_is_refused_and_nothing_is_stored(desk: Desk) -> None:
     lacking = Email(sender=MAIL.sender, to=MAIL.to, template="receipt")
 
@@ -212,6 +229,19 @@ async def test_a_batch_is_retried_as_a_whole(desk: Desk) -> None:
     assert first.batch.id == again.batch.id
     with pytest.raises(SendDiffers):
         await desk.outbox.send_batch(ME, "run-1", wanted[:4])
+
+
+async def test_a_batch_that_was_sent_is_a_duplicate_though_its_time_is_over(desk: Desk) -> None:
+    until = desk.database.clock() + 60_000
+    wanted = [replace(ORDER, entity_id=f"order_{n}", valid_until=until) for n in range(2)]
+    for told in (await desk.outbox.send_batch(ME, "run-1", wanted)).answers:
+        await desk.sent(told.send)
+    late = [replace(each, valid_until=1) for each in wanted]
+    again = await desk.outbox.send_batch(ME, "run-1", late)
+
+    assert [told.answer for told in again.answers] == [Answer.DUPLICATE] * 2
+    with pytest.raises(SendTooLate):
+        await desk.outbox.send_batch(ME, "run-2", [*late, replace(late[0], version=2)])
 
 
 async def test_one_wrong_send_leaves_nothing_of_its_batch(desk: Desk) -> None:

@@ -65,4 +65,5 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(
 def test_it_is_six_lines_from_install_to_a_mail_that_is_sent_once() -> None:
     serve, program = blocks(PAGE, "sh")[0], blocks(PAGE, "python")[0]
 
-    assert len([line for line in f"{serve}\n{program}".splitlines() if line]) == 6
+    lines = [line for line in (*serve.splitlines(), *program.splitlines()) if line]
+    assert len(lines) == 6

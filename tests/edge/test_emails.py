@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx2
 
+from oncebox.edge.http.door import NAMES
+from oncebox.errors import CommitUnknown, DatabaseBusy, DiskFull, OnceboxError, RowRefused
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.sends import interventions, sends
 from oncebox.model.outcome import Accepted
@@ -160,6 +162,14 @@ async def test_what_cannot_be_sent_is_refused_by_a_name_of_resends(api: Api) -> 
     assert await counted(api) == 0
 
 
+def test_what_may_pass_is_told_from_what_will_not() -> None:
+    def status(error: type[OnceboxError]) -> int:
+        return next(NAMES[kind] for kind in error.__mro__ if kind in NAMES)[0]
+
+    assert {status(each) for each in (DatabaseBusy, DiskFull, CommitUnknown)} == {503}
+    assert status(RowRefused) == 422
+
+
 async def test_what_is_null_is_left_out(api: Api) -> None:
     nulls = dict.fromkeys(("cc", "bcc", "reply_to", "text", "headers", "attachments", "tags",
                            "scheduled_at", "template", "topic_id"))  # fmt: skip
@@ -167,6 +177,13 @@ async def test_what_is_null_is_left_out(api: Api) -> None:
     again = await post(api, {**MAIL, **nulls}, headers=keyed("one"))
 
     assert again.json() == first.json()
+
+
+async def test_a_mail_may_be_attached_though_its_type_is_left_to_us(api: Api) -> None:
+    names = ["mail.eml", "all.tar.gz", "//[x", "a"]
+    attached = [{**ATTACHED, "filename": each} for each in names]
+
+    assert (await post(api, {**MAIL, "attachments": attached})).status_code == 200
 
 
 async def test_an_email_is_shown_in_resends_shape_to_who_sent_it(api: Api) -> None:
@@ -206,6 +223,18 @@ async def test_an_email_is_shown_in_resends_shape_to_who_sent_it(api: Api) -> No
         "last_event": "scheduled",
     }
     assert (foreign.status_code, foreign.json()["name"]) == (404, "not_found")
+
+
+async def test_who_arms_an_email_again_is_who_may_read_it(api: Api) -> None:
+    other = (await api.call("POST", "/v1/keys", {"scopes": ["agent"]})).json()["key"]
+    first = (await post(api, headers=keyed("one"))).json()["id"]
+    await api.call("POST", f"/v1/sends/{first}/cancel", {}, scopes=("agent",))
+    again = await post(api, {**MAIL, "html": "<p>Mine.</p>"}, headers=keyed("one"), key=other)
+    seen = await api.call("GET", f"/emails/{first}", scopes=("agent",))
+    mine = await api.call("GET", f"/emails/{first}", key=other)
+
+    assert again.json() == {"id": first}
+    assert (seen.status_code, mine.json().get("html")) == (404, "<p>Mine.</p>")
 
 
 async def test_what_became_of_an_email_is_its_last_event(api: Api) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
+from oncebox.client.call import Call, checked_key
+from oncebox.client.exchange import as_request
 from oncebox.config import SendSettings
 from oncebox.ledger.office.audit import Deed
 from oncebox.ledger.sends import suppressions
@@ -103,6 +106,31 @@ async def test_who_waits_hears_of_the_end(api: Api) -> None:
     assert (answer.status_code, answer.json()["status"]) == (201, "sent")
     assert answer.json()["created"] is True
     assert (await later).json()["status"] == "sent"
+
+
+async def test_ten_thousand_recipients_are_refused_before_a_key_is_made_of_them(api: Api) -> None:
+    crowd = {**ORDER, "to": ["no address"] * 10_000}
+    answers = [await ask(api, crowd, headers=each) for each in ({}, {"Idempotency-Key": KEY})]
+
+    assert {each.status_code for each in answers} == {422}
+    assert {each.json()["code"] for each in answers} == {"too_many_recipients"}
+
+
+async def test_no_variable_is_kept_that_nothing_is_made_of(api: Api) -> None:
+    answers = [await ask(api, {**ORDER, "variables": {"a": each}}) for each in (10**30, "x")]
+
+    assert {each.json()["code"] for each in answers} == {"email_invalid"}
+
+
+@pytest.mark.parametrize(
+    "key", ["monthly report 7", "k" * 255, '"\\ ' * 85], ids=["blanks", "long", "escapes"]
+)
+async def test_every_key_that_a_client_takes_is_taken(api: Api, key: str) -> None:
+    call = Call(method="POST", path="/v1/sends", answer=str, idempotency_key=checked_key(key))
+    written = as_request(call).headers["idempotency-key"]
+    answer = await ask(api, MAIL, headers={"Idempotency-Key": written})
+
+    assert answer.json()["created"]
 
 
 async def test_two_keys_for_one_mail_are_refused_unless_they_are_the_same(api: Api) -> None:

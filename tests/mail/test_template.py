@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oncebox.mail.template import Template, TemplateLimits, filled, render
 from oncebox.model.email import Email, checked
 from oncebox.send_errors import (
     EmailHeaderInvalid,
+    EmailInvalid,
     TemplateInvalid,
     TemplateTooCostly,
     VariableMissing,
@@ -83,6 +85,16 @@ def test_no_value_is_a_tag_in_html(value: str) -> None:
 
 def test_what_a_value_says_in_braces_is_not_filled_in() -> None:
     assert render("{{ x }}", {"x": "{{ name }}{% for %}"}) == "{{ name }}{% for %}"
+
+
+def test_nothing_that_an_email_says_is_lost_in_a_template() -> None:
+    template = Template(name="receipt", subject="Paid", text="Thanks.")
+    mail = Email(to="a@x.example", subject="Paid at last", template="receipt")
+
+    assert filled(mail, template).subject == "Paid at last"
+    for said in ({"text": "Mine."}, {"html": "<p>Mine."}):
+        with pytest.raises(EmailInvalid):
+            filled(replace(mail, **said), template)
 
 
 def test_only_html_is_escaped() -> None:

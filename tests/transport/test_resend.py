@@ -101,6 +101,17 @@ async def test_everything_of_a_mail_arrives(provider: ScriptedProvider, way: Res
     }
 
 
+async def test_an_answer_says_that_it_is_one(provider: ScriptedProvider, way: Resend) -> None:
+    asked = {"In-Reply-To": "<asked@example.net>"}
+    email = Email(
+        sender="ann@example.com", to="bob@example.net", subject="x", text="x", headers=asked
+    )
+
+    await way.send(parcel(email=email), Marks())
+
+    assert provider.accepted[0].payload["headers"]["Auto-Submitted"] == "auto-replied"
+
+
 async def test_one_click_needs_an_address_that_can_be_posted_to(
     provider: ScriptedProvider, way: Resend
 ) -> None:
@@ -497,7 +508,8 @@ def test_nothing_that_the_other_side_says_is_repeated() -> None:
         {"url": "http://api.resend.com"}, {"url": "https://api.resend.com:8443"}, {"url": ""},
         {"url": "ftp://127.0.0.1"}, {"url": "https://u:p@api.resend.com"}, {"url": "https://["},
         {"url": "https://api.resend.com?x=1"}, {"url": "http://10.0.0.1"},
-        {"url": "https://a..b"},
+        {"url": "https://a..b"}, {"url": "https://:p@api.resend.com"},
+        {"url": "https://api.resend.com#p"},
     ],
 )  # fmt: skip
 def test_what_cannot_be_spoken_to_is_refused(changed: dict[str, str]) -> None:

@@ -120,6 +120,14 @@ def test_only_addresses_are_addresses(to: Any, addresses: tuple[str, ...]) -> No
     assert told(said(to=to)).addresses == addresses
 
 
+def test_of_several_recipients_it_does_not_say_which_one_bounced() -> None:
+    bounced = said(
+        "email.bounced", to=["bob@example.net", "kim@example.net"], bounce={"type": "Permanent"}
+    )
+
+    assert (told(bounced).what, told(bounced).addresses) == (Told.BOUNCED, ())
+
+
 @pytest.mark.parametrize("moment", [None, 7, "yesterday", "", "0001-01-01", "9999-99-99"])
 def test_a_moment_that_cannot_be_read_is_none(moment: Any) -> None:
     body = json.dumps({"type": "email.sent", "created_at": moment, "data": DATA}).encode()

@@ -215,6 +215,13 @@ def test_a_mailbox_is_read_as_people_write_it(text: str, name: str, address: str
     assert read_mailbox(str(mailbox)) == mailbox
 
 
+def test_blanks_around_an_address_are_not_kept_in_memory() -> None:
+    with pytest.raises(MailboxInvalid):
+        read_mailbox(" " * 1_000_000 + "user@example.com")
+
+    assert read_mailbox("  user@example.com ").address == "user@example.com"
+
+
 # ---------------------------------------------------------------- how many, how much
 
 
@@ -271,6 +278,10 @@ def test_the_limits_are_the_operators() -> None:
 def test_a_mail_with_nothing_in_it_is_refused_unless_a_template_writes_it() -> None:
     assert refused(text="").code == "email_invalid"
     assert checked(replace(MAIL, text="", template="welcome")).template == "welcome"
+
+
+def test_variables_without_a_template_are_refused() -> None:
+    assert refused(variables={"name": CANARY}).code == "email_invalid"
 
 
 # ---------------------------------------------------------------- header fields

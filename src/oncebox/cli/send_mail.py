@@ -1,6 +1,5 @@
 """``oncebox send mail``: one mail, written at the terminal, sent once."""
 
-import mimetypes
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from oncebox.cli import failures
 from oncebox.cli.call import Call, examples, with_call
 from oncebox.cli.durations import seconds
 from oncebox.cli.office import owned, whose
+from oncebox.mail import media
 from oncebox.model.email import Attachment, Email
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.send import Answer, OnUnknown
@@ -120,6 +120,5 @@ def _read() -> str:
 
 
 def _attached(path: Path) -> Attachment:
-    kind, packed = mimetypes.guess_type(path.name)
-    media_type = kind if kind and not packed else "application/octet-stream"
-    return Attachment(name=path.name, content=path.read_bytes(), media_type=media_type)
+    kind = media.of_name(path.name)
+    return Attachment(name=path.name, content=path.read_bytes(), media_type=kind)

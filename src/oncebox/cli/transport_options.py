@@ -107,7 +107,7 @@ def fetched(typed: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: SecretUnavailable.
     """
-    named = [typed["password"], typed["api_key"], *(each.rpartition("=")[2] for each in
+    named = [typed["password"], typed["api_key"], *(each.partition("=")[2] for each in
              typed["dkim"])]  # fmt: skip
     if named.count("-") > 1:
         message = "standard input holds one secret; give the others by env: or file:"
@@ -178,7 +178,7 @@ def _secret(typed: str) -> str:
 
 
 def _dkim(typed: str) -> DkimKey:
-    where, equals, reference = typed.rpartition("=")
+    where, equals, reference = typed.partition("=")
     domain, slash, selector = where.partition("/")
     if not (equals and slash and domain and selector):
         message = f"write {_DKIM}, or env:NAME or - behind the ="

@@ -24,6 +24,8 @@ from oncebox.wire import sends as wire
 
 #: seconds of one poll; what is on the way may be silent about what it has cut
 _LONGEST_POLL = 20.0
+#: bytes of a mail from which on its end is not waited for with it: the service holds it so long
+_LARGE = 64 * 1024
 #: seconds that an answer may be late before the poll counts as lost
 _ALLOWED = 5.0
 _MILLISECONDS = 1_000
@@ -57,7 +59,8 @@ def send(
         raise KeyInvalid(message)
     wanted = _wish(email, options)
     polls, first = Polls(within=_checked(wait)), min(wait, _LONGEST_POLL)
-    if wanted.send_at is not None and wanted.send_at > clock.system() + wait * _MILLISECONDS:
+    is_later = wanted.send_at is not None and wanted.send_at > clock.system() + wait * _MILLISECONDS
+    if is_later or _size(wanted) >= _LARGE:
         first = 0.0
     call = Call(
         method="POST",
@@ -206,6 +209,10 @@ def _wish(email: Email, options: SendOptions) -> wire.SendWish:
         answers=intent.answers,
         strict=intent.strict,
     )
+
+
+def _size(wish: wire.SendWish) -> int:
+    return len(wish.text) + len(wish.html) + sum(len(each.content) for each in wish.attachments)
 
 
 def _checked(seconds: float) -> float:

@@ -95,7 +95,7 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     if email.subject:
         yield compose_fields.free("Subject", email.subject)
     yield compose_fields.plain("Message-ID", message_id)
-    yield compose_fields.plain("Auto-Submitted", _origin(email))
+    yield compose_fields.plain("Auto-Submitted", auto_submitted(email))
     if email.unsubscribe:
         yield compose_fields.plain("List-Unsubscribe", f"<{email.unsubscribe}>")
         if email.unsubscribe.startswith("https:"):
@@ -105,7 +105,7 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
     yield compose_fields.plain("MIME-Version", "1.0")
 
 
-def _origin(email: Email) -> str:
+def auto_submitted(email: Email) -> str:
     """Say that a program sends it (RFC 3834): by itself, or because it answers a mail."""
     answers = any(name.lower() == "in-reply-to" for name in email.headers)
     return "auto-replied" if answers else "auto-generated"

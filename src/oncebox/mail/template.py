@@ -20,7 +20,12 @@ from msgspec.structs import replace
 from oncebox.mail import template_filters
 from oncebox.mail.template_filters import COUNTED, Meter
 from oncebox.model.email import Email
-from oncebox.send_errors import TemplateInvalid, TemplateTooCostly, VariableMissing
+from oncebox.send_errors import (
+    EmailInvalid,
+    TemplateInvalid,
+    TemplateTooCostly,
+    VariableMissing,
+)
 
 _ALLOWED = frozenset({
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.For, nodes.If,
@@ -71,15 +76,19 @@ _LIMITS = TemplateLimits()
 
 
 def filled(email: Email, template: Template, limits: TemplateLimits = _LIMITS) -> Email:
-    """Return an email with subject, text and HTML made by a template from its variables.
+    """Return an email with text and HTML made by a template from its variables.
 
-    Raises: TemplateInvalid, TemplateTooCostly, VariableMissing.
+    The subject too, unless the email has one. What else it says would be lost, and is refused.
+
+    Raises: EmailInvalid, TemplateInvalid, TemplateTooCostly, VariableMissing.
     """
+    if email.text or email.html:
+        raise EmailInvalid("the template makes text and html; leave them out, or the template")
     values = email.variables
     return replace(
         email,
         template=template.name,
-        subject=render(template.subject, values, limits=limits),
+        subject=email.subject or render(template.subject, values, limits=limits),
         text=render(template.text, values, limits=limits),
         html=render(template.html, values, html=True, limits=limits),
     )

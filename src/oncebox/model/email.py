@@ -153,6 +153,20 @@ def formed(email: Email) -> Email:
     )
 
 
+def check_count(email: Email, most: int) -> None:
+    """Refuse an email that names too many people, before any of them is looked at.
+
+    Raises: TooManyRecipients.
+    """
+    for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
+        if count > most:
+            message = (
+                f"the mail names {count} addresses and may name {most}; "
+                "make a batch of several sends"
+            )
+            raise TooManyRecipients(message)
+
+
 def mailboxes(texts: Iterable[str]) -> tuple[Mailbox, ...]:
     """Return the mailboxes of a field.
 
@@ -173,13 +187,7 @@ def recipients(email: Email) -> tuple[str, ...]:
 
 
 def _check_bounds(email: Email, limits: EmailLimits) -> None:
-    for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
-        if count > limits.recipients:
-            message = (
-                f"the mail names {count} addresses and may name {limits.recipients}; "
-                "make a batch of several sends"
-            )
-            raise TooManyRecipients(message)
+    check_count(email, limits.recipients)
     header = sum(len(name) + len(value) for name, value in email.headers.items())
     text = len(email.text.encode("utf-8", "replace")) + len(email.html.encode("utf-8", "replace"))
     sizes = [text, *(len(each.content) for each in email.attachments)]
@@ -203,6 +211,8 @@ def _check_content(email: Email) -> None:
         raise EmailInvalid("the text has NUL or half characters in it; remove them")
     if not (email.text or email.html or email.attachments or email.template):
         raise EmailInvalid("there is nothing in the mail; give text, html or a template")
+    if email.variables and not email.template:
+        raise EmailInvalid("variables are filled into a template, and none is named; name it")
     if not all(_TAG.fullmatch(word) for tag in email.tags.items() for word in tag):
         raise EmailInvalid("a tag has 1 to 256 letters, digits, _ and - as its name and value")
     if email.unsubscribe and not _REFERENCE.fullmatch(email.unsubscribe):

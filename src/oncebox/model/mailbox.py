@@ -66,9 +66,10 @@ def read_mailbox(text: str) -> Mailbox:
 
     Raises: MailboxInvalid.
     """
-    text = text.strip(" ")
+    # As it was given, with its blanks: that is what is remembered.
     if len(text) > _LONGEST or _ODD.search(text):
         raise MailboxInvalid(f"an address is too long or has control characters; {_REMEDY}")
+    text = text.strip(" ")
     found = _NAMED.fullmatch(text)
     if found is None:
         return Mailbox("", _address(text))

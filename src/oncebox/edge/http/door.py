@@ -27,6 +27,7 @@ class ParameterInvalid(FieldsInvalid):
 NAMES: dict[type[OnceboxError], tuple[int, str]] = {
     OnceboxError: (500, "application_error"),
     errors.StoreError: (503, "application_error"),
+    errors.RowRefused: (422, "validation_error"),
     errors.InputRefused: (422, "validation_error"),
     errors.KeyInvalid: (400, "invalid_idempotency_key"),
     errors.NotFound: (404, "not_found"),

@@ -2,17 +2,15 @@
 
 import base64
 import binascii
-import mimetypes
 from collections.abc import Sequence
 from datetime import datetime
 
 from oncebox.edge.http.door import FieldMissing, ParameterInvalid
+from oncebox.mail import media
 from oncebox.model.email import Attachment, Email
 from oncebox.refusals import FieldsInvalid
 from oncebox.send_errors import AttachmentInvalid
 from oncebox.wire import emails as wire
-
-_OCTETS = "application/octet-stream"
 
 
 def email(wish: wire.EmailWish) -> Email:
@@ -81,11 +79,10 @@ def _attachment(given: wire.EmailAttachment) -> Attachment:
         raise AttachmentInvalid(message)
     if given.content is None or not given.filename:
         raise AttachmentInvalid("an attachment has a `filename` and its `content`")
-    guessed = mimetypes.guess_type(given.filename)[0]
     return Attachment(
         name=given.filename,
         content=_content(given.content),
-        media_type=given.content_type or guessed or _OCTETS,
+        media_type=given.content_type or media.of_name(given.filename),
         content_id=given.content_id or given.inline_content_id or "",
     )
 

@@ -25,6 +25,8 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 _FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
 _KEY = re.compile(r"[!-~]{1,255}")
+#: between quotes blanks are a part of it
+_KEY_IN_QUOTES = re.compile(r"[ -~]{1,255}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
@@ -135,11 +137,12 @@ def idempotency_key(headers: Headers) -> str:
         )
         raise IdempotencyKeyMissing(message)
     text = found[0].decode("latin-1").strip()
-    if not _KEY.fullmatch(text):
-        message = "write 1 to 255 visible ASCII characters"
-        raise FieldsInvalid(message, pointer="Idempotency-Key")
     quoted = _QUOTED.fullmatch(text)
-    return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
+    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
+    if not (_KEY_IN_QUOTES if quoted else _KEY).fullmatch(key):
+        message = "write 1 to 255 visible ASCII characters, or with blanks as well in quotes"
+        raise FieldsInvalid(message, pointer="Idempotency-Key")
+    return key
 
 
 def _refused(error: msgspec.ValidationError) -> FieldsInvalid:

@@ -15,6 +15,7 @@ from oncebox.ledger.sends import interventions, sends
 from oncebox.ledger.sends.sends import SENDS
 from oncebox.model import intent as intents
 from oncebox.model.delivery import Headers
+from oncebox.model.email import check_count
 from oncebox.model.intent import Intent, Origin
 from oncebox.model.send import Answer, Intended, Send
 from oncebox.refusals import FieldsInvalid, IdempotencyKeyDiffers, IdempotencyKeyMissing
@@ -159,7 +160,9 @@ def _key(call: Call, wish: wire.SendWish) -> str | None:
         message = "say event_type and entity_id, or send an Idempotency-Key"
         raise IdempotencyKeyMissing(message)
     if call.request_key is not None and is_named:
-        named = intents.addressed(wish.email())
+        email = wish.email()
+        check_count(email, call.rooms.settings.sends.recipients)
+        named = intents.addressed(email)
         published = intents.key(wish.event_type, wish.entity_id, named, wish.version)
         if call.request_key != published:
             message = (

@@ -205,8 +205,8 @@ def _values(new: NewSend, now: int) -> Row:
 def _values_again(new: NewSend, now: int) -> Row:
     return (
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
-        str(new.on_unknown), new.send_at, _due(new, now), new.valid_until, str(new.retention),
-        new.kept_for, new.size,
+        new.owner, str(new.on_unknown), new.send_at, _due(new, now), new.valid_until,
+        str(new.retention), new.kept_for, new.size,
     )  # fmt: skip
 
 

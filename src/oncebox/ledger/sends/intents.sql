@@ -17,11 +17,12 @@ ON CONFLICT DO NOTHING
 RETURNING id, transport;
 
 -- name: rearm
--- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
 -- Arm intents again that are proven not sent, with what they say now; the protected fields must
--- be the same. What was handed over before has another provider key.
+-- be the same. What was handed over before has another provider key. Whose words they are now
+-- is who may read them.
 UPDATE oncebox_sends
-SET state = 'pending', content = :content, message_id = :message_id,
+SET state = 'pending', content = :content, message_id = :message_id, owner = :owner,
     transport = COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
         WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
     on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,

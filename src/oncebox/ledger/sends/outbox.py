@@ -137,7 +137,7 @@ class Outbox:
 
         Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
-        meant = self._meant(origin, await self._answering(origin, intent))
+        meant = await self._understood(origin, await self._answering(origin, intent))
         try:
             told: SendReply = await self._desk.repeat(meant.repeat)
             if told is None and self._beside is not None:
@@ -188,12 +188,13 @@ class Outbox:
             message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
             raise KeyInvalid(message)
         wanted = [await self._answering(origin, each) for each in wanted]
-        meant = [self._meant_in_batch(origin, n, each) for n, each in enumerate(wanted)]
+        meant = await asyncio.to_thread(self._meant_in_batch, origin, wanted)
         keys = [each.repeat.key for each in meant]
         if len(set(keys)) < len(keys):
             raise KeyInvalid("two sends of the batch are the same mail; name each once")
         self._check_on_record(origin.tenant, keys)
-        new = [await self._frozen(each) for each in meant]
+        known = await asyncio.gather(*[self._desk.repeat(each.repeat) for each in meant])
+        new = await asyncio.to_thread(self._freeze_batch, meant, known)
         named = (
             intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
         )
@@ -274,12 +275,21 @@ class Outbox:
         )
         return _Meant(origin, intent, email, repeat)
 
-    def _meant_in_batch(self, origin: Origin, place: int, intent: Intent) -> _Meant:
-        try:
-            return self._meant(origin, intent)
-        except InputRefused as error:
-            error.args = (f"send {place + 1} of the batch: {error}", *error.args[1:])
-            raise
+    async def _understood(self, origin: Origin, intent: Intent) -> _Meant:
+        """Check an intent; one that takes time apart from those who wait."""
+        if intent.email.template or _size(intent.email) >= _LARGE:
+            return await asyncio.to_thread(self._meant, origin, intent)
+        return self._meant(origin, intent)
+
+    def _meant_in_batch(self, origin: Origin, wanted: Sequence[Intent]) -> list[_Meant]:
+        meant: list[_Meant] = []
+        for each in wanted:
+            try:
+                meant.append(self._meant(origin, each))
+            except InputRefused as error:
+                error.args = (f"send {len(meant) + 1} of the batch: {error}", *error.args[1:])
+                raise
+        return meant
 
     async def _frozen(self, meant: _Meant) -> NewSend:
         """Write the mail; a large one apart from those who wait."""
@@ -287,10 +297,18 @@ class Outbox:
             return self._freeze(meant)
         return await asyncio.to_thread(self._freeze, meant)
 
-    def _freeze(self, meant: _Meant) -> NewSend:
+    def _freeze_batch(self, meant: Sequence[_Meant], known: Sequence[SendReply]) -> list[NewSend]:
+        """Write the mails of a batch; of what is known nothing but its key will be looked at."""
+        return [
+            self._freeze(each, known=told is not None)
+            for each, told in zip(meant, known, strict=True)
+        ]
+
+    def _freeze(self, meant: _Meant, *, known: bool = False) -> NewSend:
         origin, intent, email, repeat = meant
         now = self._desk.clock()
-        self._check_times(intent, now)
+        if not known:
+            self._check_times(intent, now)
         sender, key = read_mailbox(email.sender), repeat.key.hex()
         message_id = self._scribe.message_id(
             self._box.message_ids, origin.tenant, key, sender.domain

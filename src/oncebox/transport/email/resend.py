@@ -21,6 +21,7 @@ import msgspec
 from oncebox import clock, faults
 from oncebox.egress import Egress, Reply
 from oncebox.errors import ConfigInvalid, EgressFailed, EgressRefused
+from oncebox.mail.compose import auto_submitted
 from oncebox.model.email import Attachment, Email
 from oncebox.model.outcome import (
     KEY_MISMATCH,
@@ -214,7 +215,8 @@ def check(config: ResendConfig) -> None:
         raise ConfigInvalid("the address of Resend cannot be read") from error
     secured = parts.scheme == "https" and port in {None, 443}
     here = parts.scheme == "http" and parts.hostname in _HERE
-    if not parts.hostname or not (secured or here) or parts.query or parts.username:
+    more = parts.query or parts.fragment or "@" in parts.netloc
+    if not parts.hostname or not (secured or here) or more:
         message = "the address of Resend is one such as https://api.resend.com, without a port"
         raise ConfigInvalid(message)
 
@@ -360,7 +362,7 @@ def _flaw(parcel: Parcel, body: bytes) -> str | None:
 
 
 def _headers(email: Email, message_id: str) -> dict[str, str]:
-    found = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}
+    found = {"Message-ID": message_id, "Auto-Submitted": auto_submitted(email)}
     if email.unsubscribe:
         found["List-Unsubscribe"] = f"<{email.unsubscribe}>"
         if email.unsubscribe.startswith("https:"):

@@ -43,7 +43,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     what: Told
     #: milliseconds since 1970; None if it does not say
     at: int | None
-    #: whom it is about, in the spelling by which addresses are compared
+    #: whom it is about, in the spelling by which addresses are compared; of several addresses it
+    #: does not say which one, so nobody is named then
     addresses: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ def read(body: bytes) -> Report | None:
         send_id=_text(dict(_tags(data.get("tags"))).get(TAG), _SEND_ID),
         what=_bounce(data) if what is Told.SOFT_BOUNCED else what,
         at=_moment(said.get("created_at")),
-        addresses=tuple(dict.fromkeys(_addresses(data.get("to")))),
+        addresses=_named(data.get("to")),
     )
 
 
@@ -89,6 +90,12 @@ def _tags(tags: Any) -> Iterator[tuple[str, Any]]:
         for each in tags:
             if isinstance(each, dict) and isinstance(each.get("name"), str):
                 yield each["name"], each.get("value")
+
+
+def _named(given: Any) -> tuple[str, ...]:
+    """Return whom a word names; one who bounced must not take others with him."""
+    found = tuple(dict.fromkeys(_addresses(given)))
+    return found if len(found) == 1 else ()
 
 
 def _addresses(given: Any) -> Iterator[str]:
