@@ -19,7 +19,7 @@ from oncebox.assembly import open_rooms
 from oncebox.config import Settings
 from oncebox.model.delivery import Arrival
 from oncebox.store import sqlite
-from oncebox.store.database import Database
+from oncebox.store.database import Database, Transaction
 from tests.support import databases
 from tests.support.databases import Place
 from tests.support.postgres import PostgresServer

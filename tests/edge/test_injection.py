@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +197,8 @@ def _sides(route: Route, agent: Agent) -> Iterator[dict[str, Any]]:
             body["inboxes"] = [each["id"] for each in agent.inboxes]
         yield {"json": body}
         if "send_at" in route.body.__struct_fields__:  # one that is not sent yet can be called off
-            later = datetime.now(UTC) + timedelta(hours=1)
-            yield {"json": {**body, "send_at": later.isoformat()}}
+            later = int(time.time() * 1000) + 3_600_000
+            yield {"json": {**body, "send_at": later}}
         if "kind" in route.body.__struct_fields__:
             yield {"json": {**body, "kind": "link"}}
         yield {"json": {"nonsense": 1}}
