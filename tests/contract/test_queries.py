@@ -79,13 +79,14 @@ def _typed(query: Query) -> dict[str, Value]:
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
-        "span", "seen",
+        "span",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty"), ("after", "page"),
         ("after", "read"),
         ("before", "forget_effects"), ("before", "forget_tries"), ("before", "old_artifacts"),
         ("before", "overwrite"), ("before", "forgettable"), ("before", "forget_batches"),
+        ("seen", "change"),
     }  # fmt: skip
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",

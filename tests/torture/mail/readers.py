@@ -171,6 +171,7 @@ def _serve(plan: Plan, url: str, children: Children) -> tuple[int, str]:
             "ONCEBOX_DATABASE_URL": url,
             "ONCEBOX_DATA_DIR": str(folder),
             "ONCEBOX_HTTP__PORT": str(port),
+            "ONCEBOX_SMTP__PORT": "0",
         },
     )
     service.wait_for("service_started", timeout=60)
