@@ -14,10 +14,7 @@ from tests.torture.sends import scenarios as sends
 #: The long form draws another seed every time; here a red build can be repeated.
 SEED = 1
 #: Played by tests of their own.
-ELSEWHERE = {
-    *("ledger-state-machine", "hooks-slow-crowd"),
-    *("sends-drops", "sends-drops-resend", "sends-crash-points-repeated"),
-}
+ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
 
 
 @pytest.mark.parametrize(
