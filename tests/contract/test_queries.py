@@ -1,5 +1,6 @@
 """Every query of every page plans on both databases: no typo, no missing column, no lost type."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_every_query_plans(clerk: Clerk, name: str) -> None:
         assert clerk.session.run(lambda tx: tx.execute(statement, nothing)) is not None
     else:
         assert clerk.session.run(lambda tx: _explained(tx, query))
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_rows_that_are_locked_are_chosen_once(name: str) -> None:
+    """A subquery that skips what is locked is a choice anew, each time it is evaluated."""
+    text = " ".join(QUERIES[name].postgres.decode().split())
+    for before, after in itertools.pairwise(text.split("SKIP LOCKED")):
+        at_the_end = not after.strip("; ")
+        assert at_the_end or before.rpartition("( SELECT")[0].rstrip().endswith("AS MATERIALIZED")
 
 
 def _asks_only(query: Query) -> str | None:

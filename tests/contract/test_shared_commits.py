@@ -28,6 +28,20 @@ def _names(tx: Transaction) -> list[str]:
     return [row[0] for row in tx.execute("SELECT name FROM shared ORDER BY name")]
 
 
+def _counted(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many jobs each commit will have had."""
+    commits: list[int] = []
+    writer = type(database._writer)  # type: ignore[attr-defined]
+    run = writer.run
+
+    def counted(self: object, session: object, jobs: list[object]) -> object:
+        commits.append(len(jobs))
+        return run(self, session, jobs)
+
+    monkeypatch.setattr(writer, "run", counted)
+    return commits
+
+
 class Gate:
     """Keeps the writer busy until it is opened."""
 
@@ -58,15 +72,7 @@ async def _behind(database: Database, *works: object) -> list[object]:
 async def test_what_waits_shares_one_commit(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits = []
-    writer = database._writer  # type: ignore[attr-defined]
-    run = type(writer).run
-
-    def counted(self: object, session: object, jobs: list[object]) -> object:
-        commits.append(len(jobs))
-        return run(self, session, jobs)
-
-    monkeypatch.setattr(type(writer), "run", counted)
+    commits = _counted(database, monkeypatch)
     names = [f"name {n}" for n in range(WAITING)]
 
     told = await _behind(database, *(database.write(_add, name) for name in names))
@@ -114,15 +120,7 @@ async def test_a_commit_that_fails_is_told_to_all_who_shared_it(database: Databa
 async def test_a_users_transaction_is_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits = []
-    writer = database._writer  # type: ignore[attr-defined]
-    run = type(writer).run
-
-    def counted(self: object, session: object, jobs: list[object]) -> object:
-        commits.append(len(jobs))
-        return run(self, session, jobs)
-
-    monkeypatch.setattr(type(writer), "run", counted)
+    commits = _counted(database, monkeypatch)
 
     await _behind(
         database,

@@ -181,11 +181,10 @@ GUARDS = (
         (
             Patch(
                 _SQL,
-                "WHERE until <= :now AND (tenant, kind, name) IN (\n"
                 "    SELECT tenant, kind, name FROM oncebox_send_guards WHERE until <= :now\n",
-                "WHERE (tenant, kind, name) IN (\n"
                 "    SELECT tenant, kind, name FROM oncebox_send_guards WHERE :now > 0\n",
             ),
+            Patch(_SQL, "WHERE until <= :now AND (tenant,", "WHERE (tenant,"),
         ),
         (_tests("test_guards_that_guard_nothing_are_forgotten"),),
     ),

@@ -242,48 +242,76 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     event_type: str
     entity_id: str
-    owner: str | None
-    attempt_id: str | None
-    delivery_id: str | None
-    effect: str | None
+    owner: str | None = None
+    attempt_id: str | None = None
+    delivery_id: str | None = None
+    effect: str | None = None
     on_unknown: OnUnknown
     #: how it may be repeated although it is in doubt; None: not at all
-    again: OnUnknown | None
+    again: OnUnknown | None = None
     created_at: int
-    send_at: int | None
-    valid_until: int | None
+    send_at: int | None = None
+    valid_until: int | None = None
     #: when it is tried next, or until when its lease holds
-    due_at: int | None
+    due_at: int | None = None
     #: raised with every claim; no later word of an earlier one changes the state, but proof
-    fence: int
-    tries: int
+    fence: int = 0
+    tries: int = 0
     #: raised when it is proven that what was handed over was not taken; a part of provider keys
-    epoch: int
-    rearms: int
-    worker: str | None
-    claimed_at: int | None
+    epoch: int = 0
+    rearms: int = 0
+    worker: str | None = None
+    claimed_at: int | None = None
     #: when the try's marker was committed
-    marked_at: int | None
+    marked_at: int | None = None
     #: since when a hand-over may have been taken
-    in_doubt_at: int | None
+    in_doubt_at: int | None = None
     #: until when the provider surely remembers the key of the hand-over in doubt
-    replay_until: int | None
+    replay_until: int | None = None
     #: what its last try came to, in a stable word of ours
-    code: str | None
-    phase: Phase | None
+    code: str | None = None
+    phase: Phase | None = None
     #: the reply code of SMTP or HTTP; 0 without a reply
-    reply: int
-    provider_id: str
+    reply: int = 0
+    provider_id: str = ""
     retention: Retention
-    ended_at: int | None
+    ended_at: int | None = None
     #: when what it says went; its key stays
-    purged_at: int | None
+    purged_at: int | None = None
     #: what it says is sealed for this id
     body_id: str
     size: int
     #: what became of it after it was taken, as far as its provider told, and when that was
-    delivery: Told | None
-    delivery_at: int | None
+    delivery: Told | None = None
+    delivery_at: int | None = None
+
+
+def as_added(new: NewSend, transport: str, due_at: int | None, now: int) -> Send:
+    """Return an intent as it stands right after it was added, by the way it goes."""
+    return Send(
+        id=new.id,
+        tenant=new.tenant,
+        key=new.key,
+        protected=new.protected,
+        content=new.content,
+        state=SendState.PENDING,
+        transport=transport,
+        message_id=new.message_id,
+        event_type=new.event_type,
+        entity_id=new.entity_id,
+        owner=new.owner,
+        attempt_id=new.attempt_id,
+        delivery_id=new.delivery_id,
+        effect=new.effect,
+        on_unknown=new.on_unknown,
+        created_at=now,
+        send_at=new.send_at,
+        valid_until=new.valid_until,
+        due_at=due_at,
+        retention=new.retention,
+        body_id=new.id,
+        size=new.size,
+    )
 
 
 #: milliseconds after which it is worth asking again, at least

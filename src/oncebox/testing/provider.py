@@ -11,13 +11,13 @@ thread of its own, in an asynchronous one in the running loop. Other processes a
 """
 
 import asyncio
-import threading
-from typing import Any, Self
+from typing import Any
 
 import httpx2
 import msgspec
 
 from oncebox import clock
+from oncebox.testing.loopback import Loopback
 from oncebox.testing.personalities.personality import (
     Hook,
     Personality,
@@ -29,28 +29,19 @@ from oncebox.testing.personalities.resend import Resend
 from oncebox.testing.provider_exchange import Exchange, House
 from oncebox.testing.provider_script import Fault, Script
 
-_STOPS_WITHIN = 10.0
 
-
-class ScriptedProvider:
+class ScriptedProvider(Loopback):
     """A server on this machine. What it lists may be read from any thread, at any time."""
 
     def __init__(
         self, personality: Personality | None = None, *, host: str = "127.0.0.1", port: int = 0
     ) -> None:
         """Prepare; 0 takes any free port."""
-        self.host = host
-        self.port = port
+        super().__init__(host, port)
         self.personality = personality or Resend()
         self._ahead = 0.0
         self._script = Script()
         self._house = House(self.personality, self._script, self._now)
-        self._server: asyncio.Server | None = None
-        self._exchanges: set[asyncio.Task[None]] = set()
-        self._thread: threading.Thread | None = None
-        self._stop: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._failure: OSError | None = None
 
     @property
     def url(self) -> str:
@@ -106,61 +97,9 @@ class ScriptedProvider:
         """Whether everything in the script has happened."""
         return self._script.is_over
 
-    # How it runs
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._welcome, self.host, self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        assert self._server is not None  # noqa: S101 - it was entered
-        self._server.close()
-        for exchange in self._exchanges:
-            exchange.cancel()
-        await asyncio.gather(*self._exchanges, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def __enter__(self) -> Self:
-        ready = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(ready)), name="scripted-provider", daemon=True
-        )
-        self._thread.start()
-        if not ready.wait(_STOPS_WITHIN) or self._loop is None:
-            message = f"no server could be started on {self.host}:{self.port}"
-            raise OSError(message) from self._failure
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self._loop is not None  # noqa: S101 - it was entered
-        assert self._stop is not None  # noqa: S101 - as above
-        assert self._thread is not None  # noqa: S101 - as above
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_STOPS_WITHIN)
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._stop = asyncio.Event()
-        try:
-            async with self:
-                self._loop = asyncio.get_running_loop()
-                ready.set()
-                await self._stop.wait()
-        except OSError as error:
-            self._failure = error
-            ready.set()
-
-    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        exchange = asyncio.get_running_loop().create_task(self._attend(reader, writer))
-        self._exchanges.add(exchange)
-        exchange.add_done_callback(self._exchanges.discard)
-
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await Exchange(self._house, reader, writer, self._control).run()
-        except asyncio.CancelledError:
-            writer.transport.abort()
-            raise
+    async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Speak HTTP with one client."""
+        await Exchange(self._house, reader, writer, self._control).run()
 
     def _now(self) -> float:
         return clock.steady() + self._ahead

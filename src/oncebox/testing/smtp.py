@@ -16,18 +16,16 @@ import threading
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from email import message_from_bytes, policy
-from typing import Self
 
+from oncebox.testing.loopback import Loopback
 from oncebox.testing.smtp_script import Fault, Script
 from oncebox.testing.smtp_session import House, Mail, Session
 
 #: what it offers unless told otherwise
 EXTENSIONS = ("SIZE 52428800", "8BITMIME", "SMTPUTF8")
-_LONGEST_LINE = 1 << 20
-_STOPS_WITHIN = 10.0
 
 
-class ScriptedSmtp:
+class ScriptedSmtp(Loopback):
     """A server on this machine. What it lists may be read from any thread, at any time."""
 
     def __init__(  # noqa: PLR0913 - a server simply has this many sides
@@ -46,17 +44,9 @@ class ScriptedSmtp:
         With ``users`` (names and passwords) mail is taken only after a login. ``tell`` hears of
         every mail that is really taken.
         """
-        self.host = host
-        self.port = port
-        self._implicit = tls if implicit_tls else None
+        super().__init__(host, port, tls if implicit_tls else None)
         self._script = Script()
         self._house = House(self._script, tuple(extensions), dict(users or {}), tls, tell=tell)
-        self._server: asyncio.Server | None = None
-        self._sessions: set[asyncio.Task[None]] = set()
-        self._thread: threading.Thread | None = None
-        self._stop: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._failure: OSError | None = None
 
     # What it does
 
@@ -98,63 +88,9 @@ class ScriptedSmtp:
         """Whether everything in the script has happened."""
         return self._script.is_over
 
-    # How it runs
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(
-            self._welcome, self.host, self.port, limit=_LONGEST_LINE, ssl=self._implicit
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        assert self._server is not None  # noqa: S101 - it was entered
-        self._server.close()
-        for session in self._sessions:
-            session.cancel()
-        await asyncio.gather(*self._sessions, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def __enter__(self) -> Self:
-        ready = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(ready)), name="scripted-smtp", daemon=True
-        )
-        self._thread.start()
-        if not ready.wait(_STOPS_WITHIN) or self._loop is None:
-            message = f"no server could be started on {self.host}:{self.port}"
-            raise OSError(message) from self._failure
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self._loop is not None  # noqa: S101 - it was entered
-        assert self._stop is not None  # noqa: S101 - as above
-        assert self._thread is not None  # noqa: S101 - as above
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_STOPS_WITHIN)
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._stop = asyncio.Event()
-        try:
-            async with self:
-                self._loop = asyncio.get_running_loop()
-                ready.set()
-                await self._stop.wait()
-        except OSError as error:
-            self._failure = error
-            ready.set()
-
-    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = asyncio.get_running_loop().create_task(self._attend(reader, writer))
-        self._sessions.add(session)
-        session.add_done_callback(self._sessions.discard)
-
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await Session(self._house, reader, writer).run()
-        except asyncio.CancelledError:
-            writer.transport.abort()
-            raise
+    async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Speak SMTP with one client."""
+        await Session(self._house, reader, writer).run()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

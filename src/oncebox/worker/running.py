@@ -8,13 +8,10 @@ from enum import Enum, auto
 from prometheus_client import Gauge
 
 from oncebox import clock
-from oncebox.errors import StoreError
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.model.delivery import Delivery
 from oncebox.telemetry import Telemetry
-
-#: seconds between two looks at time limits and leases, at most
-_LOOK_EVERY = 0.25
+from oncebox.worker.renewal import LOOK_EVERY, keep_renewing
 
 
 class Stopped(Enum):
@@ -160,11 +157,12 @@ class Running:
 
     async def keep_watch(self) -> None:
         """Renew leases and end overlong tries, until cancelled."""
-        await asyncio.gather(self._keep_limits(), self._keep_leases())
+        renewing = keep_renewing(self._renew, self._lease, self._telemetry)
+        await asyncio.gather(self._keep_limits(), renewing)
 
     async def _keep_limits(self) -> None:
         while True:
-            await asyncio.sleep(min(_LOOK_EVERY, self._lease / 6))
+            await asyncio.sleep(min(LOOK_EVERY, self._lease / 6))
             now = clock.steady()
             for each in list(self._tries.values()):
                 if each.limit_at <= now:
@@ -173,16 +171,6 @@ class Running:
                     # It ignores its cancellation. Its lease has run out, so others may have it.
                     self._telemetry.log.warning("handler_does_not_stop", delivery=each.delivery.id)
                     self.end(each.delivery)
-
-    async def _keep_leases(self) -> None:
-        while True:
-            await asyncio.sleep(min(_LOOK_EVERY, self._lease / 6))
-            try:
-                await self._renew()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                self._telemetry.log.exception("renewal_stumbled")
 
     async def _renew(self) -> None:
         """Prolong the leases that are getting old; stop the tries that lost theirs.

@@ -6,13 +6,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from oncebox import clock
-from oncebox.errors import StoreError
 from oncebox.ledger.sends.desk import SendDesk
 from oncebox.model.send import ClaimedSend, Marker, Send
 from oncebox.telemetry import Telemetry
-
-#: seconds between two looks at leases, at most
-_LOOK_EVERY = 0.25
+from oncebox.worker.renewal import keep_renewing
 
 Way = tuple[str, str]
 
@@ -111,14 +108,7 @@ class UnderWay:
 
     async def keep_leases(self) -> None:
         """Renew leases before they run out, until cancelled."""
-        while True:
-            await asyncio.sleep(min(_LOOK_EVERY, self._lease / 6))
-            try:
-                await self._renew()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                self._telemetry.log.exception("send_renewal_stumbled")
+        await keep_renewing(self._renew, self._lease, self._telemetry)
 
     async def _renew(self) -> None:
         """Prolong what gets old; who lost a lease learns it at the marker, or brings proof."""

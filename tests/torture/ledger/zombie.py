@@ -18,8 +18,9 @@ from tests.torture.ledger.boxes import new_box
 from tests.torture.ledger.handlers import EFFECT, insert_mark
 from tests.torture.ledger.waiting import until
 
-#: How long a claim lasts, and how long a call may take, in seconds.
-LEASE, CALL_TIMEOUT = 1.5, 1.4
+#: How long a claim lasts, and how long a call may take, in seconds: long enough that on a busy
+#: machine only who is frozen is late.
+LEASE, CALL_TIMEOUT = 5.0, 4.8
 SOURCE = "grave"
 #: A source whose deliveries are given up when their only worker is lost.
 FRAIL = "frail-grave"

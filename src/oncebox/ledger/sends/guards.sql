@@ -44,8 +44,11 @@ WHERE tenant = :tenant AND kind = :kind AND name = :name;
 
 -- name: forget
 -- Forget guards of all tenants that guard nothing any more.
-DELETE FROM oncebox_send_guards
-WHERE until <= :now AND (tenant, kind, name) IN (
+-- Chosen once, ahead: as a plain subquery PostgreSQL may choose anew for each row, and skip
+-- what it has locked, so that more than so many go.
+WITH past AS MATERIALIZED (
     SELECT tenant, kind, name FROM oncebox_send_guards WHERE until <= :now
     ORDER BY until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */
-);
+)
+DELETE FROM oncebox_send_guards
+WHERE until <= :now AND (tenant, kind, name) IN (SELECT tenant, kind, name FROM past);

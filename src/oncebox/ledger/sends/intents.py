@@ -17,6 +17,7 @@ from oncebox.model.send import (
     SendState,
     TurnedDown,
     answer,
+    as_added,
 )
 from oncebox.model.transport import LOG
 from oncebox.store.database import Row, Transaction
@@ -72,7 +73,7 @@ def _intend(tx: Transaction, new: Sequence[NewSend], now: int) -> list[SendReply
     ended = _keep(tx, stored, now)
     # What is new stands as it was written, unless it ended at once.
     known = {
-        _key(each): _as_written(each, fresh[each.id], now)
+        _key(each): as_added(each, fresh[each.id], _due(each, now), now)
         for each in ordered
         if each.id in fresh and each.id not in ended
     }
@@ -123,52 +124,6 @@ def _keep(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> set
         stand = sends.by_ids(tx, (place for place in places if place[1] in ended))
         notices.record(tx, stand.values(), now)
     return ended
-
-
-def _as_written(new: NewSend, transport: str, now: int) -> Send:
-    """Return an intent as its row stands right after it was added."""
-    return Send(
-        id=new.id,
-        tenant=new.tenant,
-        key=new.key,
-        protected=new.protected,
-        content=new.content,
-        state=SendState.PENDING,
-        transport=transport,
-        message_id=new.message_id,
-        event_type=new.event_type,
-        entity_id=new.entity_id,
-        owner=new.owner,
-        attempt_id=new.attempt_id,
-        delivery_id=new.delivery_id,
-        effect=new.effect,
-        on_unknown=new.on_unknown,
-        again=None,
-        created_at=now,
-        send_at=new.send_at,
-        valid_until=new.valid_until,
-        due_at=_due(new, now),
-        fence=0,
-        tries=0,
-        epoch=0,
-        rearms=0,
-        worker=None,
-        claimed_at=None,
-        marked_at=None,
-        in_doubt_at=None,
-        replay_until=None,
-        code=None,
-        phase=None,
-        reply=0,
-        provider_id="",
-        retention=new.retention,
-        ended_at=None,
-        purged_at=None,
-        body_id=new.id,
-        size=new.size,
-        delivery=None,
-        delivery_at=None,
-    )
 
 
 def _answer(

@@ -1,0 +1,88 @@
+"""A server on this machine, for as long as a block lasts, in the running loop or in a thread."""
+
+import asyncio
+import ssl
+import threading
+from abc import ABC, abstractmethod
+from typing import Self
+
+_LONGEST_LINE = 1 << 20
+_STOPS_WITHIN = 10.0
+
+
+class Loopback(ABC):
+    """Listens, attends to each client in a task of its own, and stops with its block."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Prepare; 0 takes any free port."""
+        self.host = host
+        self.port = port
+        self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+        self._thread: threading.Thread | None = None
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: OSError | None = None
+
+    @abstractmethod
+    async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """See one client through."""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(
+            self._welcome, self.host, self.port, limit=_LONGEST_LINE, ssl=self._tls
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._server is not None  # noqa: S101 - it was entered
+        self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(ready)), name=type(self).__name__, daemon=True
+        )
+        self._thread.start()
+        if not ready.wait(_STOPS_WITHIN) or self._loop is None:
+            message = f"no server could be started on {self.host}:{self.port}"
+            raise OSError(message) from self._failure
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._loop is not None  # noqa: S101 - it was entered
+        assert self._stop is not None  # noqa: S101 - as above
+        assert self._thread is not None  # noqa: S101 - as above
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_STOPS_WITHIN)
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._stop = asyncio.Event()
+        try:
+            async with self:
+                self._loop = asyncio.get_running_loop()
+                ready.set()
+                await self._stop.wait()
+        except OSError as error:
+            self._failure = error
+            ready.set()
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = asyncio.get_running_loop().create_task(self._see_through(reader, writer))
+        self._clients.add(client)
+        client.add_done_callback(self._clients.discard)
+
+    async def _see_through(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            await self.attend(reader, writer)
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
