@@ -89,8 +89,9 @@ COMPILE = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 
 
 lock: .boot/.ready
 	$(COMPILE) requirements/boot.in -o requirements/boot.txt
-	$(COMPILE) pyproject.toml --extra postgres -o requirements/run.txt
-	$(COMPILE) pyproject.toml --extra postgres --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --extra mcp --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --extra mcp --constraints requirements/dev.txt \
+	  -o requirements/run.txt
 	$(if $(wildcard requirements/bench.in),$(COMPILE) requirements/bench.in \
 	  --constraints requirements/dev.txt -o requirements/bench.txt)
 
