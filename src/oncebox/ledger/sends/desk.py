@@ -43,11 +43,13 @@ class SendDesk:
         self._rules = rules
         self._repeat = SharedReading(database, intents.repeat)
         self._intend = Group(
-            database, self._intend_now, size=_size, committed=self._ring_for_intents
+            database, self._intend_now, in_order=True, size=_size, committed=self._ring_for_intents
         )
-        self._begin = Group(database, self._begin_now)
+        self._begin = Group(database, self._begin_now, in_order=True)
         self._renew = Group(database, self._renew_now)
-        self._settle = Group(database, self._settle_now, committed=self._ring_for_words)
+        self._settle = Group(
+            database, self._settle_now, in_order=True, committed=self._ring_for_words
+        )
 
     async def intend(self, new: NewSend) -> SendReply:
         """Store an intent, or tell how it stands, or that it is not let in."""

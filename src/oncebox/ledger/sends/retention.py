@@ -11,7 +11,7 @@ _sql = load(__package__, "retention.sql")
 
 def empty(tx: Transaction, now: int, most: int = 500) -> int:
     """Let go of what sends say whose class keeps them no longer; return how many."""
-    over = sorted((row[0],) for row in tx.all(_sql.over, now=now, most=most))
+    over = sorted(tx.all(_sql.over, now=now, most=most))
     emptied = tx.many(_sql.empty, over, now=now) if over else []
     if emptied:
         tx.run_many(_sql.drop_bodies, sorted((row[0],) for row in emptied))
@@ -23,7 +23,7 @@ def forget(tx: Transaction, before: int, most: int = 500) -> int:
 
     The same intent would be a new one then.
     """
-    old = sorted((row[0],) for row in tx.all(_sql.forgettable, before=before, most=most))
+    old = sorted(tx.all(_sql.forgettable, before=before, most=most))
     gone = sorted((row[0],) for row in tx.many(_sql.forget, old, before=before)) if old else []
     if gone:
         for query in (_sql.forget_recipients, _sql.forget_tries, _sql.forget_places):

@@ -1,14 +1,14 @@
 -- name: over
 -- Sends of all tenants that have ended and whose words need not be kept any longer.
-SELECT id FROM oncebox_sends WHERE keep_until IS NOT NULL AND keep_until <= :now
+SELECT tenant, id FROM oncebox_sends WHERE keep_until IS NOT NULL AND keep_until <= :now
 ORDER BY keep_until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: empty
--- bulk: id text
+-- bulk: tenant text, id text
 -- Leave a tombstone: the key, how it ended, and no words.
 UPDATE oncebox_sends SET keep_until = NULL, purged_at = :now
 /* from rows */
-WHERE id = :id AND keep_until IS NOT NULL AND keep_until <= :now
+WHERE tenant = :tenant AND id = :id AND keep_until IS NOT NULL AND keep_until <= :now
     AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', 'logged')
 RETURNING id;
 
@@ -19,14 +19,15 @@ DELETE FROM oncebox_send_bodies WHERE send_id IN (SELECT :send_id /* from rows *
 
 -- name: forgettable
 -- Tombstones of all tenants that are old enough.
-SELECT id FROM oncebox_sends WHERE purged_at IS NOT NULL AND ended_at <= :before
+SELECT tenant, id FROM oncebox_sends WHERE purged_at IS NOT NULL AND ended_at <= :before
 ORDER BY ended_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: forget
--- bulk: id text
+-- bulk: tenant text, id text
 -- Forget a key; the same intent would be a new one.
 DELETE FROM oncebox_sends
-WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NOT NULL AND ended_at <= :before
+WHERE (tenant, id) IN (SELECT :tenant, :id /* from rows */)
+    AND purged_at IS NOT NULL AND ended_at <= :before
     AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', 'logged')
 RETURNING id;
 

@@ -28,8 +28,8 @@ CREATE INDEX oncebox_transports_order ON oncebox_transports (tenant, position, n
 
 -- Sends: one intent each, however often it is asked for.
 CREATE TABLE oncebox_sends (
-    id TEXT COLLATE "C" PRIMARY KEY,
     tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
     key BYTEA NOT NULL,
     -- fingerprints: of what a repeat may not change, and of all that it says
     protected BYTEA NOT NULL,
@@ -81,6 +81,7 @@ CREATE TABLE oncebox_sends (
     delivery TEXT,
     delivery_strength BIGINT NOT NULL DEFAULT 0,
     delivery_at BIGINT,
+    PRIMARY KEY (tenant, id),
     -- What is in doubt never counts as not sent.
     CHECK (in_doubt_at IS NULL OR state IN ('claimed', 'sending', 'unknown')),
     CHECK (state <> 'unknown' OR in_doubt_at IS NOT NULL)
@@ -99,7 +100,6 @@ CREATE INDEX oncebox_sends_valid ON oncebox_sends (valid_until)
 -- What waits to be repeated although it is in doubt.
 CREATE INDEX oncebox_sends_again ON oncebox_sends (due_at)
     WHERE state = 'unknown' AND again IS NOT NULL;
-CREATE INDEX oncebox_sends_tenant ON oncebox_sends (tenant, id);
 CREATE INDEX oncebox_sends_doubt ON oncebox_sends (tenant, id) WHERE state = 'unknown';
 -- What providers and bounces call it.
 CREATE INDEX oncebox_sends_message ON oncebox_sends (tenant, message_id);
@@ -118,7 +118,11 @@ CREATE TABLE oncebox_send_bodies (
     message BYTEA NOT NULL,
     envelope BYTEA NOT NULL,
     PRIMARY KEY (send_id, id)
-);
+)
+-- A usual mail stays in its row. What is sealed cannot be made smaller, so nobody tries.
+WITH (toast_tuple_target = 8160);
+ALTER TABLE oncebox_send_bodies ALTER COLUMN message SET STORAGE EXTERNAL;
+ALTER TABLE oncebox_send_bodies ALTER COLUMN envelope SET STORAGE EXTERNAL;
 
 -- Who a send goes to, as HMACs of addresses.
 CREATE TABLE oncebox_send_recipients (

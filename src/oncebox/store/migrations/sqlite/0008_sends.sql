@@ -28,8 +28,8 @@ CREATE INDEX oncebox_transports_order ON oncebox_transports (tenant, position, n
 
 -- Sends: one intent each, however often it is asked for.
 CREATE TABLE oncebox_sends (
-    id TEXT PRIMARY KEY,
     tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
     key BLOB NOT NULL,
     -- fingerprints: of what a repeat may not change, and of all that it says
     protected BLOB NOT NULL,
@@ -81,6 +81,7 @@ CREATE TABLE oncebox_sends (
     delivery TEXT,
     delivery_strength INTEGER NOT NULL DEFAULT 0,
     delivery_at INTEGER,
+    PRIMARY KEY (tenant, id),
     -- What is in doubt never counts as not sent.
     CHECK (in_doubt_at IS NULL OR state IN ('claimed', 'sending', 'unknown')),
     CHECK (state <> 'unknown' OR in_doubt_at IS NOT NULL)
@@ -99,7 +100,6 @@ CREATE INDEX oncebox_sends_valid ON oncebox_sends (valid_until)
 -- What waits to be repeated although it is in doubt.
 CREATE INDEX oncebox_sends_again ON oncebox_sends (due_at)
     WHERE state = 'unknown' AND again IS NOT NULL;
-CREATE INDEX oncebox_sends_tenant ON oncebox_sends (tenant, id);
 CREATE INDEX oncebox_sends_doubt ON oncebox_sends (tenant, id) WHERE state = 'unknown';
 -- What providers and bounces call it.
 CREATE INDEX oncebox_sends_message ON oncebox_sends (tenant, message_id);
