@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from oncebox.ledger.sends import gates, notices, sends
-from oncebox.model.send import ClaimedSend, Marker
+from oncebox.model.send import ClaimedSend, Marker, Send
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import load
 
@@ -36,7 +36,7 @@ def claim(tx: Transaction, who: SendClaimant, most: int, now: int) -> list[Claim
     until = now + who.lease
     ours = tx.many(_sql.lease, leases, tenant=who.tenant, worker=who.worker, now=now, until=until)
     gates.take(tx, way, room, len(ours), now, until)
-    return _claimed(tx, who.tenant, [row[0] for row in ours])
+    return _claimed(tx, [sends.read(row) for row in ours])
 
 
 def renew(tx: Transaction, held: Sequence[Marker]) -> list[bool]:
@@ -69,10 +69,9 @@ def _refuse(tx: Transaction, refused: Sequence[Row], now: int) -> None:
     notices.record(tx, sends.by_ids(tx, places).values(), now)
 
 
-def _claimed(tx: Transaction, tenant: str, claimed: Sequence[str]) -> list[ClaimedSend]:
-    found = sends.by_ids(tx, [(tenant, id_) for id_ in claimed]).values()
-    said = sends.bodies(tx, list(found))
-    ordered = sorted(found, key=lambda each: each.id)
+def _claimed(tx: Transaction, leased: Sequence[Send]) -> list[ClaimedSend]:
+    said = sends.bodies(tx, leased)
+    ordered = sorted(leased, key=lambda each: each.id)
     return [ClaimedSend(each, *said[each.id]) for each in ordered]
 
 

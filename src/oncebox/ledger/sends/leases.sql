@@ -13,7 +13,7 @@ ORDER BY due.due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 
 -- name: lease
 -- bulk: id text, fence bigint
--- Claim: count the try and raise the fence.
+-- Claim: count the try and raise the fence; return the sends as they stand then.
 UPDATE oncebox_sends
 SET state = 'claimed', fence = fence + 1, tries = tries + 1, worker = :worker,
     claimed_at = :now, marked_at = NULL, due_at = :until
@@ -21,7 +21,11 @@ SET state = 'claimed', fence = fence + 1, tries = tries + 1, worker = :worker,
 WHERE id = :id AND tenant = :tenant AND fence = :fence AND state IN ('pending', 'unknown')
     AND due_at IS NOT NULL AND due_at <= :now
     AND (state = 'pending' OR again IS NOT NULL)
-RETURNING id, body_id;
+RETURNING id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at;
 
 -- name: renew
 -- bulk: tenant text, id text, fence bigint, until bigint

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from oncebox.ledger.sends import gates, notices, sends
 from oncebox.model.outcome import Accepted, NotSent, Outcome, Rejected
-from oncebox.model.send import SendWord, Settled
+from oncebox.model.send import Send, SendWord, Settled
 from oncebox.model.transport import BreakerRules
 from oncebox.store.database import Row, Transaction
 from oncebox.store.queries import Query, load
@@ -18,8 +18,8 @@ _sql = load(__package__, "settlements.sql")
 
 _RULES = BreakerRules()
 
-#: a send and the fence of who spoke of it
-Heard = tuple[str, int]
+#: columns of a row that tells of a change and not how the send stands
+_FENCE_AND_ID = 2
 
 
 def settle(
@@ -32,8 +32,9 @@ def settle(
     for word in words:
         spoken[_kind(word)].append(word)
     # Proof comes first: who says in the same commit that it was not sent speaks of another try.
-    counted = {each for kind, verb in _VERBS.items() for each in verb(tx, spoken[kind], now)}
-    stand = sends.by_ids(tx, {(word.tenant, word.id) for word in words})
+    rows = [row for kind, verb in _VERBS.items() for row in verb(tx, spoken[kind], now)]
+    counted = {(row[1], row[0]) for row in rows}
+    stand = _stand(tx, words, rows)
     changed = {id_ for id_, _ in counted}
     notices.record(tx, [stand[place] for place in sorted(stand) if place[1] in changed], now)
     ways = [((word.tenant, word.transport), word.outcome) for word in words if word.transport]
@@ -45,35 +46,35 @@ def settle(
     ]
 
 
-def accepted(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+def accepted(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     """Record proof that the other side took sends; return what was news."""
     rows = [(*_held(word), _provider_id(word.outcome)) for word in words]
     return _run(tx, _sql.accept, rows, now)
 
 
-def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     """Record that sends were stored by a transport that sends nothing."""
     return _run(tx, _sql.log, [_held(word) for word in words], now)
 
 
-def not_sent(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+def not_sent(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     """Record that tries were certainly not taken; they are tried again when they are due."""
     rows = [(*_held(w), *_why(w.outcome), w.due_at, w.move_to, int(w.free)) for w in words]
     return _run(tx, _sql.put_back, rows, now)
 
 
-def rejected(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+def rejected(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     """Record that tries were not taken and never will be."""
     return _run(tx, _sql.reject, [(*_held(word), *_why(word.outcome)) for word in words], now)
 
 
-def unknown(tx: Transaction, words: Sequence[SendWord], now: int) -> set[Heard]:
+def unknown(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     """Record that nobody can know whether tries were taken."""
     rows = [(*_held(word), *_why(word.outcome), word.due_at) for word in words]
     return _run(tx, _sql.doubt, rows, now)
 
 
-_VERBS: dict[str, Callable[[Transaction, Sequence[SendWord], int], set[Heard]]] = {
+_VERBS: dict[str, Callable[[Transaction, Sequence[SendWord], int], list[Row]]] = {
     "accepted": accepted,
     "logged": logged,
     "not_sent": not_sent,
@@ -82,10 +83,18 @@ _VERBS: dict[str, Callable[[Transaction, Sequence[SendWord], int], set[Heard]]] 
 }
 
 
-def _run(tx: Transaction, query: Query, rows: Sequence[Row], now: int) -> set[Heard]:
-    if not rows:
-        return set()
-    return {(id_, fence) for id_, fence in tx.many(query, sorted(rows, key=_place), now=now)}
+def _run(tx: Transaction, query: Query, rows: Sequence[Row], now: int) -> list[Row]:
+    """Return of each that changed the fence, its id and perhaps the rest of how it stands."""
+    return tx.many(query, sorted(rows, key=_place), now=now) if rows else []
+
+
+def _stand(
+    tx: Transaction, words: Sequence[SendWord], rows: Sequence[Row]
+) -> dict[sends.Place, Send]:
+    """Return how sends stand: as they were returned, else as they are read."""
+    told = [sends.read(row[1:]) for row in rows if len(row) > _FENCE_AND_ID]
+    stand = {(each.tenant, each.id): each for each in told}
+    return stand | sends.by_ids(tx, {(word.tenant, word.id) for word in words} - stand.keys())
 
 
 def _kind(word: SendWord) -> str:

@@ -1,7 +1,8 @@
 -- name: accept
 -- bulk: tenant text, id text, fence bigint, provider_id text
 -- Record that the other side took it. That is proof: it is taken from every fence there ever was,
--- and from outside (0), whatever was thought before; what is sent stays as it is.
+-- and from outside (0), whatever was thought before; what is sent stays as it is. How it stands
+-- then is returned.
 UPDATE oncebox_sends
 SET state = 'sent', due_at = NULL, ended_at = :now, keep_until = :now + kept_for,
     in_doubt_at = NULL, again = NULL, code = NULL, phase = 'answered', reply = 0,
@@ -9,18 +10,26 @@ SET state = 'sent', due_at = NULL, ended_at = :now, keep_until = :now + kept_for
         ELSE :provider_id END
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state <> 'sent' AND :fence <= fence
-RETURNING id, :fence;
+RETURNING :fence, id, tenant, key, protected, content, state, transport, message_id, event_type,
+    entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
+    valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, oncebox_sends.provider_id, retention, ended_at, purged_at,
+    body_id, size, delivery, delivery_at;
 
 -- name: log
 -- bulk: tenant text, id text, fence bigint
--- Record that it was stored by a transport that sends nothing.
+-- Record that it was stored by a transport that sends nothing; return how it stands then.
 UPDATE oncebox_sends
 SET state = 'logged', due_at = NULL, ended_at = :now, keep_until = :now + kept_for,
     code = NULL, phase = 'answered', reply = 0
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
     AND in_doubt_at IS NULL
-RETURNING id, :fence;
+RETURNING :fence, id, tenant, key, protected, content, state, transport, message_id, event_type,
+    entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
+    valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, oncebox_sends.provider_id, retention, ended_at, purged_at,
+    body_id, size, delivery, delivery_at;
 
 -- name: put_back
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint, move_to text, free bigint
@@ -45,7 +54,7 @@ SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown'
     code = :code, phase = :phase, reply = :reply
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
-RETURNING id, :fence;
+RETURNING :fence, id;
 
 -- name: reject
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint
@@ -60,7 +69,7 @@ SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown' ELSE 'failed' END,
     code = :code, phase = :phase, reply = :reply
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
-RETURNING id, :fence;
+RETURNING :fence, id;
 
 -- name: doubt
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint
@@ -76,7 +85,7 @@ SET state = 'unknown', in_doubt_at = COALESCE(in_doubt_at, marked_at, :now),
     code = :code, phase = :phase, reply = :reply
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
-RETURNING id, :fence;
+RETURNING :fence, id;
 
 -- name: record_try
 -- bulk: tenant text, id text, fence bigint, outcome text, code text, phase text, reply bigint, provider_id text, transport text
