@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -29,6 +30,13 @@ _SEMICOLON = re.compile("; ?")
 _BOUNDARY = "=_"
 #: for those who get a mail that names nobody (RFC 5322, A.1.3)
 _NOBODY = "undisclosed-recipients:;"
+
+#: fields that are always the same
+_MIME = compose_fields.plain("MIME-Version", "1.0")
+_TEXT_FIELDS = {
+    kind: compose_fields.with_parameters("Content-Type", f"text/{kind}", [("charset", "utf-8")])
+    for kind in ("plain", "html")
+}
 
 
 class _Part(msgspec.Struct):
@@ -84,8 +92,7 @@ def compose_formed(email: Email, *, message_id: str, date: int, seed: bytes) -> 
 
 
 def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
-    moment = _EPOCH + timedelta(milliseconds=date)
-    yield compose_fields.plain("Date", format_datetime(moment.replace(microsecond=0)))
+    yield _date(date // 1000)
     yield compose_fields.people("From", [read_mailbox(email.sender)])
     if not (email.to or email.cc):
         yield compose_fields.plain("To", _NOBODY)
@@ -102,7 +109,13 @@ def _fields(email: Email, message_id: str, date: int) -> Iterator[bytes]:
             yield compose_fields.plain("List-Unsubscribe-Post", "List-Unsubscribe=One-Click")
     for name, value in email.headers.items():
         yield compose_fields.free(name, value)
-    yield compose_fields.plain("MIME-Version", "1.0")
+    yield _MIME
+
+
+@lru_cache(maxsize=16)
+def _date(seconds: int) -> bytes:
+    """Return the field that says when; many mails are written within a second."""
+    return compose_fields.plain("Date", format_datetime(_EPOCH + timedelta(seconds=seconds)))
 
 
 def auto_submitted(email: Email) -> str:
@@ -145,8 +158,7 @@ def _joined(kind: str, parts: Sequence[_Part], boundaries: _Boundaries) -> _Part
 
 
 def _text(kind: str, text: str) -> _Part:
-    field = compose_fields.with_parameters("Content-Type", f"text/{kind}", [("charset", "utf-8")])
-    return _encoded([field], compose_bodies.of_text(text))
+    return _encoded([_TEXT_FIELDS[kind]], compose_bodies.of_text(text))
 
 
 def _attached(attachment: Attachment) -> _Part:

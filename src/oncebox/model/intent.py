@@ -5,7 +5,6 @@ The key is published, so that other programs can make it too: the SHA-256 of Pyt
 ``to`` is the audience, in the spelling of ``audience`` (docs/decisions/0060).
 """
 
-import base64
 import hashlib
 import hmac
 import json
@@ -27,6 +26,14 @@ _PROVIDER = "oncebox provider key 1"
 _OWN = "oncebox own key 1"
 _LARGEST_VERSION = 2**31 - 1
 _PUBLISHED = re.compile("[0-9a-f]{64}")
+#: as ``json.dumps`` does it, which makes an encoder anew for every call
+_dumps = json.JSONEncoder(sort_keys=True).encode
+
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [high + low for high in _BASE32 for low in _BASE32]
+#: 256 bits fill 52 characters of five bits with four to spare
+_PADDING = 4
+_SHIFTS = range(250, -1, -10)
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +108,7 @@ def key(event_type: str, entity_id: str, audience: str, version: int = 1) -> str
     if isinstance(version, bool) or not 0 <= version <= _LARGEST_VERSION:
         raise KeyInvalid(f"the version is a number between 0 and {_LARGEST_VERSION}")
     named = {"type": event_type, "entity": entity_id, "to": audience, "v": version}
-    return hashlib.sha256(json.dumps(named, sort_keys=True).encode("ascii")).hexdigest()
+    return hashlib.sha256(_dumps(named).encode("ascii")).hexdigest()
 
 
 def own_key(text: str) -> str:
@@ -156,7 +163,13 @@ def mark(secret: bytes, *pieces: str) -> str:
     digest = hmac.new(secret, digestmod="sha256")
     for piece in pieces:
         _frame(digest.update, piece.encode())
-    return base64.b32encode(digest.digest()).rstrip(b"=").decode("ascii").lower()
+    return _base32(digest.digest())
+
+
+def _base32(digest: bytes) -> str:
+    """Return 32 bytes in lower-case base32 without padding, ten bits at a time."""
+    number = int.from_bytes(digest) << _PADDING
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def _digest(*pieces: str | bytes) -> bytes:

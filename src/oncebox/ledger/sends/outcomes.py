@@ -63,8 +63,7 @@ class Outcomes:
 
     async def _look(self) -> None:
         await asyncio.sleep(_GATHER)
-        found = await self._database.read(sends.by_ids, [*self._waiting])
-        self.tell(found.values())
+        self.tell(await self._database.read(sends.moved_on, [*self._waiting]))
 
     def _leave(self, place: Place, ended: asyncio.Future[Send]) -> None:
         waiting = self._waiting[place]

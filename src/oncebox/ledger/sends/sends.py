@@ -53,6 +53,11 @@ def by_ids(tx: Transaction, places: Iterable[Place]) -> dict[Place, Send]:
     return {(each.tenant, each.id): each for each in sends}
 
 
+def moved_on(tx: Transaction, places: Iterable[Place]) -> list[Send]:
+    """Return those of some sends that neither wait nor are under way."""
+    return [read(row) for row in tx.many(_sql.moved_on, sorted(set(places)))]
+
+
 def by_keys(tx: Transaction, keys: Iterable[tuple[str, bytes]]) -> dict[tuple[str, bytes], Send]:
     """Return sends by tenant and key."""
     sends = map(read, tx.many(_sql.by_keys, sorted(set(keys))))

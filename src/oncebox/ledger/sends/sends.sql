@@ -9,6 +9,17 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id;
 
+-- name: moved_on
+-- bulk: tenant text, id text
+-- Sends that neither wait nor are under way.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
+FROM oncebox_sends /* and rows */
+WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sending');
+
 -- name: by_keys
 -- bulk: tenant text, key bytea
 -- Sends as they stand, by what makes them the same.
