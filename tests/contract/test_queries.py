@@ -51,6 +51,20 @@ def test_every_query_plans(clerk: Clerk, name: str) -> None:
         assert clerk.session.run(lambda tx: _explained(tx, query))
 
 
+@pytest.mark.parametrize("name", sorted(name for name in QUERIES if QUERIES[name].spans))
+def test_a_query_for_several_rows_looks_each_of_them_up(clerk: Clerk, name: str) -> None:
+    """What is given is gone through, never a table: that would be the whole outbox for each."""
+    query = QUERIES[name]
+    if clerk.place.kind != "sqlite":
+        return
+    for count, statement in query.spans:
+        nothing = [None] * (count * len(query.bulk) + len(query.shared))
+        plan = f"EXPLAIN QUERY PLAN {statement}"
+        steps = clerk.session.run(lambda tx, plan=plan, nothing=nothing: tx.execute(plan, nothing))
+        assert steps[0][3] == f"SCAN {count}-ROW VALUES CLAUSE"
+        assert not [step for step in steps[1:] if "SCAN" in step[3]]
+
+
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_rows_that_are_locked_are_chosen_once(name: str) -> None:
     """A subquery that skips what is locked is a choice anew, each time it is evaluated."""

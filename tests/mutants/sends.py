@@ -56,10 +56,10 @@ SENDS = (
                 f"{_LEDGER}/leases.sql",
                 "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
                 "        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = "
-                "oncebox_sends.tenant\n    )\nRETURNING id, :fence;\n\n-- name: suppress",
+                "oncebox_sends.tenant\n    )\nRETURNING id, fence;\n\n-- name: suppress",
                 "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
                 "        WHERE goes_to.send_id = oncebox_sends.id AND 1 = 0\n"
-                "    )\nRETURNING id, :fence;\n\n-- name: suppress",
+                "    )\nRETURNING id, fence;\n\n-- name: suppress",
             ),
         ),
         (_tests("test_no_marker_for_who_is_on_the_suppression_list"), _WALK),
@@ -135,9 +135,9 @@ SENDS = (
             Patch(
                 f"{_LEDGER}/settlements.sql",
                 "AND fence = :fence AND state IN ('claimed', 'sending')\n"
-                "RETURNING id, :fence;\n\n-- name: reject",
+                "RETURNING :fence, id;\n\n-- name: reject",
                 "AND fence >= :fence AND state IN ('claimed', 'sending', 'unknown')\n"
-                "RETURNING id, :fence;\n\n-- name: reject",
+                "RETURNING :fence, id;\n\n-- name: reject",
             ),
         ),
         (

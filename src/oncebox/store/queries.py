@@ -9,8 +9,9 @@
 PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest(…)``),
 ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
 ``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
-of it that take several rows at once. ``-- only: postgres`` stands above what SQLite has no words
-for.
+of it that take several rows at once. Such forms of other bulk queries are made where
+``-- spans: yes`` stands above them (docs/decisions/0092); what these return may not name a row's
+column. ``-- only: postgres`` stands above what SQLite has no words for.
 """
 
 import re
@@ -86,7 +87,7 @@ def _parse(block: str) -> Query:
         parameters=parameters,
         bulk=bulk,
         only=only[1] if only else None,
-        spans=tuple(_spans(body, parameters, len(bulk))),
+        spans=tuple(_spans(body, parameters, len(bulk), joined="\n-- spans: yes\n" in text)),
     )
 
 
@@ -103,15 +104,33 @@ def _sqlite(body: str, parameters: tuple[str, ...]) -> str:
     return _PARAMETER.sub(lambda match: f"?{parameters.index(match[1]) + 1}", body)
 
 
-def _spans(body: str, parameters: tuple[str, ...], width: int) -> Iterator[tuple[int, str]]:
-    """Yield a bulk insert for several rows; what all rows share is numbered after them."""
+def _spans(
+    body: str, parameters: tuple[str, ...], width: int, *, joined: bool
+) -> Iterator[tuple[int, str]]:
+    """Yield a bulk query for several rows; what all rows share is numbered after them."""
     values = _VALUES.search(body)
-    if values is None:
-        return
-    before, after = (_sqlite(part, ()) for part in (body[: values.start()], body[values.end() :]))
-    for count in _SPANS:
+    for count in _SPANS if values or joined else ():
+        if values is None:
+            yield count, _joined(body, parameters, width, count)
+            continue
+        before, after = body[: values.start()], body[values.end() :]
         rows = (_row(values[1], parameters, width, number, count) for number in range(count))
-        yield count, f"{before}VALUES {', '.join(rows)}{after}"
+        yield count, f"{_sqlite(before, ())}VALUES {', '.join(rows)}{_sqlite(after, ())}"
+
+
+def _joined(body: str, parameters: tuple[str, ...], width: int, count: int) -> str:
+    """Return a query that finds its rows beside its tables."""
+
+    def named(match: re.Match[str]) -> str:
+        place = parameters.index(match[1])
+        return f"rows.column{place + 1}" if place < width else f"?{place + (count - 1) * width + 1}"
+
+    body = _PARAMETER.sub(named, body)
+    each = (range(number * width + 1, (number + 1) * width + 1) for number in range(count))
+    values = ", ".join(f"({', '.join(f'?{place}' for place in places)})" for places in each)
+    for mark, word in (("from rows", "FROM"), ("and rows", ",")):
+        body = body.replace(f"/* {mark} */", f"{word} (VALUES {values}) AS rows")
+    return re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
 
 
 def _row(row: str, parameters: tuple[str, ...], width: int, number: int, count: int) -> str:

@@ -1,5 +1,6 @@
 -- name: add
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- spans: yes
 -- Keep new intents, except those whose key is taken and those whose transport is not there.
 -- Who names none gets the first one there is.
 INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,

@@ -32,9 +32,9 @@ def claim(tx: Transaction, who: SendClaimant, most: int, now: int) -> list[Claim
     if room.most <= 0:
         return []
     due = tx.all(_sql.due, tenant=who.tenant, transport=who.transport, now=now, most=room.most)
-    leases = sorted((id_, fence) for id_, fence, _ in _within_memory(due))
+    leases = sorted((who.tenant, id_, fence) for id_, fence, _ in _within_memory(due))
     until = now + who.lease
-    ours = tx.many(_sql.lease, leases, tenant=who.tenant, worker=who.worker, now=now, until=until)
+    ours = tx.many(_sql.lease, leases, worker=who.worker, now=now, until=until)
     gates.take(tx, way, room, len(ours), now, until)
     return _claimed(tx, [sends.read(row) for row in ours])
 

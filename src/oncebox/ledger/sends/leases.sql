@@ -12,13 +12,14 @@ WHERE due.tenant = :tenant AND due.transport = :transport AND due.state IN ('pen
 ORDER BY due.due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 
 -- name: lease
--- bulk: id text, fence bigint
+-- bulk: tenant text, id text, fence bigint
+-- spans: yes
 -- Claim: count the try and raise the fence; return the sends as they stand then.
 UPDATE oncebox_sends
 SET state = 'claimed', fence = fence + 1, tries = tries + 1, worker = :worker,
     claimed_at = :now, marked_at = NULL, due_at = :until
 /* from rows */
-WHERE id = :id AND tenant = :tenant AND fence = :fence AND state IN ('pending', 'unknown')
+WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('pending', 'unknown')
     AND due_at IS NOT NULL AND due_at <= :now
     AND (state = 'pending' OR again IS NOT NULL)
 RETURNING id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
@@ -37,6 +38,7 @@ RETURNING id, :fence;
 
 -- name: mark
 -- bulk: tenant text, id text, fence bigint, until bigint, replay_until bigint
+-- spans: yes
 -- The marker: from here on the send may be taken. Only who holds a lease that has not run out may
 -- set it, on what was not called off, goes to nobody on the suppression list, is in time, and if
 -- it is in doubt may be repeated.
@@ -54,7 +56,7 @@ WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND
             ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
         WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
     )
-RETURNING id, :fence;
+RETURNING id, fence;
 
 -- name: suppress
 -- bulk: tenant text, id text, fence bigint

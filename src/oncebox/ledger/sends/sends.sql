@@ -11,6 +11,7 @@ WHERE tenant = :tenant AND id = :id;
 
 -- name: moved_on
 -- bulk: tenant text, id text
+-- spans: yes
 -- Sends that neither wait nor are under way.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
@@ -22,6 +23,7 @@ WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sen
 
 -- name: by_keys
 -- bulk: tenant text, key bytea
+-- spans: yes
 -- Sends as they stand, by what makes them the same.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
@@ -69,6 +71,7 @@ FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
 
 -- name: bodies
 -- bulk: send_id text, id text
+-- spans: yes
 -- What sends say, sealed.
 SELECT send_id, message, envelope FROM oncebox_send_bodies /* and rows */
 WHERE send_id = :send_id AND id = :id;

@@ -18,6 +18,7 @@ RETURNING :fence, id, tenant, key, protected, content, state, transport, message
 
 -- name: log
 -- bulk: tenant text, id text, fence bigint
+-- spans: yes
 -- Record that it was stored by a transport that sends nothing; return how it stands then.
 UPDATE oncebox_sends
 SET state = 'logged', due_at = NULL, ended_at = :now, keep_until = :now + kept_for,
@@ -25,7 +26,7 @@ SET state = 'logged', due_at = NULL, ended_at = :now, keep_until = :now + kept_f
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
     AND in_doubt_at IS NULL
-RETURNING :fence, id, tenant, key, protected, content, state, transport, message_id, event_type,
+RETURNING fence, id, tenant, key, protected, content, state, transport, message_id, event_type,
     entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
     valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
     replay_until, code, phase, reply, oncebox_sends.provider_id, retention, ended_at, purged_at,
@@ -89,6 +90,7 @@ RETURNING :fence, id;
 
 -- name: record_try
 -- bulk: tenant text, id text, fence bigint, outcome text, code text, phase text, reply bigint, provider_id text, transport text
+-- spans: yes
 -- Write down how a try ended, before the send changes; what a lost one says late replaces that it
 -- was lost.
 INSERT INTO oncebox_send_tries (send_id, fence, tenant, transport, worker, claimed_at, marked_at,
