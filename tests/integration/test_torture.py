@@ -17,6 +17,7 @@ SEED = 1
 ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "scenario",
     [

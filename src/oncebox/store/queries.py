@@ -10,7 +10,7 @@ PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest
 ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
 ``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
 of it that take several rows at once. Such forms of other bulk queries are made where
-``-- spans: yes`` stands above them (docs/decisions/0092); what these return may not name a row's
+``-- spans: yes`` stands above them (docs/decisions/0076); what these return may not name a row's
 column. ``-- only: postgres`` stands above what SQLite has no words for.
 """
 

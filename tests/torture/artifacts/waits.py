@@ -38,7 +38,7 @@ _LONGEST = 8_000
 _POLL = 45.0
 #: Seconds from the 250, or from when the service is there again, to the grant, after which a
 #: wake-up counts as lost.
-_LATE = 20.0
+_LATE = 35.0
 #: Seconds after which a code counts as lost.
 _LOST = 90.0
 #: How often an agent goes away in the middle of a wait, and after how many seconds.
