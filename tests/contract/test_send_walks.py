@@ -90,17 +90,34 @@ class Model:
     def begin(self, fence: int) -> bool:
         if self.state is not S.CLAIMED or fence != self.fence:
             return False
-        alive, repeats = (self.due or 0) > self.now, not self.doubt or self._may_repeat()
-        if alive and self._in_time() and repeats and not self.listed:
+        alive = (self.due or 0) > self.now
+        if alive and self._may_go():
             self.state, self.due = S.SENDING, self.now + LEASE
             self.window = self.window if self.doubt else self.now + WINDOW
             return True
+        self._refuse(alive=alive)
+        return False
+
+    def _may_go(self) -> bool:
+        return self._in_time() and not self.listed and (not self.doubt or self._may_repeat())
+
+    def _refuse(self, *, alive: bool) -> None:
         if self.doubt and alive:
             self.state, self.again, self.due = S.UNKNOWN, None, None
         elif not self.doubt and self.listed:
             self.state, self.due = S.SUPPRESSED, None
         elif not self.doubt and not self._in_time():
             self.state, self.due = S.EXPIRED, None
+
+    def log(self, fence: int) -> bool:
+        if self.state not in HELD or fence != self.fence:
+            return False
+        may_go = self.state is S.SENDING or self._may_go()
+        if may_go and not self.doubt:
+            self.state, self.due = S.LOGGED, None
+            return True
+        if not may_go:
+            self._refuse(alive=(self.due or 0) > self.now)
         return False
 
     def say(self, fence: int, outcome: Outcome, due: int | None) -> bool:
@@ -314,11 +331,8 @@ class Walk:
 
     def _log(self) -> None:
         holder = self.held[-1]
-        model = self.model
-        counts = model.state in HELD and holder.fence == model.fence and not model.doubt
+        counts = self.model.log(holder.fence)
         assert self.mailer.say(holder, TAKEN, logged=True, transport="") is counts
-        if counts:
-            model.state, model.due = S.LOGGED, None
 
     def _beside(self) -> None:
         """Tell of a hand-over past the ledger that nobody can know of."""

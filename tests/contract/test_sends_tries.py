@@ -353,6 +353,46 @@ def test_the_log_transport_says_logged(mailer: Mailer) -> None:
     assert mailer.events() == ["send.logged"]
 
 
+def test_the_log_needs_no_marker(mailer: Mailer) -> None:
+    mailer.intend()
+    send = mailer.claim_one()
+
+    assert mailer.say(send, Accepted(), logged=True)
+    after = mailer.get(send.id)
+    assert (after.state, after.marked_at) == (S.LOGGED, mailer.clerk.now)
+
+
+def test_the_log_asks_the_suppression_list_as_the_marker_does(mailer: Mailer) -> None:
+    mailer.intend()
+    send = mailer.claim_one()
+    mailer.suppress(TO)
+
+    assert not mailer.say(send, Accepted(), logged=True)
+    assert mailer.state(send.id) is S.SUPPRESSED
+    assert mailer.events() == ["send.suppressed"]
+    assert mailer.tries(send.id) == []
+
+
+def test_the_log_takes_nothing_that_comes_too_late(mailer: Mailer) -> None:
+    mailer.intend(valid_until=mailer.clerk.now + 1_000)
+    send = mailer.claim_one()
+    mailer.clerk.now += 2_000
+
+    assert not mailer.say(send, Accepted(), logged=True)
+    assert mailer.state(send.id) is S.EXPIRED
+
+
+def test_a_stale_holder_cannot_log(mailer: Mailer) -> None:
+    mailer.intend()
+    stale = mailer.claim_one()
+    mailer.clerk.now += LEASE
+    mailer.sweep()
+    mailer.claim_one()
+
+    assert not mailer.say(stale, Accepted(), logged=True)
+    assert mailer.state(stale.id) is S.CLAIMED
+
+
 # not sent
 
 
@@ -608,7 +648,7 @@ def test_a_repeat_is_not_given_up_because_its_lease_was_renewed_too_late(mailer:
     send = mailer.claim_one()
     # The marker was refused, for the lease had run out; the renewal was committed right after.
     refused = [(send.tenant, send.id, send.fence)]
-    mailer.clerk.run(leases._refuse, refused, mailer.clerk.now)
+    mailer.clerk.run(leases.refuse, refused, mailer.clerk.now)
 
     found = mailer.get(send.id)
     assert (found.state, found.again) == (SendState.CLAIMED, OnUnknown.RESEND)

@@ -2,26 +2,20 @@
 
 import re
 
-from oncebox.model.outcome import Accepted, NotSent, Phase
+from oncebox.model.outcome import Accepted
 from oncebox.transport.email.capability import ALL, Idempotency
 from oncebox.transport.email.log import Log
 from oncebox.transport.email.parcel import Transport
 from tests.transport.handover import Marks, parcel
 
 
-async def test_the_log_asks_the_marker_once_and_goes_nowhere() -> None:
+async def test_the_log_goes_nowhere_and_needs_no_marker() -> None:
     way, marks = Log(), Marks()
     is_transport: Transport = way
 
     assert await is_transport.send(parcel(), marks) == Accepted()
-    assert (marks.asked, way.capability.delivers) == (1, False)
+    assert (marks.asked, way.capability.delivers) == (0, False)
     await way.close()
-
-
-async def test_the_log_takes_nothing_that_the_marker_keeps_back() -> None:
-    outcome = await Log().send(parcel(), Marks(answer=False))
-
-    assert outcome == NotSent(code="fence_lost", phase=Phase.BODY)
 
 
 def test_every_way_with_keys_says_how_long_and_in_which_form() -> None:

@@ -55,13 +55,14 @@ def begin(tx: Transaction, markers: Sequence[Marker], now: int) -> list[bool]:
     # By their fences: one process may ask for a send that it holds, and held before.
     marked = set(tx.many(_sql.mark, rows, now=now))
     refused = [row[:3] for row in rows if row[1:3] not in marked]
-    if refused:
-        _refuse(tx, refused, now)
+    refuse(tx, refused, now)
     return [(marker.id, marker.fence) in marked for marker in markers]
 
 
-def _refuse(tx: Transaction, refused: Sequence[Row], now: int) -> None:
+def refuse(tx: Transaction, refused: Sequence[Row], now: int) -> None:
     """End what was refused for good; what was only lost is somebody else's."""
+    if not refused:
+        return
     ended: set[str] = set()
     for query in (_sql.suppress, _sql.expire, _sql.withdraw):
         ended |= {row[0] for row in tx.many(query, refused, now=now)}

@@ -7,7 +7,7 @@ from whoever brings it.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from oncebox.ledger.sends import gates, notices, sends
+from oncebox.ledger.sends import gates, leases, notices, sends
 from oncebox.model.outcome import Accepted, NotSent, Outcome, Rejected
 from oncebox.model.send import Send, SendWord, Settled
 from oncebox.model.transport import BreakerRules
@@ -26,13 +26,13 @@ def settle(
     tx: Transaction, words: Sequence[SendWord], now: int, rules: BreakerRules = _RULES
 ) -> list[Settled | None]:
     """Record how tries ended; tell how the sends stand. None where there is no such send."""
-    tries = {(word.tenant, word.id, word.fence): _tried(word) for word in words if word.fence}
-    tx.run_many(_sql.record_try, sorted(tries.values(), key=_place), now=now)
     spoken = defaultdict(list)
     for word in words:
         spoken[_kind(word)].append(word)
+    kept = logged(tx, spoken.pop("logged", ()), now)
+    _record_tries(tx, words, kept, now)
     # Proof comes first: who says in the same commit that it was not sent speaks of another try.
-    rows = [row for kind, verb in _VERBS.items() for row in verb(tx, spoken[kind], now)]
+    rows = kept + [row for kind, verb in _VERBS.items() for row in verb(tx, spoken[kind], now)]
     counted = {(row[1], row[0]) for row in rows}
     stand = _stand(tx, words, rows)
     changed = {id_ for id_, _ in counted}
@@ -53,8 +53,15 @@ def accepted(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
 
 
 def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
-    """Record that sends were stored by a transport that sends nothing."""
-    return _run(tx, _sql.log, [_held(word) for word in words], now)
+    """Record that sends were stored by a transport that sends nothing.
+
+    What may never be is ended, as by the marker (``leases.begin``).
+    """
+    held = [_held(word) for word in words]
+    rows = _run(tx, _sql.log, held, now)
+    taken = {(row[1], row[0]) for row in rows}
+    leases.refuse(tx, sorted(each for each in held if each[1:] not in taken), now)
+    return rows
 
 
 def not_sent(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
@@ -76,11 +83,20 @@ def unknown(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
 
 _VERBS: dict[str, Callable[[Transaction, Sequence[SendWord], int], list[Row]]] = {
     "accepted": accepted,
-    "logged": logged,
     "not_sent": not_sent,
     "rejected": rejected,
     "unknown": unknown,
 }
+
+
+def _record_tries(
+    tx: Transaction, words: Sequence[SendWord], kept: Sequence[Row], now: int
+) -> None:
+    """Write down how tries ended, except those whose mail the log was not to take."""
+    taken = {(row[1], row[0]) for row in kept}
+    said = [w for w in words if w.fence and (_kind(w) != "logged" or (w.id, w.fence) in taken)]
+    tries = {_held(word): _tried(word) for word in said}
+    tx.run_many(_sql.record_try, sorted(tries.values(), key=_place), now=now)
 
 
 def _run(tx: Transaction, query: Query, rows: Sequence[Row], now: int) -> list[Row]:

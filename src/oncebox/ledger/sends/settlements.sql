@@ -19,13 +19,21 @@ RETURNING :fence, id, tenant, key, protected, content, state, transport, message
 -- name: log
 -- bulk: tenant text, id text, fence bigint
 -- spans: yes
--- Record that it was stored by a transport that sends nothing; return how it stands then.
+-- Record that it was stored by a transport that sends nothing; return how it stands then. Nothing
+-- leaves, so marker and result are one: what the marker asks is asked here.
 UPDATE oncebox_sends
-SET state = 'logged', due_at = NULL, ended_at = :now, keep_until = :now + kept_for,
-    code = NULL, phase = 'answered', reply = 0
+SET state = 'logged', marked_at = COALESCE(marked_at, :now), due_at = NULL, ended_at = :now,
+    keep_until = :now + kept_for, code = NULL, phase = 'answered', reply = 0
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
     AND in_doubt_at IS NULL
+    AND (state = 'sending' OR valid_until IS NULL OR valid_until > :now)
+    AND (state = 'sending' OR NOT EXISTS (
+        SELECT 1 FROM oncebox_send_recipients AS goes_to
+        JOIN oncebox_suppressions AS listed
+            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
+        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
+    ))
 RETURNING fence, id, tenant, key, protected, content, state, transport, message_id, event_type,
     entity_id, owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at,
     valid_until, due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
