@@ -112,12 +112,13 @@ class Model:
     def log(self, fence: int) -> bool:
         if self.state not in HELD or fence != self.fence:
             return False
-        may_go = self.state is S.SENDING or self._may_go()
-        if may_go and not self.doubt:
+        if self.doubt:
+            self.state, self.again, self.due = S.UNKNOWN, None, None
+            return False
+        if self.state is S.SENDING or self._may_go():
             self.state, self.due = S.LOGGED, None
             return True
-        if not may_go:
-            self._refuse(alive=(self.due or 0) > self.now)
+        self._refuse(alive=True)
         return False
 
     def say(self, fence: int, outcome: Outcome, due: int | None) -> bool:

@@ -382,6 +382,17 @@ def test_the_log_takes_nothing_that_comes_too_late(mailer: Mailer) -> None:
     assert mailer.state(send.id) is S.EXPIRED
 
 
+def test_the_log_ends_no_doubt_and_is_asked_once(mailer: Mailer) -> None:
+    doubtful = mailer.in_doubt(on_unknown=RESEND)
+    mailer.clerk.now += WAIT
+    send = mailer.claim_one()
+
+    assert not mailer.say(send, Accepted(), logged=True)
+    after = mailer.get(doubtful.id)
+    assert (after.state, after.again, after.due_at) == (S.UNKNOWN, None, None)
+    assert mailer.claim() == []
+
+
 def test_a_stale_holder_cannot_log(mailer: Mailer) -> None:
     mailer.intend()
     stale = mailer.claim_one()

@@ -69,7 +69,9 @@ SELECT waits.tenant, waits.id, (SELECT other.name FROM oncebox_transports AS oth
     ORDER BY other.position, other.name LIMIT 1)
 FROM oncebox_sends AS waits
 JOIN oncebox_transports AS way ON way.tenant = waits.tenant AND way.name = waits.transport
-WHERE waits.state = 'pending' AND waits.in_doubt_at IS NULL AND waits.due_at <= :now
+-- The first words name the index of what may be claimed.
+WHERE waits.state IN ('pending', 'unknown') AND waits.state = 'pending'
+    AND waits.in_doubt_at IS NULL AND waits.due_at IS NOT NULL AND waits.due_at <= :now
     AND way.rests_until > :now AND way.paused = 0
     AND EXISTS (SELECT 1 FROM oncebox_transports AS other
         WHERE other.tenant = waits.tenant AND other.name <> waits.transport

@@ -59,12 +59,12 @@ def begin(tx: Transaction, markers: Sequence[Marker], now: int) -> list[bool]:
     return [(marker.id, marker.fence) in marked for marker in markers]
 
 
-def refuse(tx: Transaction, refused: Sequence[Row], now: int) -> None:
+def refuse(tx: Transaction, refused: Sequence[Row], now: int, *, may_repeat: bool = True) -> None:
     """End what was refused for good; what was only lost is somebody else's."""
     if not refused:
         return
     ended: set[str] = set()
-    for query in (_sql.suppress, _sql.expire, _sql.withdraw):
+    for query in (_sql.suppress, _sql.expire, _sql.withdraw if may_repeat else _sql.let_be):
         ended |= {row[0] for row in tx.many(query, refused, now=now)}
     places = [(tenant, id_) for tenant, id_, _ in refused if id_ in ended]
     notices.record(tx, sends.by_ids(tx, places).values(), now)

@@ -103,3 +103,12 @@ WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND
             WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
         ))
 RETURNING id;
+
+-- name: let_be
+-- bulk: tenant text, id text, fence bigint
+-- Let be what is in doubt and came to a transport that sends nothing: it can end no doubt.
+UPDATE oncebox_sends SET state = 'unknown', again = NULL, due_at = NULL
+/* from rows */
+WHERE tenant = :tenant AND id = :id AND state IN ('claimed', 'sending') AND fence = :fence
+    AND in_doubt_at IS NOT NULL
+RETURNING id;

@@ -60,7 +60,8 @@ def logged(tx: Transaction, words: Sequence[SendWord], now: int) -> list[Row]:
     held = [_held(word) for word in words]
     rows = _run(tx, _sql.log, held, now)
     taken = {(row[1], row[0]) for row in rows}
-    leases.refuse(tx, sorted(each for each in held if each[1:] not in taken), now)
+    refused = sorted(each for each in held if each[1:] not in taken)
+    leases.refuse(tx, refused, now, may_repeat=False)
     return rows
 
 
