@@ -8,6 +8,7 @@ import pytest
 from oncebox.cli.main import GROUPS
 from oncebox.model.effect import EffectState
 from oncebox.model.sighting import Sighting
+from tests.docs.decisions_page import records
 from tests.docs.reference import DOCS, pages
 from tests.house.tree import PACKAGE, ROOT
 
@@ -71,10 +72,10 @@ def test_the_pages_name_every_class_of_sighting_and_state_of_an_effect() -> None
 
 
 def test_decisions_are_numbered_without_a_gap_and_all_built_alike() -> None:
-    records = sorted((DOCS / "decisions").glob("*.md"))
+    numbered = records()
 
-    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
-    for number, path in enumerate(records, 1):
+    assert [int(path.name[:4]) for path in numbered] == list(range(1, len(numbered) + 1))
+    for number, path in enumerate(numbered, 1):
         headings = re.findall(r"^#.*$", path.read_text(), re.MULTILINE)
         assert headings[0].startswith(f"# {number}. ")
         assert headings[1:] == ["## Context", "## Choice", "## Price"]
