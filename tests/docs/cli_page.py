@@ -15,7 +15,9 @@ EXIT_CODES = {
     "ERROR": (
         "an error; for `inbox wait`, nothing came in time; for `send mail`, it ended without being "
         "sent; for `transport test`, it does not work; for `doctor`, a failed check; for "
-        "`hook verify`, a signature that does not hold"
+        "`hook verify`, a signature that does not hold; for `link check`, a link that is refused; "
+        "for `mail authenticate`, a sender that is not proven; for `mail parse` and "
+        "`mail extract`, a file that cannot be read whole"
     ),
     "USAGE": "typed wrongly",
     "NOT_FOUND": "there is no such thing",
