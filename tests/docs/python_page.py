@@ -206,5 +206,6 @@ def _verb(name: str, value: Any) -> tuple[str, str, str]:
 
 
 def _parameter(each: inspect.Parameter) -> str:
-    star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+    stars: dict[object, str] = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}
+    star = stars.get(each.kind, "")
     return f"{star}{each.name}{'' if each.default is each.empty else f'={each.default!r}'}"

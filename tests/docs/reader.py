@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import pytest
@@ -109,14 +108,10 @@ class Reader:
         return ended.stdout
 
 
-def awaiting(code: str) -> CodeType:
-    """Compile a block in which ``await`` stands outside of functions, to be run in a coroutine."""
-    return compile(code, "a page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
 async def run_awaiting(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run such a block."""
-    ran = eval(awaiting(code), names)  # noqa: S307 - it is our own page
+    """Run a block in which ``await`` stands outside of functions; return the names it has left."""
+    compiled = compile(code, "a page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    ran = eval(compiled, names)  # noqa: S307 - it is our own page
     if inspect.isawaitable(ran):
         await ran
     return names

@@ -26,8 +26,10 @@ from oncebox.model.action import ActionState
 from oncebox.model.artifact import ArtifactState
 from oncebox.model.choice import CONFLICTS
 from oncebox.model.delivery import TRANSITIONS, State
+from oncebox.model.effect import EffectState
 from oncebox.model.inbox import InboxState
 from oncebox.model.inbox_policy import InboxPolicy
+from oncebox.model.send import SendState
 from oncebox.model.sighting import REJECTS, REPEATS, Rule, Sighting
 from oncebox.model.source import Source
 from oncebox.model.verdict import DETAILS, Result
@@ -63,8 +65,8 @@ _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
     names = (
-        "actions", "artifacts", "concepts", "inboxes", "mail", "mail-senders", "sightings",
-        "sources",
+        "actions", "artifacts", "concepts", "glossary", "inboxes", "mail", "mail-senders",
+        "sightings", "sources",
     )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
@@ -91,6 +93,8 @@ def _with_tables(page: str) -> str:
     tables: dict[str, Callable[[], str]] = {
         "states": lambda: _states(State),
         "transitions": lambda: _transitions(TRANSITIONS),
+        "effect_states": lambda: _states(EffectState),
+        "send_states": lambda: _states(SendState),
         "inbox_states": lambda: _states(InboxState),
         "inbox_transitions": lambda: _transitions(inbox.TRANSITIONS),
         "inbox_policy": _inbox_policy,

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import trustme
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from oncebox import Delivery, Once
 from oncebox.cli import failures
@@ -59,7 +59,7 @@ def _lost() -> None:
     raise RuntimeError("the answer was lost")
 
 
-def test_behind_nginx_clients_are_told_apart_and_metrics_stay_inside(
+def test_behind_nginx_the_service_answers_and_streams_and_metrics_stay_inside(
     reader: Reader, tmp_path: Path
 ) -> None:
     nginx = program("nginx", "nginx-light")
@@ -88,9 +88,15 @@ def test_behind_nginx_clients_are_told_apart_and_metrics_stay_inside(
         with httpx2.Client(verify=False) as client:
             ready = client.get(f"https://127.0.0.1:{port}/readyz")
             inside = client.get(f"https://127.0.0.1:{port}/metrics")
+            wanted = {"accept": "text/event-stream", "authorization": f"Bearer {service.key}"}
+            with client.stream(
+                "GET", f"https://127.0.0.1:{port}/v1/events", headers=wanted
+            ) as stream:
+                first = next(stream.iter_lines())  # although the answer goes on
         proxy.terminate()
 
     assert (ready.status_code, inside.status_code) == (200, 404)
+    assert first.startswith("id: ")
 
 
 def _until_open(port: int) -> None:

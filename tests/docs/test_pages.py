@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from oncebox.cli.main import GROUPS
+from oncebox.client.room import Now
+from oncebox.client.rooms import Rooms
 from oncebox.model.effect import EffectState
 from oncebox.model.sighting import Sighting
 from tests.docs.decisions_page import records
@@ -16,6 +18,8 @@ WRITTEN = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 READING_PATH = re.compile(r"^\d\. `([\w/.]+)`:", re.MULTILINE)
 LONGEST_PATH = 650
+#: a word of the glossary, with where to read on
+WORD = re.compile(r"^\| \[([^]]+)\]\([^)]+\) \|", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
@@ -69,6 +73,22 @@ def test_the_pages_name_every_class_of_sighting_and_state_of_an_effect() -> None
     text = (DOCS / "concepts.md").read_text() + (DOCS / "sightings.md").read_text()
 
     assert [each for each in (*Sighting, *EffectState) if f"| `{each}` |" not in text] == []
+
+
+def test_the_glossary_has_every_noun_once_in_order_and_linked() -> None:
+    words = WORD.findall((DOCS / "glossary.md").read_text().partition("## States")[0])
+    rooms: Rooms[Now] = Rooms(None)  # type: ignore[arg-type]
+    nouns = {type(room).__name__.lower() for room in vars(rooms).values()}
+
+    assert words == sorted(set(words), key=str.lower)
+    assert {"attempt", "delivery", "effect", "event", "hold", "send", "try"} <= set(words)
+    # Deliveries, inboxes and the like, and the one that has no plural.
+    ends = (("ies", "y"), ("xes", "x"), ("s", ""), ("", ""))
+    assert {
+        noun
+        for noun in nouns
+        if not any(noun.removesuffix(many) + one in words for many, one in ends)
+    } == set()
 
 
 def test_decisions_are_numbered_without_a_gap_and_all_built_alike() -> None:

@@ -5,6 +5,7 @@ import re
 import click
 import pytest
 
+from oncebox.cli import failures
 from tests.docs import cli_page, python_page
 from tests.docs.reference import DOCS, error_kinds, metrics
 from tests.docs.remedies import LABELS, REMEDIES
@@ -44,7 +45,7 @@ def test_every_command_is_there_with_all_its_options() -> None:
 
 
 def test_every_exit_code_is_there() -> None:
-    codes = {name for name in vars(cli_page.failures) if name.isupper() and name[0] != "_"}
+    codes = {name for name in vars(failures) if name.isupper() and name[0] != "_"}
 
     assert codes == cli_page.EXIT_CODES.keys()
 

@@ -78,13 +78,13 @@ def test_the_site_is_built_strictly_and_asks_nobody_else_for_anything(copy: Path
     ] == []
 
 
-@pytest.mark.parametrize(
-    "link", ["[x](nowhere.md)", "[x](keys.md#nowhere)", "[x](../README.md)"], ids=str
-)
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path, link: str) -> None:
+def test_links_that_lead_nowhere_fail_the_build(tmp_path: Path) -> None:
+    links = "[x](nowhere.md) [x](keys.md#nowhere) [x](../README.md)"
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "index.md").write_text(f"# Index\n\n{link}\n")
+    (tmp_path / "docs" / "index.md").write_text(f"# Index\n\n{links}\n")
     (tmp_path / "docs" / "keys.md").write_text("# Keys\n")
     (tmp_path / "zensical.toml").write_text('[project]\nsite_name = "x"\n')
+    built = build(tmp_path)
 
-    assert build(tmp_path).returncode != 0
+    assert built.returncode != 0
+    assert "3 issues found" in built.stderr
