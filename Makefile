@@ -15,7 +15,7 @@ UV_PIP := $(UV) pip --quiet --no-progress
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format bench torture corpus mutants lock clean
+.PHONY: help setup run test check format docs bench torture corpus mutants lock clean
 
 help:
 	@echo 'make setup    create .venv from the pinned requirements'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test     check, then every test'
 	@echo 'make check    format, lint, import rules, types'
 	@echo 'make format   format and fix'
+	@echo 'make docs     build the pages as a site, into build/site'
 	@echo 'make bench    measure          (ONLY=name)'
 	@echo 'make torture  kill and recover (ONLY=name)'
 	@echo 'make corpus   find codes and links in real mail, and count'
@@ -47,6 +48,11 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# A broken link or anchor is an error.
+docs: setup
+	rm -rf build/site
+	$(BIN)/zensical build --clean --strict
 
 bench: setup
 	$(BIN)/python -m bench $(ONLY)
@@ -96,5 +102,5 @@ lock: .boot/.ready
 	  --constraints requirements/dev.txt -o requirements/bench.txt)
 
 clean:
-	rm -rf .boot .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .boot .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache build dist
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,11 +1,11 @@
 """Writes the pages and tables that come from the code: ``python -m tests.docs.reference``."""
 
-import ast
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,8 +26,10 @@ from oncebox.model.action import ActionState
 from oncebox.model.artifact import ArtifactState
 from oncebox.model.choice import CONFLICTS
 from oncebox.model.delivery import TRANSITIONS, State
+from oncebox.model.effect import EffectState
 from oncebox.model.inbox import InboxState
 from oncebox.model.inbox_policy import InboxPolicy
+from oncebox.model.send import SendState
 from oncebox.model.sighting import REJECTS, REPEATS, Rule, Sighting
 from oncebox.model.source import Source
 from oncebox.model.verdict import DETAILS, Result
@@ -35,12 +37,19 @@ from oncebox.signature import schemes
 from oncebox.signature.scheme import Options, Place, Scheme
 from oncebox.signature.verification import REASONS
 from oncebox.telemetry import Telemetry
+from tests.docs.cli_page import cli_page
+from tests.docs.decisions_page import decisions_page
+from tests.docs.markdown import meanings as _meanings
+from tests.docs.markdown import page as _page
+from tests.docs.markdown import plain
+from tests.docs.markdown import table as _table
+from tests.docs.python_page import python_page
+from tests.docs.remedies import LABELS, REMEDIES
 from tests.house.tree import ROOT
 
 T = TypeVar("T", bound=StrEnum)
 
 DOCS = ROOT / "docs"
-_WRITTEN = "This page is written by `python -m tests.docs.reference`; change the code instead."
 _API = """\
 Every call but the open ones needs `Authorization: Bearer KEY`; an admin's key may do them all.
 A call that creates needs an `Idempotency-Key`.
@@ -52,14 +61,18 @@ The same as OpenAPI 3.1 is at `/openapi.json`, and in [openapi.json](../openapi.
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+@cache
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
     names = (
-        "actions", "artifacts", "concepts", "inboxes", "mail", "mail-senders", "sightings",
-        "sources",
+        "actions", "artifacts", "concepts", "glossary", "inboxes", "mail", "mail-senders",
+        "sightings", "sources",
     )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
+        DOCS / "decisions" / "README.md": decisions_page(),
+        DOCS / "reference" / "cli.md": cli_page(),
+        DOCS / "reference" / "python.md": python_page(),
         DOCS / "reference" / "errors.md": _errors(),
         DOCS / "reference" / "settings.md": _settings(),
         DOCS / "reference" / "metrics.md": _metrics(),
@@ -80,6 +93,8 @@ def _with_tables(page: str) -> str:
     tables: dict[str, Callable[[], str]] = {
         "states": lambda: _states(State),
         "transitions": lambda: _transitions(TRANSITIONS),
+        "effect_states": lambda: _states(EffectState),
+        "send_states": lambda: _states(SendState),
         "inbox_states": lambda: _states(InboxState),
         "inbox_transitions": lambda: _transitions(inbox.TRANSITIONS),
         "inbox_policy": _inbox_policy,
@@ -162,14 +177,20 @@ def _rules(rules: Sequence[Rule]) -> str:
 
 def _errors() -> str:
     rows = (
-        (f"`{kind.code}`", "yes" if kind.retry_safe else "no", str(exit_code(kind)), _doc(kind))
-        for kind in dict.fromkeys(_below(OnceboxError))
+        (
+            f"`{kind.code}`",
+            "yes" if kind.retry_safe else "no",
+            str(exit_code(kind)),
+            plain(_doc(kind)),
+            REMEDIES.get(kind.code, ""),
+        )
+        for kind in error_kinds()
     )
     return _page(
         "Errors",
         "Every error has a stable code.\n*Try again* says whether repeating the same call is safe "
         "and may help.\nThe exit code is what the `oncebox` command ends with.",
-        _table(("code", "try again", "exit code", "meaning"), rows),
+        _table(("code", "try again", "exit code", "meaning", "what helps"), rows),
     )
 
 
@@ -188,9 +209,10 @@ def _settings() -> str:
     )
 
 
-def _metrics() -> str:
+def metrics() -> list[tuple[str, str, Sequence[str], str]]:
+    """Return every metric: its name, kind, labels and meaning."""
     telemetry = Telemetry()
-    rows = [
+    rows: list[tuple[str, str, Sequence[str], str]] = [
         (each._name, str(each._type), each._labelnames, each._documentation)
         for each in vars(telemetry).values()
         if isinstance(each, MetricWrapperBase)
@@ -199,23 +221,35 @@ def _metrics() -> str:
         (each.name, each.type, each._labelnames, each.documentation)  # type: ignore[attr-defined]
         for each in telemetry.http.collect()
     ]
+    return sorted(
+        (f"{name}{'_total' if kind == 'counter' else ''}", kind, labels, meaning)
+        for name, kind, labels, meaning in rows
+    )
+
+
+def _metrics() -> str:
+    labels = {label for _, _, labels, _ in metrics() for label in labels}
+    tables = (
+        _table(
+            ("name", "kind", "labels", "meaning"),
+            (
+                (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), meaning)
+                for name, kind, labels, meaning in metrics()
+            ),
+        ),
+        "## Labels",
+        _table(
+            ("label", "says"),
+            ((f"`{label}`", LABELS.get(label, "")) for label in sorted(labels)),
+        ),
+        "Which of them to watch is in [monitoring](../monitoring.md).",
+    )
     return _page(
         "Metrics",
         "Each process has its own, in Prometheus's text form: a service has them at `/metrics`, "
         "`oncebox worker --metrics 127.0.0.1:9464` serves them, and `box.metrics()` returns them.\n"
         "No label holds a key, a body or anything else that a sender wrote.",
-        _table(
-            ("name", "kind", "labels", "meaning"),
-            sorted(
-                (
-                    f"`{name}{'_total' if kind == 'counter' else ''}`",
-                    kind,
-                    ", ".join(f"`{label}`" for label in labels),
-                    meaning,
-                )
-                for name, kind, labels, meaning in rows
-            ),
-        ),
+        "\n\n".join(tables),
     )
 
 
@@ -291,12 +325,12 @@ def _api() -> str:
         for route in ROUTES
     ]
     table = _table(("call", "scopes", "creates", "does"), rows)
-    details = "\n\n".join(_call(route) for route in ROUTES if route.body or route.query)
+    schemas = openapi.schemas(ROUTES)
+    details = "\n\n".join(_call(route, schemas) for route in ROUTES if route.body or route.query)
     return _page("API", _API, f"{table}\n\n{details}")
 
 
-def _call(route: Route) -> str:
-    schemas = openapi.schemas(ROUTES)
+def _call(route: Route, schemas: dict[str, Any]) -> str:
     kinds = [kind.__name__ for kind in (route.query, route.body) if kind is not None]
     rows = [
         (f"`{name}`", _kind(schema, schemas), "yes" if name in required else "", _said(schema))
@@ -326,6 +360,11 @@ def _said(schema: dict[str, Any]) -> str:
     return next((str(each["description"]) for each in inner if "description" in each), "")
 
 
+def error_kinds() -> list[type[OnceboxError]]:
+    """Return every kind of error."""
+    return list(dict.fromkeys(_below(OnceboxError)))
+
+
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
@@ -352,39 +391,6 @@ def _fields(
             empty = field.default in ("", msgspec.NODEFAULT)
             default = "" if empty else f"`{field.default}`"
             yield (*above, field.name), default, meanings[field.name]
-
-
-def _meanings(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the names of a class's members and the ``#:`` lines above them."""
-    lines = inspect.getsource(kind).splitlines()
-    (body,) = ast.parse("\n".join(lines)).body
-    assert isinstance(body, ast.ClassDef)
-    for node in body.body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(node, ast.Assign):
-            (target,) = node.targets  # type: ignore[assignment]
-        if isinstance(target, ast.Name):
-            yield target.id, _comment_above(lines, node.lineno)
-
-
-def _comment_above(lines: Sequence[str], number: int) -> str:
-    found = []
-    for line in reversed(lines[: number - 1]):
-        if not line.strip().startswith("#: "):
-            break
-        found.append(line.strip().removeprefix("#: "))
-    return " ".join(reversed(found)).replace("``", "`")
-
-
-def _page(title: str, intro: str, table: str) -> str:
-    return f"# {title}\n\n{intro}\n\n{table}\n\n{_WRITTEN}\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines
-    )
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ import pytest
 from oncebox.client import rooms
 from oncebox.client.inbox import Making
 from oncebox.client.room import Listing, Now, Tailing, Verb
+from tests.docs.page import blocks
 from tests.docs.reference import DOCS
 from tests.support.databases import fresh_sqlite
 from tests.support.running import Running, running
 
 KINDS = (Verb, Listing, Tailing, Making)
-PAGE = (DOCS / "client.md").read_text()
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = DOCS / "client.md"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 def test_the_page_runs_from_top_to_bottom(
     service: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start, source, worker, effects, looking, errors = FENCE.findall(PAGE)
+    start, source, worker, effects, looking, errors = blocks(PAGE, "python")
     names: dict[str, Any] = {}
     try:
         _run(start, names)
@@ -58,8 +58,9 @@ def test_the_page_names_every_verb() -> None:
     client: rooms.Rooms[Now] = rooms.Rooms(None)  # type: ignore[arg-type]
     kinds = {f"client.{name}": type(room) for name, room in vars(client).items()}
     kinds["client.deliveries.effects"] = type(client.deliveries.effects)
+    page = PAGE.read_text()
     for room, kind in kinds.items():
-        (row,) = re.findall(rf"^\| `{room}` \| (.*) \|$", PAGE, re.MULTILINE)
+        (row,) = re.findall(rf"^\| `{room}` \| (.*) \|$", page, re.MULTILINE)
         verbs = {name for name, value in vars(kind).items() if isinstance(value, KINDS)}
         verbs |= {"work", "follow"} & vars(kind).keys()
         assert set(re.findall(r"`(\w+)`", row)) == verbs

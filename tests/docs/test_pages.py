@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from oncebox.cli.main import GROUPS
+from oncebox.client.room import Now
+from oncebox.client.rooms import Rooms
 from oncebox.model.effect import EffectState
 from oncebox.model.sighting import Sighting
+from tests.docs.decisions_page import records
 from tests.docs.reference import DOCS, pages
 from tests.house.tree import PACKAGE, ROOT
 
@@ -15,6 +18,8 @@ WRITTEN = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 READING_PATH = re.compile(r"^\d\. `([\w/.]+)`:", re.MULTILINE)
 LONGEST_PATH = 650
+#: a word of the glossary, with where to read on
+WORD = re.compile(r"^\| \[([^]]+)\]\([^)]+\) \|", re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
@@ -70,11 +75,27 @@ def test_the_pages_name_every_class_of_sighting_and_state_of_an_effect() -> None
     assert [each for each in (*Sighting, *EffectState) if f"| `{each}` |" not in text] == []
 
 
-def test_decisions_are_numbered_without_a_gap_and_all_built_alike() -> None:
-    records = sorted((DOCS / "decisions").glob("*.md"))
+def test_the_glossary_has_every_noun_once_in_order_and_linked() -> None:
+    words = WORD.findall((DOCS / "glossary.md").read_text().partition("## States")[0])
+    rooms: Rooms[Now] = Rooms(None)  # type: ignore[arg-type]
+    nouns = {type(room).__name__.lower() for room in vars(rooms).values()}
 
-    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
-    for number, path in enumerate(records, 1):
+    assert words == sorted(set(words), key=str.lower)
+    assert {"attempt", "delivery", "effect", "event", "hold", "send", "try"} <= set(words)
+    # Deliveries, inboxes and the like, and the one that has no plural.
+    ends = (("ies", "y"), ("xes", "x"), ("s", ""), ("", ""))
+    assert {
+        noun
+        for noun in nouns
+        if not any(noun.removesuffix(many) + one in words for many, one in ends)
+    } == set()
+
+
+def test_decisions_are_numbered_without_a_gap_and_all_built_alike() -> None:
+    numbered = records()
+
+    assert [int(path.name[:4]) for path in numbered] == list(range(1, len(numbered) + 1))
+    for number, path in enumerate(numbered, 1):
         headings = re.findall(r"^#.*$", path.read_text(), re.MULTILINE)
         assert headings[0].startswith(f"# {number}. ")
         assert headings[1:] == ["## Context", "## Choice", "## Price"]

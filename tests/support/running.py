@@ -29,6 +29,8 @@ class Running:
     folder: Path
     port: int = 0
     url: str = ""
+    #: where it receives mail, such as ``127.0.0.1:2525``
+    smtp: str = ""
     #: an admin key of the home tenant
     key: str = ""
     role: Role = Role.EDGE
@@ -82,6 +84,7 @@ class Running:
 
         def tell(started: Started) -> None:
             self.url = started.url or ""
+            self.smtp = started.smtp or ""
             self.port = int(self.url.rpartition(":")[2])
             self.key = started.key or self.key
             up.set()

@@ -29,7 +29,9 @@ _OPEN = {ActionState.STARTED, ActionState.VERIFYING}
 @click.option("--all", "everything", is_flag=True, help="Also those that are not in doubt.")
 @click.option("--attempt", "attempt_id", metavar="ID", help="Only of this attempt.")
 @click.option("--state", type=click.Choice([str(each) for each in ActionState]), help="Of all.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @owned
 @with_call
 def list_(

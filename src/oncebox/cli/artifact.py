@@ -29,7 +29,9 @@ _HIDDEN = ("claim_mark", "rank")
 @click.argument("inbox", metavar="INBOX")
 @click.option("--kind", type=click.Choice([str(each) for each in Kind]), help="Only these.")
 @click.option("--state", type=click.Choice([str(each) for each in ArtifactState]), help="As above.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--before", metavar="ID", default=_END, help="Go on below this one.")
 @owned
 @with_call
@@ -106,7 +108,7 @@ def claim(call: Call, *, wanted: str, claim_key: str | None, tenant: str | None)
 
 @click.command("release", epilog=examples('oncebox artifact release art_… --why "the agent died"'))
 @click.argument("wanted", metavar="ID")
-@click.option("--who", metavar="NAME", default=default_who, help="[your login]")
+@click.option("--who", metavar="NAME", default=default_who, help="Who does it.  [your login]")
 @click.option("--why", metavar="TEXT", required=True, help="The reason; it is kept in the audit.")
 @owned
 @with_call

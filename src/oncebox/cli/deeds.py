@@ -48,7 +48,9 @@ def default_who() -> str:
 
 def signed(command: F) -> F:
     """Add who and why."""
-    who = click.option("--who", metavar="NAME", default=default_who, help="[your login]")
+    who = click.option(
+        "--who", metavar="NAME", default=default_who, help="Who does it.  [your login]"
+    )
     why = click.option("--why", metavar="TEXT", help="The reason; it is kept in the audit.")
     return who(why(command))
 

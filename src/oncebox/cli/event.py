@@ -43,7 +43,13 @@ def _filtered(command: F) -> F:
 )
 @_filtered
 @click.option("--after", type=click.IntRange(0), metavar="NUMBER", help="Only after this one.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="How many at most.",
+)
 @with_call
 def list_(call: Call, /, *, after: int | None, limit: int, **filters: Any) -> None:
     """Show events, oldest first."""

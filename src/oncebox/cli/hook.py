@@ -62,7 +62,9 @@ class _Finding(msgspec.Struct, frozen=True, kw_only=True):
     metavar="FILE",
     help="A file that holds the raw body; - alone reads standard input.",
 )
-@click.option("--method", default="POST", show_default=True, metavar="METHOD")
+@click.option(
+    "--method", default="POST", show_default=True, metavar="METHOD", help="Of the request."
+)
 @click.option("--url", default="", metavar="URL", help="The address as the sender knows it.")
 @click.option("--now", metavar="TIME", help="When it came: seconds since 1970, or a date.  [now]")
 @click.option(

@@ -41,7 +41,12 @@ Change = Callable[[Transaction, Asker, str, int | None, int], Inbox]
 @click.option("--link-host", "link_hosts", multiple=True, metavar="HOST", help="Repeatable.")
 @click.option("--link-origin", "link_origins", multiple=True, metavar="URL", help="For tests.")
 @click.option("--token", metavar="TEXT", help="Must stand in the message.")
-@click.option("--purpose", type=click.Choice([str(each) for each in Purpose]), default="any")
+@click.option(
+    "--purpose",
+    type=click.Choice([str(each) for each in Purpose]),
+    default="any",
+    help="What it is for.",
+)
 @click.option("--resends", type=click.IntRange(0, 100), default=1, help="May be asked for again.")
 @click.option("--metadata", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @owned
@@ -109,7 +114,9 @@ def new(  # noqa: PLR0913 - an inbox simply has this many sides
 )
 @click.option("--attempt", "attempt_id", metavar="ID", help="Only of this attempt.")
 @click.option("--state", type=click.Choice([str(each) for each in InboxState]), help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--before", metavar="ID", default=_END, help="Go on below this one.")
 @owned
 @with_call

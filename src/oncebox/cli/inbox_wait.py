@@ -23,13 +23,17 @@ from oncebox.model.purpose import Purpose
 @click.option("--link", "kind", flag_value="link", help="Wait for a link.")
 @click.option("--sender", metavar="RULE", help="An address, a domain, or *. and a domain.")
 @click.option("--host", metavar="NAME", help="Where the link must lead.")
-@click.option("--purpose", type=click.Choice([str(each) for each in Purpose]))
+@click.option(
+    "--purpose", type=click.Choice([str(each) for each in Purpose]), help="What it is for."
+)
 @click.option("--token", metavar="TEXT", help="Must stand in the message.")
 @click.option("--subject", metavar="PATTERN", help="With * and ? for what may be anything.")
 @click.option("--recipient", metavar="ADDRESS", help="The address it was sent to.")
 @click.option("--claim-key", metavar="TEXT", help="For whom; the same one gets it again.")
 @click.option("--after", type=click.IntRange(0), default=0, metavar="NUMBER", help="Only later.")
-@click.option("--within", type=seconds, default="60s", show_default=True, metavar="TIME")
+@click.option(
+    "--within", type=seconds, default="60s", show_default=True, metavar="TIME", help="How long."
+)
 @with_call
 def wait(
     call: Call, /, *, inboxes: tuple[str, ...], kind: str | None, host: str | None, **wishes: Any

@@ -24,7 +24,9 @@ _END = "~"
 )
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Only these.")
 @click.option("--source", metavar="NAME", help="Only of this source.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--before", metavar="ID", default=_END, help="Go on below this one.")
 @with_call
 def list_(call: Call, *, state: str | None, source: str | None, limit: int, before: str) -> None:

@@ -22,7 +22,9 @@ _BYTES = ("identity", "message_mark", "outline", "signatures")
 
 @click.command("list", epilog=examples("oncebox message list inb_… --json | jq .id"))
 @click.argument("inbox", metavar="INBOX")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--after", type=click.IntRange(0), default=0, help="Go on after this number.")
 @owned
 @with_call

@@ -23,7 +23,9 @@ def owned(command: F) -> F:
 
 def signed(command: F) -> F:
     """Add who and, if they like to say, why."""
-    who = click.option("--who", metavar="NAME", default=default_who, help="[your login]")
+    who = click.option(
+        "--who", metavar="NAME", default=default_who, help="Who does it.  [your login]"
+    )
     why = click.option("--why", metavar="TEXT", default="", help="The reason, for the audit.")
     return who(why(command))
 

@@ -25,7 +25,9 @@ _END = "~"
     "list", epilog=examples("oncebox quarantine list --source stripe --json | jq .reason")
 )
 @click.option("--source", metavar="NAME", help="Only of this source.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--before", metavar="ID", default=_END, help="Go on below this one.")
 @with_call
 def list_(call: Call, *, source: str | None, limit: int, before: str) -> None:

@@ -33,7 +33,9 @@ _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
 @click.option("--state", type=click.Choice([str(each) for each in SendState]), help="Only these.")
 @click.option("--transport", metavar="NAME", help="Only by this one.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--before", metavar="ID", default=_END, help="Go on below this one.")
 @owned
 @with_call

@@ -32,8 +32,10 @@ _BAD = {Answer.FAILED, Answer.UNKNOWN, Answer.SUPPRESSED, Answer.EXPIRED, Answer
 @click.option("--to", multiple=True, metavar="ADDRESS", help="Repeatable; one mail for all.")
 @click.option("--cc", multiple=True, metavar="ADDRESS", help="Repeatable.")
 @click.option("--bcc", multiple=True, metavar="ADDRESS", help="Repeatable.")
-@click.option("--from", "sender", default="", metavar="ADDRESS", help="[the default sender]")
-@click.option("--subject", default="", metavar="TEXT")
+@click.option(
+    "--from", "sender", default="", metavar="ADDRESS", help="Who it is from.  [the default sender]"
+)
+@click.option("--subject", default="", metavar="TEXT", help="What it is about.")
 @click.option("--text", default="", metavar="TEXT", help="What it says; - is standard input.")
 @click.option("--html", default="", metavar="TEXT", help="The same as HTML; - as above.")
 @click.option("--attach", multiple=True, type=_FILE, metavar="FILE", help="Repeatable.")
@@ -41,8 +43,13 @@ _BAD = {Answer.FAILED, Answer.UNKNOWN, Answer.SUPPRESSED, Answer.EXPIRED, Answer
 @click.option("--entity-id", default="", metavar="TEXT", help="Such as order_4821.")
 @click.option("--version", type=click.IntRange(0), default=1, help="Another one is another mail.")
 @click.option("--key", metavar="TEXT", help="A key of your own, instead of the three above.")
-@click.option("--transport", default="", metavar="NAME", help="[the first]")
-@click.option("--on-unknown", type=click.Choice([str(each) for each in OnUnknown]), default="hold")
+@click.option("--transport", default="", metavar="NAME", help="By which way.  [the first]")
+@click.option(
+    "--on-unknown",
+    type=click.Choice([str(each) for each in OnUnknown]),
+    default="hold",
+    help="In doubt.  [hold]",
+)
 @click.option("--wait", type=seconds, default="0", metavar="TIME", help="For what becomes of it.")
 @owned
 @with_call

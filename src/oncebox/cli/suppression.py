@@ -46,7 +46,9 @@ def add(call: Call, *, address: str, tenant: str | None, who: str, why: str) -> 
 
 
 @click.command("list", epilog=examples("oncebox suppression list --json | jq -r .address"))
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+)
 @click.option("--after", default="", metavar="ID", help="Go on behind this one.")
 @owned
 @with_call

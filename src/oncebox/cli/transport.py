@@ -32,7 +32,7 @@ _LONGEST_NAME = 100
     ),
 )
 @click.argument("name")
-@click.option("--kind", required=True, type=click.Choice(transport_options.KINDS))
+@click.option("--kind", required=True, type=click.Choice(transport_options.KINDS), help="By what.")
 @transport_options.fields
 @transport_options.ranked
 @owned

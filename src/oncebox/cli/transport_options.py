@@ -34,9 +34,9 @@ _SECOND = 1_000
 #: what is typed, which kind it is for, and where it goes
 _OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--host", "smtp", {"metavar": "NAME"}, "The mail server."),
-    ("--port", "smtp", {"type": click.IntRange(1, 65_535)}, "[587, or 465 for tls]"),
+    ("--port", "smtp", {"type": click.IntRange(1, 65_535)}, "Its port.  [587, or 465 for tls]"),
     ("--security", "smtp", {"type": click.Choice([str(each) for each in Security])},
-     "[starttls]; none is for a server on this machine."),
+     "How TLS begins; none is for a server on this machine.  [starttls]"),
     ("--username", "smtp", {"metavar": "TEXT"}, "Who logs in.  [nobody]"),
     ("--password", "smtp", {"metavar": _SECRET}, "Where the password is; - asks for it."),
     ("--greet-as", "smtp", {"metavar": "NAME"}, "What we call ourselves.  [localhost]"),

@@ -44,7 +44,9 @@ class _Tested(NamedTuple):
 )
 @click.argument("name")
 @click.option("--to", metavar="ADDRESS", help="Send one test mail there.")
-@click.option("--from", "sender", default="", metavar="ADDRESS", help="[the default sender]")
+@click.option(
+    "--from", "sender", default="", metavar="ADDRESS", help="Who it is from.  [the default sender]"
+)
 @click.option("--within", type=seconds, default="60s", show_default=True, metavar="TIME",
               help="How long to wait for what becomes of the mail.")  # fmt: skip
 @owned

@@ -16,7 +16,9 @@ from oncebox.cli.parent import supervise
     ),
 )
 @click.argument("wanted", metavar="MODULE:BOX")
-@click.option("--processes", type=click.IntRange(1, 256), default=1, show_default=True)
+@click.option(
+    "--processes", type=click.IntRange(1, 256), default=1, show_default=True, help="How many."
+)
 @click.option(
     "--metrics",
     metavar="HOST:PORT",

@@ -1,0 +1,200 @@
+"""What the pages say can be typed and run, works as it stands there: without a service."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import tomllib
+from typing import Any
+
+import pytest
+import stripe
+from starlette.requests import Request
+
+from oncebox import Delivery, Once, Oncebox, clock, config
+from oncebox.cli import failures
+from oncebox.signature.scheme import Scheme
+from tests.docs.page import blocks
+from tests.docs.reader import Reader, run_awaiting
+from tests.docs.reference import DOCS
+
+CODE = (
+    b"From: Shop <no-reply@shop.example>\r\nTo: ann@oncebox.test\r\nSubject: Your code\r\n"
+    b"Message-ID: <1@shop.example>\r\nDate: Mon, 02 Mar 2026 10:00:00 +0000\r\n\r\n"
+    b"Your verification code is 481920.\r\n"
+)
+
+
+@pytest.fixture
+def reader_with_mail(reader: Reader) -> Reader:
+    """Somebody who has saved a mail, as the pages call it."""
+    (reader.folder / "message.eml").write_bytes(CODE)
+    return reader
+
+
+def test_the_commands_about_keys_and_tenants(reader: Reader) -> None:
+    keys, tenants = blocks(DOCS / "keys.md", "sh")
+    new, listed, revoke = keys.splitlines()
+
+    assert "obx_" in reader.type(new)
+    assert "ada, laptop" in reader.type(listed)
+    (id_,) = reader.ids("key", "list")
+    reader.type(revoke, key=id_)
+    assert "obx_" in reader.type(tenants, stdin=b"whsec_1\n")
+
+
+def test_the_commands_about_sources(reader: Reader) -> None:
+    add, secrets, change = blocks(DOCS / "sources.md", "sh")
+    (file,) = blocks(DOCS / "sources.md", "toml")
+    reader.set(STRIPE_SECRET="whsec_1", STRIPE_SECRET_2="whsec_2")
+    (reader.folder / "secret.txt").write_text("s3cret\n")
+    added, listed, retire = secrets.splitlines()
+
+    assert "stripe" in reader.type(add)
+    reader.type(added)
+    assert "env:STRIPE_SECRET_2" in reader.type(listed)
+    reader.type(retire, sec=reader.ids("source", "secret", "list", "stripe")[-1])
+    reader.type(change)
+
+    shop = reader.folder / "shop"
+    shop.write_text("s3cret\n")
+    (reader.folder / "oncebox.toml").write_text(file.replace("/run/secrets/shop", str(shop)))
+    assert {"shop", "stripe"} <= set(reader.ids("source", "list"))
+
+
+def test_the_commands_about_domains(reader: Reader) -> None:
+    add, catch_all, listed = blocks(DOCS / "domains.md", "sh")
+    (records,) = blocks(DOCS / "domains.md", "text")
+
+    printed = reader.type(add)
+    assert [" ".join(line.split()) for line in records.splitlines()] == [
+        " ".join(line.split()) for line in printed.splitlines()[-2:]
+    ]
+    reader.type(catch_all)
+    assert "all.example.com" in reader.type(listed)
+    assert "inbox.example.com" not in reader.ids("domain", "list")
+
+
+def test_the_commands_about_inboxes(reader: Reader) -> None:
+    (block,) = blocks(DOCS / "inboxes.md", "sh")
+    new, listed, show = block.splitlines()
+
+    assert "@oncebox.test" in reader.type(new)
+    assert "signup-4821" in reader.type(listed)
+    (inbox,) = reader.ids("inbox", "list")
+    assert "signup-4821" in reader.type(show, inb=inbox)
+
+
+def test_the_commands_about_reading_mail(reader_with_mail: Reader) -> None:
+    reader = reader_with_mail
+    (parse,) = blocks(DOCS / "mail.md", "sh")
+    (extract,) = blocks(DOCS / "extraction.md", "sh")
+
+    assert "shop.example" in reader.type(parse)
+    assert reader.type(extract).count("481920") >= 2
+
+
+def test_the_commands_and_settings_about_who_sent_it(reader_with_mail: Reader) -> None:
+    reader = reader_with_mail
+    (authenticate,) = blocks(DOCS / "mail-senders.md", "sh")
+    (file,) = blocks(DOCS / "mail-senders.md", "toml")
+
+    # An address for documentation is private to us: nobody is asked.
+    assert "nothing_to_judge" in reader.type(authenticate, code=failures.ERROR)
+    (reader.folder / "oncebox.toml").write_text(file)
+    assert config.load().mail.authenticate
+
+
+def test_the_commands_about_links(reader: Reader) -> None:
+    (block,) = blocks(DOCS / "links.md", "sh")
+    case = {"id": "1", "url": "https://app.example.com/", "allow": ["app.example.com"]}
+    (reader.folder / "cases.jsonl").write_text(json.dumps(case) + "\n")
+
+    assert "app.example.com" in reader.type(block.replace("token=…", "token=aB3dE6gH9"))
+
+
+def test_the_commands_and_programs_about_signatures(reader: Reader) -> None:
+    (verify,) = blocks(DOCS / "signatures.md", "sh")
+    check, table = blocks(DOCS / "signatures.md", "python")
+    (entry,) = blocks(DOCS / "signatures.md", "toml")
+    body = b'{"zen": "Keep it logically awesome."}'
+    (reader.folder / "push.json").write_bytes(body)
+    reader.set(GITHUB_SECRET="s3cret")
+    digest = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+
+    assert "valid" in reader.type(verify.replace("sha256=…", f"sha256={digest}"))
+    assert isinstance(reader.run(table)["SCHEME"], Scheme)
+    assert tomllib.loads(entry)["project"]["entry-points"]["oncebox.schemes"]
+    asyncio.run(run_awaiting(check, {"request": _signed(b'{"id": "evt_1"}'), "secret": "whsec_1"}))
+
+
+def _signed(body: bytes) -> Request:
+    """Return a request as a framework hands it over, signed by Stripe."""
+    now = clock.system() // 1000
+    signature = stripe.WebhookSignature._compute_signature(f"{now}.{body.decode()}", "whsec_1")
+    headers = [(b"stripe-signature", f"t={now},v1={signature}".encode())]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    return Request({"type": "http", "method": "POST", "headers": headers}, receive)
+
+
+def test_the_effect_on_the_page_of_concepts(reader: Reader) -> None:
+    (code,) = blocks(DOCS / "concepts.md", "python")
+    opened: list[str] = []
+
+    async def main() -> None:
+        box, done = Oncebox(), asyncio.Event()
+
+        @box.on("shop")
+        async def handle(delivery: Delivery, once: Once) -> None:
+            await run_awaiting(code, {"once": once, "create_issue": create_issue})
+            done.set()
+
+        def create_issue(title: str) -> None:
+            opened.append(title)
+
+        async with box:
+            await box.accept("shop", key="1")
+            await asyncio.wait_for(done.wait(), 30)
+
+    asyncio.run(main())
+    assert opened == ["Paid"]
+
+
+def test_the_commands_of_an_upgrade_and_of_those_who_look(reader: Reader) -> None:
+    (doctor,) = blocks(DOCS / "monitoring.md", "sh")
+    looks = blocks(DOCS / "troubleshooting.md", "sh")
+
+    for block in blocks(DOCS / "upgrading.md", "sh"):
+        assert reader.type(block)
+    assert all(json.loads(line)["status"] for line in reader.type(doctor).splitlines())
+    assert len(looks) >= 4
+    for block in looks:
+        reader.type(block)
+
+
+def test_the_commands_about_mail_by_resend(reader: Reader) -> None:
+    transport, source = blocks(DOCS / "resend.md", "sh")
+    reader.set(RESEND_API_KEY="re_test", RESEND_WEBHOOK_SECRET="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2Lk")
+
+    reader.type(source)
+    reader.type(transport)
+    assert reader.ids("transport", "list") == ["resend"]
+
+
+def test_the_commands_of_securing(reader: Reader) -> None:
+    proxy, keys, master = blocks(DOCS / "securing.md", "sh")
+
+    reader.type(proxy)
+    assert config.load().http.proxies == "127.0.0.1"
+    reader.type(keys)
+    assert len(reader.ids("key", "list")) == 3
+    reader.type(master)
+    reader.set(
+        ONCEBOX_MASTER_KEY="",
+        ONCEBOX_MASTER_KEY_FILE=str(reader.folder / "oncebox-key"),
+        ONCEBOX_DATABASE_URL=f"sqlite://{reader.folder}/another.db",
+    )
+    assert "nothing" not in reader.type("oncebox migrate")
