@@ -31,7 +31,7 @@ crashes = [ConnectionError("the node dies after the deed")]
 
 
 def post(page: str, **fields: str) -> str:
-    httpx2.post(f"{SITE}/{page}", data=fields, timeout=10).raise_for_status()
+    httpx2.post(f"{SITE}/{page}", data=fields, timeout=20).raise_for_status()
     return f"{page}: ok"
 
 

@@ -43,7 +43,7 @@ def use(tool: str, known: dict[str, Any], client: Client) -> Any:
 
 def post(url: str, **fields: str) -> int:
     """Post a form, as a browser would; a refusal (4xx) proves that nothing happened."""
-    return httpx2.post(url, data=fields, timeout=10).raise_for_status().status_code
+    return httpx2.post(url, data=fields, timeout=20).raise_for_status().status_code
 
 
 def main(die_after: str | None = None) -> None:

@@ -12,6 +12,7 @@ A function that plays a script stands in for the real model.
 import asyncio
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 from pydantic_ai import Agent, ModelMessage, ModelResponse, RunContext, TextPart, ToolCallPart
@@ -19,8 +20,7 @@ from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from oncebox import AsyncClient
-from oncebox.client.inbox import Inbox
-from oncebox.client.room import Later
+from oncebox.client import Inbox
 
 SITE = os.environ.get("SITE", "http://127.0.0.1:8000")
 
@@ -32,7 +32,7 @@ class Signup:
     client: AsyncClient
     attempt_id: str
 
-    async def inbox(self) -> Inbox[Later]:
+    async def inbox(self) -> Inbox[Any]:
         return await self.client.inboxes.create(attempt_id=self.attempt_id)
 
     async def once(self, page: str, **fields: str) -> str:
@@ -41,7 +41,7 @@ class Signup:
 
 
 async def post(page: str, fields: dict[str, str]) -> str:
-    async with httpx2.AsyncClient(timeout=10) as browser:
+    async with httpx2.AsyncClient(timeout=20) as browser:
         (await browser.post(f"{SITE}/{page}", data=fields)).raise_for_status()
     return f"{page}: ok"
 
@@ -70,7 +70,7 @@ async def sign_up(context: RunContext[Signup]) -> str:
 async def wait_for_code(context: RunContext[Signup]) -> str:
     """Wait for the code that the site mails."""
     inbox = await context.deps.inbox()
-    return (await inbox.wait_for_code(sender="shop.example", within=60)).value
+    return str((await inbox.wait_for_code(sender="shop.example", within=60)).value)
 
 
 @agent.tool

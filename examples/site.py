@@ -6,7 +6,6 @@ Every code is mailed twice, as it happens when a mail server does not hear the a
 for one account. So whoever repeats a step here is found out.
 """
 
-import json
 import secrets
 import smtplib
 import sys
@@ -39,7 +38,7 @@ class Site(ThreadingHTTPServer):
 
     def mail_code(self, email: str) -> None:
         self.codes[email] = f"{secrets.randbelow(10**6):06}"
-        self.log.append(("mail", email))
+        self._note("mail", email)
         mail = EmailMessage()
         mail["From"], mail["To"] = "no-reply@shop.example", email
         mail["Subject"] = "Confirm your account"
@@ -52,18 +51,19 @@ class Site(ThreadingHTTPServer):
 
     def open_account(self, email: str, code: str) -> bool:
         opened = self.codes.pop(email, None) == code
-        self.log.append(("account" if opened else "refused", email))
+        self._note("account" if opened else "refused", email)
         return opened
+
+    def _note(self, what: str, email: str) -> None:
+        self.log.append((what, email))
+        print(f"{what}: {email}", flush=True)
 
 
 class Pages(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:
-        if self.path == "/log":
-            self._answer(200, json.dumps(self.server.log), "application/json")
-        else:
-            self._answer(200, form("signup", "Sign up with your address.", EMAIL, "Sign up"))
+        self._answer(200, form("signup", "Sign up with your address.", EMAIL, "Sign up"))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -77,10 +77,10 @@ class Pages(BaseHTTPRequestHandler):
         else:
             self._answer(409, "<!doctype html><title>Shop</title><p>This code is not valid.</p>")
 
-    def _answer(self, status: int, text: str, media: str = "text/html") -> None:
+    def _answer(self, status: int, text: str) -> None:
         body = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", f"{media}; charset=utf-8")
+        self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -39,20 +39,20 @@ async def test_every_page_is_told_as_it_is_written(api: Api) -> None:
         assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
 
 
-@pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt"])
-async def test_the_texts_for_agents_are_open_plain_and_may_be_kept(api: Api, path: str) -> None:
-    answer = await api.call("GET", path, key="")
+async def test_the_texts_for_agents_are_open_plain_and_may_be_kept(api: Api) -> None:
+    for path in ("/llms.txt", "/llms-full.txt"):
+        answer = await api.call("GET", path, key="")
 
-    assert answer.status_code == 200
-    assert answer.text.startswith("# Oncebox\n\n> ")
-    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    assert answer.headers.get_list("cache-control") == ["public, max-age=3600"]
-    assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.status_code == 200
+        assert answer.text.startswith("# Oncebox\n\n> ")
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.headers.get_list("cache-control") == ["public, max-age=3600"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", TRAVERSALS)
-async def test_nothing_but_pages_is_handed_out(api: Api, path: str) -> None:
-    answer = await api.call("GET", f"/docs/{path}", key="")
+async def test_nothing_but_pages_is_handed_out(api: Api) -> None:
+    answers = {path: await api.call("GET", f"/docs/{path}", key="") for path in TRAVERSALS}
 
-    assert answer.status_code == 404
-    assert answer.headers["cache-control"] == "no-store"
+    assert {path: each.status_code for path, each in answers.items() if each.is_success} == {}
+    assert {each.status_code for each in answers.values()} == {404}
+    assert {each.headers["cache-control"] for each in answers.values()} == {"no-store"}

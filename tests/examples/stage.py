@@ -27,7 +27,8 @@ class Stage:
     """A service that is up, and everything an example is handed."""
 
     folder: Path
-    services: Services
+    #: where the service has its database
+    data: Path
     running: Running
     site: Site
     environment: dict[str, str] = field(default_factory=dict)
@@ -72,7 +73,7 @@ def staged(folder: Path) -> Iterator[Stage]:
         running = services.serve()
         with Site(running.greeting["smtp"]) as site:
             threading.Thread(target=site.serve_forever, daemon=True).start()
-            stage = Stage(folder, services, running, site)
+            stage = Stage(folder, services.folder, running, site)
             stage.environment = {**os.environ, **_access(running), "SITE": site.url}
             yield stage
             site.shutdown()

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 import stripe
 
+from oncebox.cli import main
 from tests.cli.services import Running, Services
 from tests.torture.processes import Children, until
 
@@ -37,22 +38,23 @@ def services(tmp_path: Path) -> Iterator[Services]:
 
 
 def test_a_storm_and_a_crash_after_the_deed_make_one_issue(
-    services: Services, tmp_path: Path
+    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("STRIPE_SECRET", SECRET)
     add = ("source", "add", "stripe", "--scheme", "stripe", "--secret", "env:STRIPE_SECRET")
-    assert services.start_command(*add).wait() == 0
+    assert main.run([*add, "--data-dir", str(services.folder)]) == 0
     services.set("ONCEBOX_FAULTS", "worker.settled-not-committed:1:kill")
     dying = services.serve("examples.stripe_issue:box")
     with suppress(httpx2.TransportError):  # it may die before it has answered
         _tell(dying, 1)
-    dying.child.wait_for("issue 1 is open for in_1")
-    dying.child.wait_for("worker_died")
+    dying.child.wait_for("issue 1 is open for in_1", timeout=60)
+    dying.child.wait_for("worker_died", timeout=60)
     dying.child.kill()
 
     services.set("ONCEBOX_FAULTS", "")
     service = services.serve("examples.stripe_issue:box")
     assert _tell(service, 20) == {200}
-    service.child.wait_for("issue 1 is open for in_1")
+    service.child.wait_for("issue 1 is open for in_1", timeout=60)
     for _ in until(30):
         (found,) = service.json("/v1/deliveries?source=stripe")["data"]
         if found["state"] == "done":
