@@ -33,7 +33,7 @@ def fulfil(order: str) -> str:
     )
     with Client() as client:
         reserved = client.attempt(order).do("reserve", reserve, order)
-        sent = client.send(email, event_type="order.confirmation", entity_id=order, wait=10)
+        sent = client.send(email, event_type="order.confirmation", entity_id=order, wait=60)
     print(f"{reserved}, the mail is {sent.status}", flush=True)
     if "DIE" in os.environ:  # after the deeds, and before DBOS hears of them
         os.kill(os.getpid(), signal.SIGKILL)
