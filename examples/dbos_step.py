@@ -1,5 +1,6 @@
 """A DBOS workflow that is killed inside a step and recovered: one reservation and one mail.
 
+    pip install dbos                                 # `make setup` has it
     oncebox serve                                    # one terminal
     DIE=1 python examples/dbos_step.py order_1       # another
     python examples/dbos_step.py order_1

@@ -1,5 +1,6 @@
 """A LangGraph agent whose node crashes after the deed and is retried: the deed happens once.
 
+    pip install langgraph                            # `make setup` has it
     oncebox serve                                    # one terminal
     python -m examples.site                          # another
     python examples/langgraph_agent.py

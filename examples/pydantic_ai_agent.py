@@ -1,5 +1,6 @@
 """A Pydantic AI agent whose model calls a tool twice at once, and which is run twice: one account.
 
+    pip install pydantic-ai-slim                     # `make setup` has it
     oncebox serve                                    # one terminal
     python -m examples.site                          # another
     python examples/pydantic_ai_agent.py
