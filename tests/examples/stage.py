@@ -70,6 +70,8 @@ def staged(folder: Path) -> Iterator[Stage]:
     """Start a service and a site that mails to it."""
     with Children(folder) as children:
         services = Services(folder, children)
+        services.set("ONCEBOX_WORKER__LEASE", "30")
+        services.set("ONCEBOX_WORKER__WATCHDOG", "0")
         running = services.serve()
         with Site(running.greeting["smtp"]) as site:
             threading.Thread(target=site.serve_forever, daemon=True).start()

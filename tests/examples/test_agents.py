@@ -8,6 +8,8 @@ from oncebox.cli import main
 from oncebox.testing.smtp import ScriptedSmtp
 from tests.examples.stage import Stage, staged
 
+#: other people's packages take their time to load where everything is slow
+pytestmark = pytest.mark.timeout(300)
 ONE_SIGNUP = {"mail": 1, "account": 1}
 STEPS = ["done: open_inbox", "done: sign_up", "done: wait_for_code", "done: verify"]
 

@@ -167,7 +167,7 @@ def told(route: Route, value: Any) -> Answer:
         value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
     length = ("content-length", str(len(body)))
-    usual = (header for header in _HEADERS if header[0] not in dict(more))
+    usual = [each for each in _HEADERS if each[0] not in dict(more)] if more else _HEADERS
     return Answer(status, (("content-type", route.media), length, *usual, *more), body)
 
 
