@@ -75,7 +75,7 @@ def test_the_pins_fulfil_what_the_project_asks_for(lock: str, *, with_tools: boo
 def test_the_wheel_holds_every_file_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The SQL pages and the typing marker are no Python, and are easily left behind."""
+    """The SQL, the typing marker and the docs are no Python, and are easily left behind."""
     monkeypatch.chdir(ROOT)
     wheel = tmp_path / build.build_wheel(str(tmp_path))
     with zipfile.ZipFile(wheel) as opened:
@@ -86,5 +86,6 @@ def test_the_wheel_holds_every_file_of_the_package(
         for path in PACKAGE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert packed == present
-    assert "oncebox/py.typed" in packed
+    pages = {f"oncebox/{name(path)}" for path in (ROOT / "docs").rglob("*") if path.is_file()}
+    assert packed == present | pages
+    assert {"oncebox/py.typed", "oncebox/docs/waiting.md"} <= packed

@@ -16,6 +16,7 @@ from oncebox.edge.http import (
     domains,
     emails,
     events,
+    handbook,
     inboxes,
     keys,
     messages,
@@ -39,6 +40,7 @@ from oncebox.errors import NotFound
 #: everything that can be asked
 ROUTES: tuple[Route, ...] = (
     *about.ROUTES,
+    *handbook.ROUTES,
     *keys.ROUTES,
     *tenants.ROUTES,
     *sources.ROUTES,

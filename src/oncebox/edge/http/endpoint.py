@@ -167,7 +167,8 @@ def told(route: Route, value: Any) -> Answer:
         value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
     length = ("content-length", str(len(body)))
-    return Answer(status, (("content-type", route.media), length, *_HEADERS, *more), body)
+    usual = [each for each in _HEADERS if each[0] not in dict(more)] if more else _HEADERS
+    return Answer(status, (("content-type", route.media), length, *usual, *more), body)
 
 
 async def refuse(

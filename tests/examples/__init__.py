@@ -1,0 +1,1 @@
+"""Every example, run as its first lines say, against a real service."""
