@@ -28,7 +28,7 @@ def test_the_commands_on_postgresql(
     reader: Reader, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     *_, scaling = blocks(DOCS / "scaling.md", "sh")
-    *_, operating = blocks(DOCS / "operating.md", "sh")
+    *_, operating = blocks(DOCS / "operating.md", "console")
     reader.type("openssl rand -base64 32 > key")
     reader.set(ONCEBOX_MASTER_KEY="")
     for number, block in enumerate((scaling, operating)):
@@ -42,7 +42,7 @@ def test_the_commands_on_postgresql(
 
 @pytest.mark.parametrize("word", ["=done", "=not-done"])
 def test_an_effect_in_doubt_is_ended_by_the_command_of_the_page(reader: Reader, word: str) -> None:
-    release, _ = blocks(DOCS / "operating.md", "sh")
+    release, _ = blocks(DOCS / "operating.md", "console")
     (line,) = [each for each in release.splitlines() if each.endswith(word)]
 
     async def lost(delivery: Delivery, once: Once) -> None:
