@@ -17,7 +17,8 @@ EXIT_CODES = {
         "sent; for `transport test`, it does not work; for `doctor`, a failed check; for "
         "`hook verify`, a signature that does not hold; for `link check`, a link that is refused; "
         "for `mail authenticate`, a sender that is not proven; for `mail parse` and "
-        "`mail extract`, a file that cannot be read whole"
+        "`mail extract`, a mail that cannot be read in full; for `quarantine retry`, a request "
+        "that is still not believed"
     ),
     "USAGE": "typed wrongly",
     "NOT_FOUND": "there is no such thing",

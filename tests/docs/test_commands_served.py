@@ -13,6 +13,7 @@ import resend
 from oncebox import Client
 from oncebox.client import ActionHeld, Inbox
 from oncebox.client.room import Now
+from oncebox.model.envelope import MAIL
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.wire.inboxes import Policy
 from tests.docs.page import blocks
@@ -167,6 +168,7 @@ def test_mail_sent_by_the_command_of_the_page_arrives(
     client.inboxes.create(attempt_id="a", local="you")
 
     reader.type(typed.replace("127.0.0.1:2525", service.smtp))
+    assert len(reader.ids("delivery", "list", "--source", MAIL)) == 1
 
 
 def test_the_program_that_speaks_to_resend(

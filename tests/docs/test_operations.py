@@ -1,7 +1,6 @@
 """What the pages for operators show beside commands: on PostgreSQL, behind proxies, with alerts."""
 
 import re
-import socket
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,9 @@ import yaml  # type: ignore[import-untyped]
 
 from oncebox import Delivery, Once
 from oncebox.cli import failures
+from oncebox.model.delivery import Outcome, State
+from oncebox.model.sighting import Sighting
+from oncebox.model.source import SourceState
 from tests.docs.page import blocks
 from tests.docs.reader import Reader
 from tests.docs.reference import DOCS, metrics
@@ -23,12 +25,19 @@ from tests.torture.processes import Children
 METRIC = re.compile(r"\b(oncebox_\w+?)(?:_bucket|_count|_sum)?(?=[\s{\[)(`,]|$)")
 LABELLED = re.compile(r"(oncebox_\w+)\{([^}]*)\}")
 
+#: what labels may say, where that is written down
+VALUES: dict[str, set[str]] = {
+    "class": {*Sighting},
+    "outcome": {*Outcome, State.DEAD},
+    "state": {*SourceState},
+}
+
 
 def test_the_commands_on_postgresql(
     reader: Reader, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     *_, scaling = blocks(DOCS / "scaling.md", "sh")
-    *_, operating = blocks(DOCS / "operating.md", "sh")
+    *_, operating = blocks(DOCS / "operating.md", "console")
     reader.type("openssl rand -base64 32 > key")
     reader.set(ONCEBOX_MASTER_KEY="")
     for number, block in enumerate((scaling, operating)):
@@ -42,7 +51,7 @@ def test_the_commands_on_postgresql(
 
 @pytest.mark.parametrize("word", ["=done", "=not-done"])
 def test_an_effect_in_doubt_is_ended_by_the_command_of_the_page(reader: Reader, word: str) -> None:
-    release, _ = blocks(DOCS / "operating.md", "sh")
+    release, _ = blocks(DOCS / "operating.md", "console")
     (line,) = [each for each in release.splitlines() if each.endswith(word)]
 
     async def lost(delivery: Delivery, once: Once) -> None:
@@ -80,11 +89,11 @@ def test_behind_nginx_the_service_answers_and_streams_and_metrics_stay_inside(
             for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         (tmp_path / "nginx.conf").write_text(
-            f"daemon off;\npid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
+            f"daemon off;\npid {tmp_path}/pid;\nerror_log stderr notice;\nevents {{}}\n"
             f"http {{\naccess_log off;\n{places}{config}}}\n"
         )
         proxy = children.start("nginx", [nginx, "-p", str(tmp_path), "-c", "nginx.conf"])
-        _until_open(port)
+        proxy.wait_for("start worker process")
         with httpx2.Client(verify=False) as client:
             ready = client.get(f"https://127.0.0.1:{port}/readyz")
             inside = client.get(f"https://127.0.0.1:{port}/metrics")
@@ -97,13 +106,6 @@ def test_behind_nginx_the_service_answers_and_streams_and_metrics_stay_inside(
 
     assert (ready.status_code, inside.status_code) == (200, 404)
     assert first.startswith("id: ")
-
-
-def _until_open(port: int) -> None:
-    while True:
-        with socket.socket() as knock:
-            if knock.connect_ex(("127.0.0.1", port)) == 0:
-                return
 
 
 def test_the_files_for_caddy_and_the_firewall_are_well_formed(tmp_path: Path) -> None:
@@ -129,6 +131,8 @@ def test_alerts_name_metrics_and_labels_that_there_are() -> None:
     for rule in rules:
         for name, given in LABELLED.findall(rule):
             assert set(re.findall(r"(\w+)=", given)) <= labels[name]
+            for label, text in re.findall(r'(\w+)=~?"([^"]*)"', given):
+                assert set(text.split("|")) <= VALUES.get(label, set(text.split("|")))
 
 
 @pytest.mark.parametrize("page", ["monitoring.md", "scaling.md", "troubleshooting.md"])
