@@ -1,0 +1,64 @@
+"""The story: five scenes, one after the other, before an audience."""
+
+from collections.abc import Sequence
+from http.client import HTTPException
+from threading import BrokenBarrierError
+from typing import Protocol
+
+from oncebox.cli.demo import (
+    agent_crash,
+    code_mailed,
+    killed_worker,
+    lost_reply,
+    webhook_storm,
+)
+from oncebox.cli.demo.actor import DemoFailed
+from oncebox.cli.demo.scene import Naive, Ours, Played, Scene
+from oncebox.cli.demo.stage import Stage
+
+SCENES = (
+    code_mailed.SCENE,
+    agent_crash.SCENE,
+    webhook_storm.SCENE,
+    killed_worker.SCENE,
+    lost_reply.SCENE,
+)
+
+
+class Audience(Protocol):
+    """Whoever is shown the story."""
+
+    def note(self, text: str) -> None:
+        """Hear what happens at the moment."""
+
+    def begin(self, scene: Scene) -> None:
+        """Hear which scene is next."""
+
+    def compare(self, scene: Scene, naive: Naive) -> None:
+        """Hear what the naive way came to."""
+
+    def see(self, scene: Scene, ours: Ours) -> None:
+        """Hear what Oncebox came to."""
+
+
+def play(scenes: Sequence[Scene], stage: Stage, audience: Audience) -> list[Played]:
+    """Play scenes; return what came of each.
+
+    Raises: DemoFailed, OnceboxError.
+    """
+    for scene in scenes:
+        scene.prepare(stage)
+    return [_play(scene, stage, audience) for scene in scenes]
+
+
+def _play(scene: Scene, stage: Stage, audience: Audience) -> Played:
+    audience.begin(scene)
+    try:
+        naive = scene.naive(stage)
+        audience.compare(scene, naive)
+        ours = scene.play(stage)
+    except (OSError, HTTPException, BrokenBarrierError) as error:
+        message = f"the scene {scene.name!r} broke off: {type(error).__name__}: {error}"
+        raise DemoFailed(message) from error
+    audience.see(scene, ours)
+    return Played(scene=scene, naive=naive, ours=ours)
