@@ -30,7 +30,7 @@ def demo(call: Call, *, wanted: tuple[str, ...], fast: bool, keep: bool) -> int:
     """Play accidents against a real service, and count what comes of them.
 
     The service runs on this machine, on free ports and a temporary folder, and is gone
-    afterwards. Beside each scene the usual way of doing it is run too. If a promise does not
+    afterwards. Beside it, a naive program goes through the same. If a promise does not
     hold, the exit code is 1.
 
     SCENE is code, crash, storm, worker or reply; all of them unless named.

@@ -5,15 +5,16 @@ from typing import Any
 
 import click
 
-from oncebox.cli.demo.scene import Fact, Naive, Ours, Played, Scene, several
+from oncebox.cli.demo.scene import Fact, Naive, Ours, Played, Scene
 
 
 class Plain:
     """An audience that reads lines."""
 
     def __init__(self, scenes: Sequence[Scene]) -> None:
-        """Number the scenes."""
+        """Number the scenes, and say what they are."""
         self._numbers = {scene.name: number for number, scene in enumerate(scenes, 1)}
+        click.echo("Each accident really happens: first to a naive program, then to Oncebox.\n")
 
     def note(self, text: str) -> None:
         """Keep what differs from run to run to oneself."""
@@ -61,8 +62,8 @@ def verdict(played: Sequence[Played]) -> str:
     facts = [fact for each in played for fact in each.ours.facts]
     failed = sum(not fact.held for fact in facts)
     if failed:
-        return f"{several(failed, 'promise')} of {len(facts)} did not hold."
-    return f"All {len(facts)} promises held."
+        return f"{failed} of {len(facts)} checks did not hold: a promise is broken."
+    return f"All {len(facts)} checks held."
 
 
 def record(played: Sequence[Played]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def record(played: Sequence[Played]) -> dict[str, Any]:
 
 def _record(played: Played) -> dict[str, Any]:
     naive, ours = played.naive, played.ours
-    promises = [
+    checks = [
         {"what": each.what, "counted": each.counted, "promised": each.promised, "held": each.held}
         for each in ours.facts
     ]
@@ -84,5 +85,5 @@ def _record(played: Played) -> dict[str, Any]:
         "title": played.scene.title,
         "held": not ours.broken,
         "naive": {"ran": naive.ran, "came_to": naive.came_to, "figures": naive.figures},
-        "oncebox": {"after": ours.after, "came_to": ours.came_to, "promises": promises},
+        "oncebox": {"after": ours.after, "came_to": ours.came_to, "checks": checks},
     }

@@ -24,7 +24,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Naive(msgspec.Struct, frozen=True, kw_only=True):
-    """What a usual program came to; it was really run."""
+    """What a naive program came to; it was really run."""
 
     came_to: str
     #: the program, in a few words
