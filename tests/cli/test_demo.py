@@ -117,6 +117,17 @@ def test_interrupted_in_the_middle_it_leaves_nothing_behind(house: House) -> Non
         socket.create_connection((str(service.hostname), int(service.port or 0)))
 
 
+def test_killed_itself_it_takes_every_process_along(house: House) -> None:
+    demo = house.start("reply")
+    demo.wait_for("1. ", timeout=WITHIN)
+    demo.kill()
+
+    for _ in until(30.0):
+        if not (left := [*_lodgers(house.temporary)]):
+            break
+    assert left == []
+
+
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Any]]:
     """The exit code and the story of a demo in which a promise is broken, with its folder kept."""
@@ -155,7 +166,7 @@ def test_a_broken_promise_has_a_line_of_its_own(capsys: pytest.CaptureFixture[st
         Fact(what="shipped", counted=1, promised=1),
     ]
     naive = Naive(came_to="charged 2 times", ran="run it again", figures={"charged": 2})
-    ours = Ours(came_to="charged 2 times", after="killed by signal 9", facts=facts)
+    ours = Ours(came_to="charged 2 times", after="kill -9", facts=facts)
     Plain(SCENES).see(SCENES[3], ours)
 
     assert "\n   BROKEN   charged: 2, promised was 1\n" in capsys.readouterr().out

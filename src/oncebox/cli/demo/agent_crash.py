@@ -44,7 +44,7 @@ def _play(stage: Stage) -> Ours:
     read, refused = _said(again.hear(), code), _said(other.hear(), code)
     return Ours(
         came_to=f"finds {read}; a second agent: {refused}",
-        after=f"killed by signal {died_of}",
+        after=f"kill -{died_of}",
         facts=[
             Fact(what="the agent is given", counted=given, promised="the same code"),
             Fact(what="the agent died of signal", counted=died_of, promised=int(SIGKILL)),

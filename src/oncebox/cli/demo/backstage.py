@@ -9,6 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Self
 
+import click
+
 from oncebox.cli.demo.actor import DemoFailed
 
 #: seconds after which something must be wrong
@@ -22,6 +24,10 @@ def temporary_folder(*, keep: bool) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="oncebox-demo-"))
     try:
         yield folder
+    except BaseException:
+        if keep:
+            click.echo(f"kept: {folder}", err=True)
+        raise
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)

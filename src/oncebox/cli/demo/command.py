@@ -1,6 +1,6 @@
 """``oncebox demo``: what is typed, and how it ends."""
 
-import sys
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -42,7 +42,8 @@ def demo(call: Call, *, wanted: tuple[str, ...], fast: bool, keep: bool) -> int:
     try:
         played, folder = _perform(call, scenes, pause=0.0 if fast else _PAUSE, keep=keep)
     except KeyboardInterrupt:
-        click.echo("interrupted: all processes are ended, the folder is removed", err=True)
+        gone = "" if keep else ", the folder is removed"
+        click.echo(f"interrupted: all processes are ended{gone}", err=True)
         return failures.INTERRUPTED
     _close(call, played, folder if keep else None)
     return failures.ERROR if any(each.ours.broken for each in played) else failures.OK
@@ -73,7 +74,7 @@ def _perform(
 def _audience(call: Call, scenes: list[Scene], pause: float, leaving: ExitStack) -> Audience:
     if call.out.as_json or call.out.quiet:
         return Silent()
-    if not call.out.on_terminal:
+    if not call.out.on_terminal or os.environ.get("TERM", "dumb") == "dumb":
         return Plain(scenes)
     from oncebox.cli.demo.screen import Screen  # noqa: PLC0415 - rich is slow; pipes need none
 
@@ -93,4 +94,3 @@ def _close(call: Call, played: list[Played], kept: Path | None) -> None:
     else:
         click.echo(f"The folder is kept: {kept}")
         click.echo(f"try: oncebox delivery list --data-dir {kept}")
-    sys.stdout.flush()

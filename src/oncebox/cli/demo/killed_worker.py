@@ -43,7 +43,7 @@ def _play(stage: Stage) -> Ours:
     charged, shipped = stage.world.count("charged"), stage.world.count("shipped")
     return Ours(
         came_to=_told(charged, shipped),
-        after=f"killed by signal {died_of}",
+        after=f"kill -{died_of}",
         facts=[
             Fact(what="the worker died of signal", counted=died_of, promised=int(SIGKILL)),
             Fact(what="the delivery is", counted=", ".join(states), promised="done"),

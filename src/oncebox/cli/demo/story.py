@@ -1,6 +1,7 @@
 """The story: five scenes, one after the other, before an audience."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.client import HTTPException
 from threading import BrokenBarrierError
 from typing import Protocol
@@ -53,12 +54,20 @@ def play(scenes: Sequence[Scene], stage: Stage, audience: Audience) -> list[Play
 
 def _play(scene: Scene, stage: Stage, audience: Audience) -> Played:
     audience.begin(scene)
-    try:
+    with _unbroken(scene):
         naive = scene.naive(stage)
-        audience.compare(scene, naive)
+    audience.compare(scene, naive)
+    with _unbroken(scene):
         ours = scene.play(stage)
+    audience.see(scene, ours)
+    return Played(scene=scene, naive=naive, ours=ours)
+
+
+@contextmanager
+def _unbroken(scene: Scene) -> Iterator[None]:
+    """Say in our words that a connection or a process was not what it should be."""
+    try:
+        yield
     except (OSError, HTTPException, BrokenBarrierError) as error:
         message = f"the scene {scene.name!r} broke off: {type(error).__name__}: {error}"
         raise DemoFailed(message) from error
-    audience.see(scene, ours)
-    return Played(scene=scene, naive=naive, ours=ours)

@@ -32,11 +32,11 @@ def _play(stage: Stage) -> Ours:
     return Ours(
         came_to=f"{several(len(deliveries), 'delivery', 'deliveries')}, "
         f"the handler ran {several(runs, 'time')}",
-        after=f"{taken} answered 2xx, {again} of them known",
+        after=f"{taken} answered 2xx, {again} known as copies",
         facts=[
             Fact(what="copies answered 2xx", counted=taken, promised=_COPIES),
             Fact(what="deliveries", counted=len(deliveries), promised=1),
-            Fact(what="copies known", counted=again, promised=_COPIES - 1),
+            Fact(what="known as copies", counted=again, promised=_COPIES - 1),
             Fact(what="handler runs", counted=runs, promised=1),
         ],
     )
