@@ -118,7 +118,7 @@ def test_interrupted_in_the_middle_it_leaves_nothing_behind(house: House) -> Non
 
 
 def test_killed_itself_it_takes_every_process_along(house: House) -> None:
-    demo = house.start("reply")
+    demo = house.start("code")
     demo.wait_for("1. ", timeout=WITHIN)
     demo.kill()
 

@@ -22,7 +22,7 @@ class Actor:
 
     def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         """Start it."""
-        self._name = command[0]
+        self._name = " ".join(command[:2])
         self._log = folder / "actors.log"
         with self._log.open("ab") as log:
             self._process = Popen(  # noqa: S603 - the demo's own commands
@@ -49,6 +49,14 @@ class Actor:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         return self._process.stdout.readline().strip() or self._fail()
 
+    def check(self) -> None:
+        """See that it has not failed by itself.
+
+        Raises: DemoFailed.
+        """
+        if (self._process.poll() or 0) > 0:
+            self._fail()
+
     def tell(self, *words: str) -> None:
         """Say a line to it."""
         assert self._process.stdin is not None  # noqa: S101 - as above
@@ -64,5 +72,5 @@ class Actor:
         self._process.kill()
         status = self._process.wait()
         words = self._log.read_text(errors="replace").splitlines()[-_LAST_WORDS:]
-        message = f"{self._name} ended with {status}; the last words: {' / '.join(words) or 'none'}"
+        message = f"{self._name!r} ended with {status}: {' / '.join(words) or 'without a word'}"
         raise DemoFailed(message)

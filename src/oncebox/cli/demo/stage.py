@@ -34,7 +34,7 @@ authenticate = false
 children = 1
 
 [worker]
-lease = 1.5
+lease = 3
 poll = 0.1
 stop_within = 0
 """
@@ -65,13 +65,16 @@ class Stage:
         self.folder = folder
         self.note = note
         self.world = World(folder / "world")
+        self._actors: list[Actor] = []
         self._leaving = ExitStack()
         self._environment = _environment(folder)
         (folder / "oncebox.toml").write_text(_SETTINGS)
 
     def __enter__(self) -> Self:
+        self.note("starting a service")
         try:
-            self._set_up()
+            service = self.start("oncebox", "serve", "--child", "0", "--json")
+            self._greeting = msgspec.json.decode(service.hear(), type=Greeting)
         except BaseException:
             self._leaving.close()
             raise
@@ -79,11 +82,6 @@ class Stage:
 
     def __exit__(self, *_error: object) -> None:
         self._leaving.close()
-
-    def _set_up(self) -> None:
-        self.note("starting a service")
-        service = self.start("oncebox", "serve", "--child", "0", "--json")
-        self._greeting = msgspec.json.decode(service.hear(), type=Greeting)
 
     @property
     def smtp(self) -> tuple[str, int]:
@@ -129,6 +127,7 @@ class Stage:
     def start(self, *command: str) -> Actor:
         """Start ``python -m`` with a command; it ends with the stage at the latest."""
         actor = Actor(list(command), self.folder, self._environment)
+        self._actors.append(actor)
         self._leaving.callback(actor.kill)
         return actor
 
@@ -145,8 +144,13 @@ class Stage:
         return found
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Look again and again until something holds; the demo as a whole has a limit."""
+        """Look again and again until something holds; the demo as a whole has a limit.
+
+        Raises: DemoFailed, if a process ended that should not.
+        """
         while not holds():
+            for actor in self._actors:
+                actor.check()
             time.sleep(_GLANCE)
 
 
