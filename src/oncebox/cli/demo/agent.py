@@ -2,8 +2,8 @@
 
 import sys
 
-from oncebox.artifact_errors import AlreadyClaimed
 from oncebox.client.sync import Client
+from oncebox.errors import OnceboxError
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
         try:
             grant = inbox.wait_for_code(claim_key=claim[0] if claim else None)
             said = grant.value
-        except AlreadyClaimed as error:
+        except OnceboxError as error:
             said = error.code
     sys.stdout.write(f"{said}\n")
     sys.stdout.flush()
