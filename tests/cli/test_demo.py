@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,6 +24,7 @@ from tests.docs.reference import DOCS
 from tests.house.tree import ROOT
 from tests.torture.processes import Child, Children, until
 
+pytestmark = pytest.mark.timeout(200)
 #: long enough for a machine that does ten other things
 WITHIN = 150.0
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
@@ -79,11 +79,12 @@ class House:
         )
 
     def left(self) -> list[str]:
-        """Return what is still there after a while: files, and processes that live among them."""
-        for _ in until(20.0):
-            if not (found := [*_names(self.temporary), *_lodgers(self.temporary)]):
-                break
-        return [*found, *_names(self.folder / "own")]
+        """Return what is still there: processes that live in the folder, and files."""
+        return [
+            *_lodgers(self.temporary),
+            *(each.name for each in self.temporary.iterdir()),
+            *(each.name for each in self.folder.glob("own")),
+        ]
 
 
 @pytest.fixture
@@ -92,7 +93,6 @@ def house(tmp_path: Path) -> Iterator[House]:
         yield House(tmp_path, children)
 
 
-@pytest.mark.timeout(200)
 def test_it_prints_what_the_pages_say_and_leaves_nothing_behind(house: House) -> None:
     """Beside somebody's own settings, none of which it reads."""
     demo = house.start()
@@ -122,42 +122,26 @@ def test_killed_itself_it_takes_every_process_along(house: House) -> None:
     demo.wait_for("1. ", timeout=WITHIN)
     demo.kill()
 
-    for _ in until(30.0):
-        if not (left := [*_lodgers(house.temporary)]):
-            break
-    assert left == []
+    assert _lodgers(house.temporary) == []
 
 
-@pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Any]]:
-    """The exit code and the story of a demo in which a promise is broken, with its folder kept."""
-    folder = tmp_path_factory.mktemp("forgetful")
-    with Children(folder) as children:
-        house = House(folder, children)
-        demo = house.start("worker", "--json", "--keep", environment=house.broken(FORGETFUL))
-        yield demo.wait(timeout=WITHIN), json.loads(demo.text())
+def test_a_broken_promise_fails_the_command_and_can_be_looked_into(
+    house: House, bare: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = house.start("worker", "--json", "--keep", environment=house.broken(FORGETFUL))
 
-
-def test_a_broken_promise_is_told_and_fails_the_command(forgetful: tuple[int, Any]) -> None:
-    code, told = forgetful
+    assert demo.wait(timeout=WITHIN) == 1
+    told = json.loads(demo.text())
     (scene,) = told["scenes"]
-
     failed = [each for each in scene["oncebox"]["checks"] if not each["held"]]
-    assert code == 1
     assert told["held"] is scene["held"] is False
     assert failed == [{"what": "charged", "counted": 2, "promised": 1, "held": False}]
     assert scene["naive"]["figures"] == {"charged": 2, "shipped": 1}
 
-
-def test_what_is_kept_can_be_looked_into(
-    bare: Ledger, forgetful: tuple[int, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, told = forgetful
     monkeypatch.delenv("ONCEBOX_MASTER_KEY")
-    answer = bare.type("delivery", "inspect", "evt_order-1", "--data-dir", told["folder"])
-
-    assert ["state", "done", "handled"] in answer.rows
-    assert [*_lodgers(Path(told["folder"]))] == []
+    kept = bare.type("delivery", "inspect", "evt_order-1", "--data-dir", told["folder"])
+    assert ["state", "done", "handled"] in kept.rows
+    assert _lodgers(house.temporary) == []
 
 
 def test_a_broken_promise_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,15 +218,18 @@ def _on_a_terminal(*arguments: str, environment: Mapping[str, str]) -> str:
     return output.decode()
 
 
-def _names(folder: Path) -> Iterator[str]:
-    return (each.name for each in folder.glob("*"))
+def _lodgers(folder: Path) -> list[str]:
+    """Return processes that live below a folder, removed or not, and do not end by themselves."""
+    found: list[str] = []
+    for _ in until(30.0):
+        found = [f"process {each.name}" for each in Path("/proc").iterdir() if _lives(each, folder)]
+        if not found:
+            break
+    return found
 
 
-def _lodgers(folder: Path) -> Iterator[str]:
-    """Return the processes whose working folder is below this one, removed or not."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str((process / "cwd").readlink()).startswith(str(folder)):
-                yield f"process {process.name}"
-        except OSError:  # it has ended, or is not ours
-            continue
+def _lives(process: Path, folder: Path) -> bool:
+    try:
+        return str((process / "cwd").readlink()).startswith(str(folder))
+    except OSError:  # it has ended, or is none
+        return False
