@@ -137,11 +137,12 @@ def test_a_broken_promise_fails_the_command_and_can_be_looked_into(
     assert told["held"] is scene["held"] is False
     assert failed == [{"what": "charged", "counted": 2, "promised": 1, "held": False}]
     assert scene["naive"]["figures"] == {"charged": 2, "shipped": 1}
+    assert _lodgers(house.temporary) == []
 
+    monkeypatch.chdir(told["folder"])
     monkeypatch.delenv("ONCEBOX_MASTER_KEY")
     kept = bare.type("delivery", "inspect", "evt_order-1", "--data-dir", told["folder"])
     assert ["state", "done", "handled"] in kept.rows
-    assert _lodgers(house.temporary) == []
 
 
 def test_a_broken_promise_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
