@@ -144,6 +144,7 @@ _ALL = {
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
     "doctor": ("oncebox.cli.doctor:doctor", "Look for what is wrong, and say what helps."),
+    "demo": ("oncebox.cli.demo.command:demo", "Play accidents, and count what comes of them."),
 }
 
 
