@@ -77,8 +77,8 @@ def pytest_runtest_makereport(
     failing.trim(call.excinfo.value)
     report = yield
     if report.failed:
-        told = failing.told(call.excinfo.value, item.stash[_FACTS])
-        report.sections.append(("oncebox", told))
+        facts = item.stash[_FACTS]
+        report.sections.append(("oncebox", failing.told(call.excinfo.value, facts)))
     return report
 
 

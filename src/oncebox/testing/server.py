@@ -20,6 +20,8 @@ from oncebox.testing.drill_wire import TestMode
 
 #: seconds that a service has to start, on a machine that is busy with tests
 _STARTS_WITHIN = 120.0
+#: seconds that one which runs has to answer
+_ANSWERS_WITHIN = 10.0
 _GLANCE = 0.05
 #: lines of its log that are shown where it did not start
 _LAST_LINES = 15
@@ -103,7 +105,7 @@ def _server(found: Credentials, pid: int | None) -> OnceboxServer:
     Raises: ConfigInvalid.
     """
     about = Call(method="GET", path="/v1/test", answer=TestMode, repeatable=True)
-    with Client(found.url, found.key) as client:
+    with Client(found.url, found.key, timeout=_ANSWERS_WITHIN) as client:
         try:
             told = client._courier.carry(about)  # noqa: SLF001 - a call that users do not make
         except NotFound as error:
