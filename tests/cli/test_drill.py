@@ -12,6 +12,8 @@ from oncebox.artifact_errors import LinkRefused
 from oncebox.cli.main import run
 from oncebox.errors import ConfigInvalid
 from tests.cli.services import Running, Services
+from tests.docs.page import blocks
+from tests.docs.reference import DOCS
 from tests.torture.processes import Children, until
 
 RULES = """\
@@ -157,10 +159,15 @@ def test_chaos_alone_is_no_test_mode(chaos: Running, client: Client) -> None:
         assert http.get("/v1/test").status_code == 404
 
 
-def test_test_mode_is_loud_however_quiet_it_shall_be(services: Services) -> None:
-    text = services.serve("--test", "--quiet").child.text()
+def test_it_is_loud_however_quiet_it_shall_be(services: Services, tmp_path: Path) -> None:
+    """With the rules that are printed on the page of chaos."""
+    (rules,) = blocks(DOCS / "chaos.md", "toml")
+    (tmp_path / "rules.toml").write_text(rules)
+    options = ("--test", "--chaos", str(tmp_path / "rules.toml"), "--quiet")
+    text = services.serve(*options).child.text()
 
     assert "!! TEST MODE: mail for ANY address is taken" in text
+    assert "!! CHAOS: 3 rules, seed 7." in text
     assert "url:" not in text
 
 

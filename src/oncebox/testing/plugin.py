@@ -50,9 +50,12 @@ def pytest_configure_node(node: Any) -> None:
 
     stash = node.config.stash
     if _FOLDER not in stash:
-        stash[_FOLDER] = keeper.new_folder()
+        try:
+            folder = keeper.new_folder()
+        except OSError:
+            return  # whoever needs one will say so
         # Held as long as the whole run: workers come and go.
-        stash[_HOLD] = keeper.hold(stash[_FOLDER])
+        stash[_FOLDER], stash[_HOLD] = folder, keeper.hold(folder)
     node.workerinput[_WORKER_INPUT] = str(stash[_FOLDER])
 
 
