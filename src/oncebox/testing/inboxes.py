@@ -14,7 +14,6 @@ from oncebox.client.inbox import Inbox
 from oncebox.client.room import Carrier
 from oncebox.client.sync import Client, Courier
 from oncebox.client.tail import Tail
-from oncebox.refusals import Forbidden
 from oncebox.wire.waits import Waited, WaitFor, WaitReport
 
 #: how much of a test's name an address and an attempt hold
@@ -70,10 +69,7 @@ def _made(client: Client, nodeid: str, name: str) -> Inbox[Any]:
     once = secrets.token_hex(5)
     attempt = f"{_CONTROLS.sub('?', nodeid)[-_ATTEMPT:]}#{once}"
     plain = _NOT_PLAIN.sub("-", name.lower()).strip("-")[:_NAME].strip("-")
-    try:
-        return client.inboxes.create(attempt_id=attempt, local=f"{plain or 'test'}-{once}")
-    except Forbidden:  # a key that may not choose addresses
-        return client.inboxes.create(attempt_id=attempt)
+    return client.inboxes.create(attempt_id=attempt, local=f"{plain or 'test'}-{once}")
 
 
 def silence(client: Client, inbox: Inbox[Any], *, later: bool) -> Callable[..., Any]:
