@@ -82,11 +82,10 @@ def run(folder: Path, server: OnceboxServer, pages: list[str], plugin: str) -> s
     """Run pytest on some pages beside a service that runs already; return its last line."""
     for number, page in enumerate(pages):
         (folder / f"test_{number}.py").write_text(page)
+    options = ("-p", "no:cacheprovider", "-p", plugin, "-p", "oncebox.testing.plugin")
+    command = (sys.executable, "-m", "pytest", *options)
     ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider"),
-            *("-p", plugin, "-p", "oncebox.testing.plugin", *sorted(folder.glob("test_*.py"))),
-        ],
+        [*command, *map(str, sorted(folder.glob("test_*.py")))],
         cwd=folder,
         env={**os.environ, **server.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
