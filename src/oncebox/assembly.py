@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oncebox import seal
 from oncebox.config import Settings
@@ -18,7 +18,7 @@ from oncebox.ledger.deliveries.handover import Quarantine
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.events.broadcast import Broadcast
 from oncebox.ledger.events.numbering import Numbering
-from oncebox.ledger.inboxes.claims import Clerk, Judged
+from oncebox.ledger.inboxes.claims import Clerk, Judged, JudgeLink
 from oncebox.ledger.inboxes.correspondence import Correspondence, Etiquette, Headers
 from oncebox.ledger.inboxes.desk import MailDesk
 from oncebox.ledger.inboxes.directory import Directory
@@ -47,6 +47,10 @@ from oncebox.store.database import Database
 from oncebox.telemetry import Telemetry
 
 if TYPE_CHECKING:  # commands that serve nothing should not wait for it
+    from oncebox.edge.guard import App
+    from oncebox.edge.http.route import Route
+    from oncebox.edge.smtp.office import Directory as Addresses
+    from oncebox.edge.smtp.office import Post as Taking
     from oncebox.edge.smtp.server import SmtpServer
 
 #: checks a rejected request again; returns what it holds, or raises why it is not believed
@@ -100,8 +104,41 @@ class Rooms:
         await self.database.close()
 
 
+class Drill(Protocol):
+    """What tests put between the doors and the ledger; a service by itself has none.
+
+    Each of its methods may return what it is given.
+    """
+
+    @property
+    def routes(self) -> "Sequence[Route]":
+        """What can be asked besides."""
+
+    def judge_link(self, url: str, policy: InboxPolicy) -> Judged:
+        """Say which links are let out."""
+
+    async def begin(self, rooms: Rooms, smtp: str | None) -> None:
+        """Prepare, before anybody is answered; mail is taken at ``smtp``."""
+
+    def addresses(self, directory: "Addresses") -> "Addresses":
+        """Return who knows what addresses lead to."""
+
+    def mail(self, post: "Taking") -> "Taking":
+        """Return who stores mail."""
+
+    def webhooks(self, app: "App") -> "App":
+        """Return who takes webhooks."""
+
+    async def end(self) -> None:
+        """Hand over what is still held; nobody is answered any more."""
+
+
 async def open_rooms(
-    settings: Settings, telemetry: Telemetry | None = None, *, migrate: bool | None = None
+    settings: Settings,
+    telemetry: Telemetry | None = None,
+    *,
+    migrate: bool | None = None,
+    judge_link: JudgeLink | None = None,
 ) -> Rooms:
     """Open the database and put the rooms together.
 
@@ -120,13 +157,13 @@ async def open_rooms(
         known = await opening.master_key_id(database)
         key = _master_key(settings, may_make=is_sqlite and known is None)
         await opening.check_key(database, key)
-        return _furnished(settings, database, telemetry, key)
+        return _furnished(settings, database, telemetry, key, judge_link or _judge_link)
     except BaseException:
         await database.close()
         raise
 
 
-def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
+def front_of(rooms: Rooms, stopping: asyncio.Event, drill: Drill | None = None) -> Any:
     """Return everything a port serves, as one ASGI application.
 
     ``stopping`` is set when nobody should be kept waiting.
@@ -148,11 +185,17 @@ def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
     )
     rooms.leaving.push_async_callback(egress.close)
     rooms.leaving.push_async_callback(hooks.close)
-    api, settings = application(rooms, stopping), rooms.settings.http
-    return front(api, hooks, settings, rooms.telemetry, hooks.express)
+    settings = rooms.settings.http
+    if drill is None:
+        api = application(rooms, stopping)
+        return front(api, hooks, settings, rooms.telemetry, hooks.express)
+    taking = drill.webhooks(hooks)
+    express = hooks.express if taking is hooks else None  # whoever stands between sees them all
+    api = application(rooms, stopping, drill.routes)
+    return front(api, taking, settings, rooms.telemetry, express)
 
 
-def smtp_of(rooms: Rooms, sockets: list[socket.socket]) -> "SmtpServer":
+def smtp_of(rooms: Rooms, sockets: list[socket.socket], drill: Drill | None = None) -> "SmtpServer":
     """Return what receives mail on these sockets.
 
     Raises: ConfigInvalid.
@@ -163,14 +206,18 @@ def smtp_of(rooms: Rooms, sockets: list[socket.socket]) -> "SmtpServer":
         sockets,
         rooms.settings.smtp,
         rooms.telemetry,
-        directory=rooms.directory,
-        post=rooms.post,
+        directory=rooms.directory if drill is None else drill.addresses(rooms.directory),
+        post=rooms.post if drill is None else drill.mail(rooms.post),
         folder=rooms.settings.folder,
     )
 
 
 def _furnished(
-    settings: Settings, database: Database, telemetry: Telemetry, key: MasterKey
+    settings: Settings,
+    database: Database,
+    telemetry: Telemetry,
+    key: MasterKey,
+    judge_link: JudgeLink,
 ) -> Rooms:
     schemes = _schemes()
     written = filed.read(settings.sources, settings.tenant, key)
@@ -203,7 +250,7 @@ def _furnished(
         lobby=Lobby(database, vault, telemetry, settings.waits),
         post=Post(database, telemetry, settings.limits, vault),
         strongbox=strongbox,
-        grants=Grants(database, Clerk(strongbox, _judge_link), telemetry),
+        grants=Grants(database, Clerk(strongbox, judge_link), telemetry),
         sends=sends,
         sendbox=sendbox,
         outbox=Outbox(

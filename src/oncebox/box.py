@@ -14,6 +14,7 @@ from oncebox.assembly import Rooms, open_rooms
 from oncebox.config import Settings
 from oncebox.errors import OnceboxError
 from oncebox.ledger.deliveries.rules import by_default
+from oncebox.ledger.inboxes.claims import JudgeLink
 from oncebox.ledger.sends.listening import Listening
 from oncebox.ledger.sends.rounds import Rounds
 from oncebox.model.asking import SendOptions
@@ -59,6 +60,8 @@ class Oncebox:
         self.settings = settings or config.load(database_url=url)
         self.telemetry = Telemetry()
         self.handlers = Handlers(by_default(self.settings.retry))
+        #: which links are let out, where not by the rules of the house; for tests
+        self.judge_link: JudgeLink | None = None
         self._migrate = migrate
         self._rooms: Rooms | None = None
         self._working: list[asyncio.Task[None]] = []
@@ -183,7 +186,12 @@ class Oncebox:
     async def open(self) -> None:
         """Open the database without starting to work."""
         if self._rooms is None:
-            rooms = await open_rooms(self.settings, self.telemetry, migrate=self._migrate)
+            rooms = await open_rooms(
+                self.settings,
+                self.telemetry,
+                migrate=self._migrate,
+                judge_link=self.judge_link,
+            )
             try:
                 await rooms.book.refresh()
             except BaseException:

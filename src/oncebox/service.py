@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from oncebox.assembly import front_of, smtp_of
+from oncebox.assembly import Drill, front_of, smtp_of
 from oncebox.box import Oncebox
 from oncebox.edge.server import Server, listen
 from oncebox.errors import AddressUnavailable
@@ -55,9 +55,12 @@ class Started:
 class Service:
     """Runs one box in one role."""
 
-    def __init__(self, box: Oncebox, role: Role) -> None:
-        """Prepare; nothing is opened before ``run``."""
+    def __init__(self, box: Oncebox, role: Role, drill: Drill | None = None) -> None:
+        """Prepare; nothing is opened before ``run``. Only tests have a ``drill``."""
         self._box = box
+        self._drill = drill
+        if drill is not None:
+            box.judge_link = drill.judge_link
         self._role = role
         self._stopping = asyncio.Event()
         self._server: Server | None = None
@@ -104,11 +107,11 @@ class Service:
         """Begin to answer."""
         rooms, settings = self._box.rooms, self._box.settings
         if http:
-            app = front_of(rooms, self._stopping)
+            app = front_of(rooms, self._stopping, self._drill)
             self._server = Server(app, http, settings.http, self._box.telemetry)
             await self._server.start()
         if smtp:
-            self._smtp = smtp_of(rooms, smtp)
+            self._smtp = smtp_of(rooms, smtp, self._drill)
             await self._smtp.start()
 
     async def _prepared(self, http: list[socket], smtp: list[socket]) -> Started:
@@ -118,6 +121,8 @@ class Service:
         rooms, settings = self._box.rooms, self._box.settings
         url = f"http://{_place(settings.http.host, http)}"
         mail = _place(settings.smtp.host, smtp) if smtp else None
+        if self._drill is not None:
+            await self._drill.begin(rooms, mail)
         first = await first_key.ensure(
             rooms.database, settings.folder, tenant=settings.tenant, url=url
         )
@@ -143,6 +148,8 @@ class Service:
             self._box.stop_working()
             servers = [each.stop() for each in (self._server, self._smtp) if each is not None]
             await asyncio.gather(*servers)
+            if self._drill is not None:
+                await self._drill.end()
             for each in (*background, stopped):
                 each.cancel()
             await asyncio.gather(*everything, return_exceptions=True)

@@ -283,3 +283,49 @@ def test_an_entry_is_kept_in_one_spelling(text: str, kept: str) -> None:
 def test_a_local_origin_is_a_scheme_a_host_and_a_port(text: str) -> None:
     with pytest.raises(InboxInvalid):
         linkpolicy.check_origin(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://localhost:3000/verify?token=1", "localhost"),
+        ("http://LOCALHOST/", "localhost"),
+        ("https://app.localhost", "app.localhost"),
+        ("http://127.0.0.1:8123#token", "127.0.0.1"),
+        ("http://127.1.2.3/", "127.1.2.3"),
+        ("http://[::1]:9/x", "[::1]"),
+    ],
+)
+def test_test_mode_lets_out_links_to_this_machine_and_nothing_else_does(
+    url: str, host: str
+) -> None:
+    here = judge(url, [], here=True)
+
+    assert (here.allowed, here.reason, here.canonical, here.host) == (True, "local", url, host)
+    assert not judge(url, ["*"]).allowed
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:3000@evil.example/",
+        "http://localhost.evil.example/",
+        "http://evil-localhost/",
+        "http://127.0.0.1.evil.example/",
+        "http://127.0.0.1@evil.example/",
+        "http://[::1].evil.example/",
+        "http://[::1]@evil.example/",
+        "http://localhost\\@evil.example/",
+        "http://localhost%2eevil.example/",
+        "http://128.0.0.1/",
+        "http://0.0.0.0/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://10.0.0.1/",
+        "ftp://localhost/",
+        "javascript://localhost/%0aalert(1)",
+        "//localhost/",
+        "https://evil.example/?http://localhost/",
+    ],
+)
+def test_what_only_looks_like_this_machine_stays_in(url: str) -> None:
+    assert not judge(url, [], here=True).allowed

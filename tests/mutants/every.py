@@ -12,6 +12,7 @@ from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.plugin import PLUGIN
 from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
 from tests.mutants.senders import SENDERS
@@ -46,4 +47,5 @@ EVERY = (
     *GUARDS,
     *FAIL_OPEN,
     *SENDS_WORKER,
+    *PLUGIN,
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from oncebox.config import LimitSettings, SmtpSettings
 from oncebox.edge.server import listen
-from oncebox.edge.smtp.connection import Post as Taking
+from oncebox.edge.smtp.office import Post as Taking
 from oncebox.edge.smtp.server import SmtpServer
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger import vault as vaults

@@ -16,6 +16,7 @@ _ROLES = ("all", "edge", "worker")
         "oncebox serve",
         "oncebox serve app:box --port 8080",
         "oncebox serve app:box --role worker",
+        "oncebox serve --test --chaos rules.toml",
     ),
 )
 @click.argument("wanted", metavar="[MODULE:BOX]", required=False)
@@ -32,6 +33,17 @@ _ROLES = ("all", "edge", "worker")
     type=click.IntRange(0, 65_535),
     help="Listen on this port (ONCEBOX_HTTP__PORT); 0 takes a free one.  [8808]",
 )
+@click.option(
+    "--test",
+    is_flag=True,
+    help="For tests only: take mail for any address, let links to this machine out.",
+)
+@click.option(
+    "--chaos",
+    type=click.Path(),
+    metavar="RULES.TOML",
+    help="For tests only: repeat, hold, refuse and cut off by these rules.",
+)
 @click.option("--child", type=int, hidden=True)
 @click.option("--program", hidden=True, default="oncebox")
 @with_call
@@ -42,6 +54,8 @@ def serve(  # noqa: PLR0913 - each option is one
     role: str,
     host: str | None,
     port: int | None,
+    test: bool,
+    chaos: str | None,
     child: int | None,
     program: str,
 ) -> int:
@@ -53,11 +67,24 @@ def serve(  # noqa: PLR0913 - each option is one
     """
     if wanted is not None:
         target.check(wanted)
+    if role == "worker" and (test or chaos is not None):
+        message = "a worker takes nothing in; give --test and --chaos to the service that does"
+        raise click.UsageError(message)
     if child is None:
-        options = ["--role", role]
+        options = ["--role", role, *(["--test"] if test else [])]
         options += ["--host", host] if host is not None else []
         options += ["--port", str(port)] if port is not None else []
+        options += ["--chaos", chaos] if chaos is not None else []
         return supervise(call, ["serve", *([wanted] if wanted else []), *options])
     return serve_in_this_process(
-        Serving(target=wanted, role=role, host=host, port=port, program=program, call=call)
+        Serving(
+            target=wanted,
+            role=role,
+            host=host,
+            port=port,
+            program=program,
+            call=call,
+            test=test,
+            chaos=chaos,
+        )
     )

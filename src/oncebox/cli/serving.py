@@ -5,6 +5,8 @@ import gc
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,8 +19,13 @@ from oncebox.service import Role, Service, Started
 from oncebox.telemetry import log_to_stderr
 from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
 
+if TYPE_CHECKING:
+    from oncebox.testing.drill import Drill
+
 #: objects made before the collector looks at the youngest, and looks before it looks further
 _COLLECT = (20_000, 10, 10)
+#: characters of a line that must not be overlooked
+_BANNER = 84
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Serving:
     port: int | None
     program: str
     call: Call
+    test: bool = False
+    chaos: str | None = None
 
 
 def serve_in_this_process(serving: Serving) -> int:
@@ -38,27 +47,29 @@ def serve_in_this_process(serving: Serving) -> int:
     log_to_stderr(as_json=not sys.stderr.isatty())
     try:
         box = _box(serving)
+        drill = _drill(serving)
         limit_memory(box.settings.worker.memory_limit)
     except OnceboxError as error:
         failures.tell(error, as_json=serving.call.out.as_json)
         return GIVE_UP
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
-            return runner.run(_serve(serving, box))
+            return runner.run(_serve(serving, box, drill))
         except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
             # At once: what is under way is claimed again, and clients send again.
             box.telemetry.log.critical("service_crashed", error=type(error).__name__)
             os._exit(CRASHED)
 
 
-async def _serve(serving: Serving, box: Oncebox) -> int:
+async def _serve(serving: Serving, box: Oncebox, drill: "Drill | None") -> int:
     """Open, serve and close; an error that may pass ends in a restart, any other in giving up."""
     settings = box.settings
     try:
-        service = Service(box, Role(serving.role))
+        service = Service(box, Role(serving.role), drill)
         serving_within = max(settings.http.stop_within, settings.smtp.stop_within)
         within = serving_within + settings.worker.stop_within + settings.worker.lease
         Leash(service.stop, within=within + GRACE).attach()
+        _warn(box, drill)
         await service.run(lambda started: _tell(serving, box, started))
     except OnceboxError as error:
         failures.tell(error, as_json=serving.call.out.as_json)
@@ -78,6 +89,31 @@ def _box(serving: Serving) -> Oncebox:
     http = msgspec.structs.replace(box.settings.http, **wanted)
     box.settings = msgspec.structs.replace(box.settings, http=http)
     return box
+
+
+def _drill(serving: Serving) -> "Drill | None":
+    """Return what stands between the doors and the ledger, if that was asked for.
+
+    Raises: ConfigInvalid.
+    """
+    if not serving.test and serving.chaos is None:
+        return None
+    from oncebox.testing import chaos_rules  # noqa: PLC0415 - only tests need it
+    from oncebox.testing.drill import Drill  # noqa: PLC0415 - as above
+
+    rules = None if serving.chaos is None else chaos_rules.read(Path(serving.chaos))
+    return Drill(test=serving.test, rules=rules)
+
+
+def _warn(box: Oncebox, drill: "Drill | None") -> None:
+    """Say loudly what is not as usual, at every start and however quiet it shall be."""
+    if drill is None:
+        return
+    frame = "!" * _BANNER
+    lines = [frame, *(f"!! {line:<{_BANNER - 6}} !!" for line in drill.banner), frame]
+    sys.stderr.write("\n".join([*lines, ""]))
+    sys.stderr.flush()
+    box.telemetry.log.warning("drill", told=" ".join(drill.banner))
 
 
 def _tell(serving: Serving, box: Oncebox, started: Started) -> None:

@@ -105,6 +105,12 @@ class Visit:
         await self.send({"type": "http.response.body", "body": body})
         self.answered = True
 
+    def cut(self) -> None:
+        """Cut the connection instead of an answer; only tests want that."""
+        self.answered = True
+        conversation: Any = getattr(self.pass_on, "__self__", None)
+        conversation.transport.abort()
+
 
 def visit(scope: Scope) -> Visit:
     """Return what the guard knows of a request."""

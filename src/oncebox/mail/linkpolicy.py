@@ -38,6 +38,14 @@ _LONGEST = 8_192
 #: printable ASCII without the backslash, which browsers read as a slash
 _CHARACTERS = re.compile(r"[!-\[\]-~]*")
 _URL = re.compile(r"(https?)://([^/?#]*)([/?#].*)?", re.IGNORECASE)
+#: a host at the beginning of what follows the scheme
+_HOST = re.compile(r"\[[^\]]*\]|[^:/?#]*")
+#: this machine, on any port
+_HERE = re.compile(
+    r"https?://(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[1-9][0-9]{0,4})?"
+    r"(?:[/?#].*)?",
+    re.IGNORECASE,
+)
 #: reserved for examples: a stand-in where somebody names it, but never public by itself
 _EXAMPLE = "example"
 
@@ -77,17 +85,23 @@ class _Parts(msgspec.Struct, frozen=True):
 
 
 def judge(
-    url: str, allow: Sequence[str], *, local: Sequence[str] = (), resolve: Resolve | None = None
+    url: str,
+    allow: Sequence[str],
+    *,
+    local: Sequence[str] = (),
+    here: bool = False,
+    resolve: Resolve | None = None,
 ) -> LinkVerdict:
     """Judge a link by an allowlist.
 
-    ``local`` are exact origins for tests, such as ``http://localhost:3000``. ``resolve`` asks for
-    the addresses of a host, all of which must be public.
+    ``local`` are exact origins for tests, such as ``http://localhost:3000``; ``here`` allows this
+    machine on any port, as test mode does. ``resolve`` asks for the addresses of a host, all of
+    which must be public.
     """
     trouble = _characters_trouble(url)
     if trouble:
         return LinkVerdict(allowed=False, reason=trouble)
-    if _is_local(url, local):
+    if _is_local(url, local) or (here and _HERE.fullmatch(url)):
         return _allowed(url, "local", url.partition("://")[2])
     parts = _read(url)
     if isinstance(parts, str):
@@ -101,11 +115,12 @@ def judge(
 
 
 def _allowed(url: str, reason: str, host: str) -> LinkVerdict:
+    named = _HOST.match(host)
     return LinkVerdict(
         allowed=True,
         reason=reason,
         canonical=url,
-        host=re.split("[:/?#]", host, maxsplit=1)[0].lower(),
+        host=named[0].lower() if named else "",
         parameters=tokens.parameters(url),
         token=tokens.token(url),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from starlette.routing import Route as StarletteRoute
@@ -61,8 +62,8 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def application(rooms: Rooms, stopping: asyncio.Event) -> App:
-    """Return the API; it is served behind the guard."""
+def application(rooms: Rooms, stopping: asyncio.Event, more: Sequence[Route] = ()) -> App:
+    """Return the API, with routes that only tests have; it is served behind the guard."""
     settings = rooms.settings
     auth = Auth(
         rooms.keys,
@@ -71,7 +72,7 @@ def application(rooms: Rooms, stopping: asyncio.Event) -> App:
         wrong_keys=settings.http.wrong_keys,
     )
     paths: dict[str, list[Route]] = defaultdict(list)
-    for route in (*ROUTES, openapi.route(ROUTES)):
+    for route in (*ROUTES, openapi.route(ROUTES), *more):
         paths[route.path].append(route)
     # Where a fixed word and a parameter both fit, the word is meant.
     ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))

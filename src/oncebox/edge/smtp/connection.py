@@ -3,25 +3,19 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, Protocol, cast
-
-import msgspec
+from typing import Any, cast
 
 from oncebox import faults
 from oncebox.edge.smtp import replies
 from oncebox.edge.smtp.certificate import Certificate
 from oncebox.edge.smtp.content import Content
 from oncebox.edge.smtp.letter import Letter, trouble
+from oncebox.edge.smtp.office import BrokenOff, Office
 from oncebox.edge.smtp.pace import Pace
-from oncebox.edge.smtp.rules import Rules
 from oncebox.edge.smtp.session import Session, Want
-from oncebox.edge.smtp.spool import Spool
-from oncebox.edge.smtp.watch import Watch
 from oncebox.errors import OnceboxError
-from oncebox.ledger.inboxes.directory import Place
 from oncebox.model.delivery import Accepted
 from oncebox.model.envelope import Envelope
-from oncebox.telemetry import Telemetry
 
 # By names of our own: an enum's members are slow to look up, and this is on every command's way.
 _BYTES, _PLACE, _STORED, _TLS, _END = Want
@@ -31,39 +25,6 @@ _LINGER = 2.0
 _DEAF_BYTES = 1024 * 1024
 #: bytes that may wait while we are busy; beyond that the client must wait too
 _AHEAD = 64 * 1024
-
-
-class Directory(Protocol):
-    """Knows what addresses lead to."""
-
-    def glance(self, local: str, domain: str) -> Place | None:
-        """Return what is known at once; None: ask with ``find``."""
-
-    async def find(self, local: str, domain: str) -> Place:
-        """Ask the database."""
-
-
-class Post(Protocol):
-    """Stores mail."""
-
-    async def store(self, envelope: Envelope, data: bytes) -> None:
-        """Return when it is on disk."""
-
-    def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
-        """Return what is done when it is on disk."""
-
-
-class Office(msgspec.Struct, frozen=True):
-    """Everything the connections of one server share."""
-
-    rules: Rules
-    watch: Watch
-    directory: Directory
-    post: Post
-    spool: Spool
-    telemetry: Telemetry
-    #: none: TLS is not offered
-    tls: Certificate | None
 
 
 class Connection(asyncio.Protocol):
@@ -296,9 +257,17 @@ class Connection(asyncio.Protocol):
             faults.point("smtp.committed")
             want = self._session.stored(replies.STORED)
         else:
-            self._tell("data", error)
-            want = self._session.stored(trouble(error))
+            want = self._not_stored(error)
         self._go_on_after(want)
+
+    def _not_stored(self, error: BaseException) -> Want:
+        """Say that it did not work, or nothing where the conversation is to be broken off."""
+        if not isinstance(error, BrokenOff):
+            self._tell("data", error)
+            return self._session.stored(trouble(error))
+        if not error.reply:
+            self.abort()
+        return self._session.end(error.reply)
 
     async def _store_large(self, letter: Letter, envelope: Envelope, content: Content) -> Want:
         try:
@@ -313,8 +282,8 @@ class Connection(asyncio.Protocol):
                     del data
             reply = content.refusal or replies.STORED
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our trouble
-            self._tell("data", error)
-            reply = trouble(error)
+            self._drop_letter()
+            return self._not_stored(error)
         self._drop_letter()
         if reply is replies.STORED:
             faults.point("smtp.committed")

@@ -10,7 +10,8 @@ import msgspec
 
 from oncebox.config import SmtpSettings
 from oncebox.edge.smtp.certificate import Certificate
-from oncebox.edge.smtp.connection import Connection, Directory, Office, Post
+from oncebox.edge.smtp.connection import Connection
+from oncebox.edge.smtp.office import Directory, Office, Post
 from oncebox.edge.smtp.rules import Rules
 from oncebox.edge.smtp.spool import Spool
 from oncebox.edge.smtp.watch import Watch

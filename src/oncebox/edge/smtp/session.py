@@ -148,8 +148,9 @@ class Session:
         return self.want
 
     def end(self, reply: bytes) -> Want:
-        """Say a last word."""
-        self._refuse(reply)
+        """Say a last word, if there is one."""
+        if reply:
+            self._refuse(reply)
         self.want = _END
         return self.want
 

@@ -1,0 +1,181 @@
+"""The pytest plugin: inboxes for tests, on one service for all workers of a run.
+
+Loading it costs nothing but this page: whatever a fixture needs is imported when it is used.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from oncebox.client.inbox import Inbox
+    from oncebox.client.sync import Client
+    from oncebox.testing.mail_faults import MailFaults
+    from oncebox.testing.server import OnceboxServer
+
+#: the folder that the controller of xdist has chosen, and what keeps its service alive
+_FOLDER = pytest.StashKey[Path]()
+_HOLD = pytest.StashKey[IO[bytes]]()
+#: what tells of the mail of a test, should it fail
+_FACTS = pytest.StashKey[tuple[Callable[[], str], ...]]()
+_WORKER_INPUT = "oncebox_folder"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options."""
+    group = parser.getgroup("oncebox", "mail for tests")
+    group.addoption(
+        "--oncebox-url",
+        metavar="URL",
+        help="Use this service, started by: oncebox serve --test (ONCEBOX_URL).",
+    )
+    group.addoption(
+        "--oncebox-seed",
+        metavar="N",
+        type=int,
+        default=0,
+        help="Let mail_faults throw other dice.  [0]",
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist in which folder the service of this run lies."""
+    from oncebox.testing import keeper  # noqa: PLC0415 - only with xdist
+
+    stash = node.config.stash
+    if _FOLDER not in stash:
+        try:
+            folder = keeper.new_folder()
+        except OSError:
+            return  # whoever needs one will say so
+        # Held as long as the whole run: workers come and go.
+        stash[_FOLDER], stash[_HOLD] = folder, keeper.hold(folder)
+    node.workerinput[_WORKER_INPUT] = str(stash[_FOLDER])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let go of the service."""
+    if _HOLD not in config.stash:
+        return
+    from oncebox.testing import keeper  # noqa: PLC0415 - as above
+
+    keeper.leave(config.stash[_FOLDER], config.stash[_HOLD])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a test with an inbox that failed what is known of its mail."""
+    if call.excinfo is None or _FACTS not in item.stash:
+        return (yield)
+    from oncebox.testing import failing  # noqa: PLC0415 - only where something failed
+
+    failing.trim(call.excinfo.value)
+    report = yield
+    if report.failed:
+        facts = item.stash[_FACTS]
+        report.sections.append(("oncebox", failing.told(call.excinfo.value, facts)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def oncebox_server(pytestconfig: pytest.Config) -> "Iterator[OnceboxServer]":
+    """A service in test mode, one for all workers of the run; or the one that was named."""
+    from oncebox.testing import keeper, server  # noqa: PLC0415 - as the others
+
+    url = pytestconfig.getoption("--oncebox-url") or os.environ.get("ONCEBOX_URL")
+    if url:
+        with _plainly():
+            attached = server.attached(url)
+        yield attached
+        return
+    told = getattr(pytestconfig, "workerinput", {}).get(_WORKER_INPUT)
+    with ExitStack() as stack:
+        with _plainly():
+            shared = server.shared(Path(told) if told else keeper.new_folder())
+            started = stack.enter_context(shared)
+        yield started
+
+
+@pytest.fixture(scope="session")
+def oncebox_client(oncebox_server: "OnceboxServer") -> "Iterator[Client]":
+    """A client of the service, with all rights."""
+    from oncebox.client.sync import Client  # noqa: PLC0415 - as the others
+
+    with Client(oncebox_server.url, oncebox_server.api_key) as client:
+        yield client
+
+
+@pytest.fixture
+def inbox(request: pytest.FixtureRequest, oncebox_client: "Client") -> "Iterator[Inbox[Any]]":
+    """A fresh inbox, named after the test and closed after it; in an async test, to be awaited."""
+    from oncebox.testing import inboxes  # noqa: PLC0415 - as the others
+
+    node = request.node
+    later = _is_async(request)
+    with ExitStack() as stack:
+        with _plainly():
+            making = inboxes.opened(oncebox_client, node.nodeid, node.name, later=later)
+            opened = stack.enter_context(making)
+        node.stash[_FACTS] = (lambda: inboxes.told(oncebox_client, opened),)
+        yield opened
+
+
+@pytest.fixture
+def wait_for_code(inbox: "Inbox[Any]") -> Callable[..., Any]:
+    """``inbox.wait_for_code``."""
+    wait: Callable[..., Any] = inbox.wait_for_code
+    return wait
+
+
+@pytest.fixture
+def wait_for_link(inbox: "Inbox[Any]") -> Callable[..., Any]:
+    """``inbox.wait_for_link``."""
+    wait: Callable[..., Any] = inbox.wait_for_link
+    return wait
+
+
+@pytest.fixture
+def assert_no_mail(
+    request: pytest.FixtureRequest, inbox: "Inbox[Any]", oncebox_client: "Client"
+) -> Callable[..., Any]:
+    """Fails the test if mail has come to its inbox; with ``within``, or comes in that time."""
+    from oncebox.testing import inboxes  # noqa: PLC0415 - as the others
+
+    return inboxes.silence(oncebox_client, inbox, later=_is_async(request))
+
+
+@pytest.fixture
+def mail_faults(
+    request: pytest.FixtureRequest, inbox: "Inbox[Any]", oncebox_client: "Client"
+) -> "Iterator[MailFaults]":
+    """Faults that the mail of this test's inbox meets, and no other."""
+    from oncebox.testing.mail_faults import MailFaults  # noqa: PLC0415 - as the others
+
+    seed: int = request.config.getoption("--oncebox-seed")
+    with MailFaults(oncebox_client, inbox.id, f"{seed}/{request.node.nodeid}") as faults:
+        request.node.stash[_FACTS] += (faults.told,)
+        yield faults
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Say in one sentence what is wrong, without a traceback: its frames know keys."""
+    from oncebox.errors import OnceboxError  # noqa: PLC0415 - as the others
+
+    try:
+        yield
+    except OnceboxError as error:
+        pytest.fail(f"oncebox: {error.code}: {error}", pytrace=False)
+
+
+def _is_async(request: pytest.FixtureRequest) -> bool:
+    """Say whether a test is a coroutine, which must not be kept waiting."""
+    return inspect.iscoroutinefunction(getattr(request, "function", None))

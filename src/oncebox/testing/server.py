@@ -1,0 +1,125 @@
+"""The service of a test run: one for all its workers, or one that runs already."""
+
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from oncebox.client import access
+from oncebox.client.call import Call
+from oncebox.client.sync import Client
+from oncebox.credentials import Credentials
+from oncebox.errors import ConfigInvalid, NotFound
+from oncebox.testing import keeper
+from oncebox.testing.drill_wire import TestMode
+
+#: seconds that a service has to start, on a machine that is busy with tests
+_STARTS_WITHIN = 120.0
+#: seconds that one which runs has to answer
+_ANSWERS_WITHIN = 10.0
+_GLANCE = 0.05
+#: lines of its log that are shown where it did not start
+_LAST_LINES = 15
+
+
+class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A service in test mode; nothing that prints it shows its key."""
+
+    #: where it answers
+    url: str
+    api_key: str
+    #: where it takes mail
+    smtp_host: str
+    smtp_port: int
+    #: the id of the inbox that gets mail for addresses that no inbox has
+    catch_all: str
+    #: its process; none where it ran already
+    pid: int | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a program needs in its environment so that ``Client()`` speaks to this service."""
+        return {"ONCEBOX_URL": self.url, "ONCEBOX_API_KEY": self.api_key}
+
+    def __repr__(self) -> str:
+        """Show where it is, never the key."""
+        return f"OnceboxServer(url={self.url!r}, smtp='{self.smtp_host}:{self.smtp_port}')"
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[OnceboxServer]:
+    """Use the service of a run; the first who does starts it, the last who goes ends it.
+
+    Raises: ConfigInvalid.
+    """
+    with keeper.hold(folder):
+        with (folder / keeper.STARTING).open("ab") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            if not (folder / keeper.LOG).exists():
+                _start(folder)
+            greeting = _greeting(folder)
+        yield _server(greeting, int((folder / keeper.PID).read_text()))
+
+
+def attached(url: str) -> OnceboxServer:
+    """Return a service that runs already.
+
+    Raises: ConfigInvalid.
+    """
+    return _server(access.find(url, None), None)
+
+
+def _start(folder: Path) -> None:
+    with (folder / keeper.LOG).open("wb") as log:
+        subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-m", "oncebox.testing.keeper", str(folder)],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _greeting(folder: Path) -> Credentials:
+    """Wait until the service says that it is up."""
+    file = folder / keeper.GREETING
+    until = time.monotonic() + _STARTS_WITHIN
+    while time.monotonic() < until and not (folder / keeper.ENDED).exists():
+        said = file.read_bytes() if file.exists() else b""
+        if said.endswith(b"\n"):
+            return msgspec.json.decode(said.splitlines()[0], type=Credentials)
+        time.sleep(_GLANCE)
+    last = (folder / keeper.LOG).read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    message = "\n".join(["no service could be started for the tests; it said:", *last])
+    raise ConfigInvalid(message)
+
+
+def _server(found: Credentials, pid: int | None) -> OnceboxServer:
+    """Ask a service where it takes mail.
+
+    Raises: ConfigInvalid.
+    """
+    about = Call(method="GET", path="/v1/test", answer=TestMode, repeatable=True)
+    with Client(found.url, found.key, timeout=_ANSWERS_WITHIN) as client:
+        try:
+            told = client._courier.carry(about)  # noqa: SLF001 - a call that users do not make
+        except NotFound as error:
+            message = (
+                f"the service at {found.url} is not in test mode, and tests are kept away from it; "
+                "start one with: oncebox serve --test"
+            )
+            raise ConfigInvalid(message) from error
+    host, _, port = (told.smtp or "").rpartition(":")
+    return OnceboxServer(
+        url=found.url,
+        api_key=found.key,
+        smtp_host=host.strip("[]"),
+        smtp_port=int(port or 0),
+        catch_all=told.catch_all,
+        pid=pid,
+    )

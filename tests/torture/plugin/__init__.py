@@ -1,0 +1,1 @@
+"""Tests of users: many workers of xdist on one service."""
