@@ -126,10 +126,13 @@ async def open_rooms(
         raise
 
 
-def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
+def front_of(
+    rooms: Rooms, stopping: asyncio.Event, tools: Callable[[Any], Any] | None = None
+) -> Any:
     """Return everything a port serves, as one ASGI application.
 
-    ``stopping`` is set when nobody should be kept waiting.
+    ``stopping`` is set when nobody should be kept waiting; ``tools`` makes the agent's tools over
+    the API, once somebody asks for them.
     """
     # Imported here, because commands that serve nothing should not wait for it.
     from oncebox.edge.front import front  # noqa: PLC0415
@@ -148,7 +151,7 @@ def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
     )
     rooms.leaving.push_async_callback(egress.close)
     rooms.leaving.push_async_callback(hooks.close)
-    api, settings = application(rooms, stopping), rooms.settings.http
+    api, settings = application(rooms, stopping, tools), rooms.settings.http
     return front(api, hooks, settings, rooms.telemetry, hooks.express)
 
 

@@ -51,17 +51,21 @@ def wait_for_code(  # noqa: PLR0913 - a message simply has this many sides
     recipient: str | None = None,
     claim_key: str | None = None,
     after: int = 0,
+    resume: str | None = None,
 ) -> Plan[Grant]:
     """Wait for a code in an inbox, or in any of several, and claim it.
 
     ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a pattern with
     ``*`` and ``?``. ``after`` leaves out messages up to that number. A repeat with the same key
-    and ``claim_key`` (the attempt, unless set) gets the same again.
+    and ``claim_key`` (the attempt, unless set) gets the same again. ``resume`` goes on with a
+    wait that timed out, in the same words.
 
     Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
     """
     wishes = _wishes(sender, purpose, token, subject, recipient, claim_key, after)
-    return Waiting(inboxes=_named(inboxes), kind="code", wishes=wishes, within=within).plan()
+    return Waiting(
+        inboxes=_named(inboxes), kind="code", wishes=wishes, within=within, resume=resume
+    ).plan()
 
 
 def wait_for_link(  # noqa: PLR0913 - as above
@@ -76,6 +80,7 @@ def wait_for_link(  # noqa: PLR0913 - as above
     recipient: str | None = None,
     claim_key: str | None = None,
     after: int = 0,
+    resume: str | None = None,
 ) -> Plan[Grant]:
     """Wait for a link in an inbox, or in any of several, and claim it.
 
@@ -87,7 +92,9 @@ def wait_for_link(  # noqa: PLR0913 - as above
     wishes = _wishes(sender, purpose, token, subject, recipient, claim_key, after)
     if host is not None:
         wishes["host"] = host
-    return Waiting(inboxes=_named(inboxes), kind="link", wishes=wishes, within=within).plan()
+    return Waiting(
+        inboxes=_named(inboxes), kind="link", wishes=wishes, within=within, resume=resume
+    ).plan()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +106,8 @@ class Waiting:
     wishes: dict[str, Any]
     #: seconds
     within: float
+    #: the token of an earlier wait for the same, to go on with
+    resume: str | None = None
     now: Callable[[], float] = clock.steady
     dice: Callable[[], float] = random.random
     _until: float = field(init=False)
@@ -186,8 +195,7 @@ class Waiting:
 
     def _call(self, wait: float, allowed: float) -> Call[wire.Waited]:
         """Return one poll; a lost answer is not asked for again in the same words."""
-        resume = UNSET if self._last is None else self._last.resume
-        said = {**self.wishes, "wait": wait, "resume": None if resume is UNSET else resume}
+        said = {**self.wishes, "wait": wait, "resume": self._token()}
         many = len(self.inboxes) > 1
         body = (
             wire.WaitForAny(kind=self.kind, inboxes=list(self.inboxes), **said)
@@ -208,7 +216,13 @@ class Waiting:
 
     def _timed_out(self) -> WaitTimedOut:
         reports = self._last.reports if self._last is not None else []
-        return WaitTimedOut(self.kind, self.within, reports)
+        return WaitTimedOut(self.kind, self.within, reports, resume=self._token())
+
+    def _token(self) -> str | None:
+        """Return by what the service knows this wait again."""
+        if self._last is None or self._last.resume is UNSET:
+            return self.resume
+        return self._last.resume
 
     def _left(self) -> float:
         return self._until - self.now()
