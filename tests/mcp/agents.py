@@ -81,8 +81,8 @@ class Agent:
             assert json.loads(text.text) == result.structured_content
         return result
 
-    async def _tick(self, done: float, of: float | None, _message: str | None) -> None:
-        self.ticks.append((done, of))
+    async def _tick(self, progress: float, total: float | None, message: str | None) -> None:
+        self.ticks.append((progress, total))
 
     def _run(self) -> None:
         try:
@@ -136,8 +136,9 @@ def over_stdio(url: str, key: str, folder: Path, mode: str = "auto") -> Agent:
 def content(result: types.CallToolResult) -> dict[str, Any]:
     """Return what a tool answered."""
     assert not result.is_error, result.content
-    assert result.structured_content is not None
-    return result.structured_content
+    found = result.structured_content
+    assert isinstance(found, dict)
+    return found
 
 
 def refusal(result: types.CallToolResult) -> str:

@@ -63,6 +63,22 @@ def _wait(agent: Agent, inbox: str, count: int) -> None:
 def test_no_tool_says_a_word_of_a_sender(
     house: House, agent: Agent, inboxes: list[dict[str, str]]
 ) -> None:
+    granted = _tour(agent, inboxes)
+
+    assert granted
+    assert _leaks(agent) == set()
+
+
+def test_not_even_to_who_may_see_everything(house: House, inboxes: list[dict[str, str]]) -> None:
+    """Without a key of its own, an agent has the one that the service made for its user."""
+    with house.http(house.service.key, mode="legacy") as admin:
+        _tour(admin, inboxes)
+
+    assert _leaks(admin) == set()
+
+
+def _tour(agent: Agent, inboxes: list[dict[str, str]]) -> int:
+    """Ask every tool that mail has to do with; return how often there was an answer."""
     granted = 0
     for inbox in inboxes:
         for asked in _ASKED:
@@ -72,9 +88,7 @@ def test_no_tool_says_a_word_of_a_sender(
         agent.ask("open_inbox", attempt_id=inbox["attempt_id"])
         agent.ask("request_resend", attempt_id=inbox["attempt_id"])
         agent.ask("begin_action", attempt_id=inbox["attempt_id"], name="verify")
-
-    assert granted
-    assert _leaks(agent) == set()
+    return granted
 
 
 def _leaks(agent: Agent) -> set[tuple[str, str]]:
