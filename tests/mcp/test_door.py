@@ -150,10 +150,10 @@ def test_who_goes_away_leaves_no_wait_behind(
 
 
 def _await_waits(house: House, count: int) -> None:
-    """Return when so many wait for mail."""
+    """Return when so many wait for mail, and nobody but them and us is being served."""
+    wanted = {f"oncebox_waits_open {float(count)}", f"oncebox_http_in_flight {float(count + 1)}"}
     for _ in until(30):
-        lines = house.service.get("/metrics")[1].decode().splitlines()
-        if f"oncebox_waits_open {float(count)}" in lines:
+        if wanted <= set(house.service.get("/metrics")[1].decode().splitlines()):
             return
     pytest.fail(f"{count} should be waiting")
 

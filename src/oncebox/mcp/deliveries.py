@@ -19,7 +19,7 @@ _WORKER = "mcp"
 #: what names things; no room for a sentence
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 #: seconds for the network, besides the wait
-_TROUBLE = 4.0
+_TROUBLE = 8.0
 
 _CLAIMED = (
     "Work on it, then call complete_delivery with delivery_id and fence. Wrap what must happen "
