@@ -59,6 +59,14 @@ def test_a_wait_that_timed_out_goes_on_by_its_token(speaker: Speaker) -> None:
     assert [each.json["resume"] for each in script.heard] == [RESUME]
 
 
+def test_an_answer_may_take_its_grace_and_nothing_else_is_waited_for(speaker: Speaker) -> None:
+    with scripted(late(0.4, EMPTY)) as script, pytest.raises(WaitTimedOut) as ended:
+        code_by(script.url, speaker, within=0.1, grace=20)
+
+    assert ended.value.resume == RESUME
+    assert [each.json["wait"] <= 0.1 for each in script.heard] == [True]
+
+
 # before anything is asked
 
 

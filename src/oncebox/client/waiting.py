@@ -52,19 +52,26 @@ def wait_for_code(  # noqa: PLR0913 - a message simply has this many sides
     claim_key: str | None = None,
     after: int = 0,
     resume: str | None = None,
+    grace: float = 0.0,
 ) -> Plan[Grant]:
     """Wait for a code in an inbox, or in any of several, and claim it.
 
     ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a pattern with
     ``*`` and ``?``. ``after`` leaves out messages up to that number. A repeat with the same key
     and ``claim_key`` (the attempt, unless set) gets the same again. ``resume`` goes on with a
-    wait that timed out, in the same words.
+    wait that timed out, in the same words. ``grace`` comes on top of ``within``, only for the
+    last answer to arrive.
 
     Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
     """
     wishes = _wishes(sender, purpose, token, subject, recipient, claim_key, after)
     return Waiting(
-        inboxes=_named(inboxes), kind="code", wishes=wishes, within=within, resume=resume
+        inboxes=_named(inboxes),
+        kind="code",
+        wishes=wishes,
+        within=within,
+        resume=resume,
+        grace=grace,
     ).plan()
 
 
@@ -81,6 +88,7 @@ def wait_for_link(  # noqa: PLR0913 - as above
     claim_key: str | None = None,
     after: int = 0,
     resume: str | None = None,
+    grace: float = 0.0,
 ) -> Plan[Grant]:
     """Wait for a link in an inbox, or in any of several, and claim it.
 
@@ -93,7 +101,12 @@ def wait_for_link(  # noqa: PLR0913 - as above
     if host is not None:
         wishes["host"] = host
     return Waiting(
-        inboxes=_named(inboxes), kind="link", wishes=wishes, within=within, resume=resume
+        inboxes=_named(inboxes),
+        kind="link",
+        wishes=wishes,
+        within=within,
+        resume=resume,
+        grace=grace,
     ).plan()
 
 
@@ -108,6 +121,8 @@ class Waiting:
     within: float
     #: the token of an earlier wait for the same, to go on with
     resume: str | None = None
+    #: seconds after that in which nothing is waited for but an answer
+    grace: float = 0.0
     now: Callable[[], float] = clock.steady
     dice: Callable[[], float] = random.random
     _until: float = field(init=False)
@@ -130,7 +145,7 @@ class Waiting:
         if not self.inboxes:
             message = "name at least one inbox to wait in"
             raise InboxInvalid(message)
-        self._until = self.now() + self.within
+        self._until = self.now() + self.within + self.grace
         self._longest = _LONGEST_POLL
 
     def plan(self) -> Plan[Grant]:
@@ -149,7 +164,7 @@ class Waiting:
                 if answer.status != "timeout":
                     return _ended(answer)
                 pause = self._go_on(answer, early=self.now() - began < poll / 2 or poll <= 0)
-            if self._left() <= pause:
+            if self._left() - self.grace <= pause:
                 raise self._timed_out()
             if pause:
                 yield Pause(pause)
@@ -158,7 +173,7 @@ class Waiting:
         """Return how long the service shall wait now."""
         if self._longest < _LONGEST_POLL and self.now() >= self._long_again_at:
             self._longest = _LONGEST_POLL
-        spare = min(_FOR_THE_ANSWER, self.within * _PART)
+        spare = self.grace or min(_FOR_THE_ANSWER, self.within * _PART)
         return max(0.0, min(self._longest, self._left() - spare))
 
     def _go_on(self, answer: wire.Waited, *, early: bool) -> float:
@@ -185,7 +200,7 @@ class Waiting:
             self._longest = half if half >= _SHORTEST_POLL else 0.0
             self._long_again_at = self.now() + _NEXT_TRIAL
         pause = self._rest() + (error.retry_after or 0)
-        if self._left() <= pause and self._last is None:
+        if self._left() - self.grace <= pause and self._last is None:
             raise error
         return pause
 

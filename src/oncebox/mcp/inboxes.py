@@ -16,6 +16,8 @@ from oncebox.wire.waits import Pattern, Resume
 _Purpose = Literal["any", "signup", "login", "reset", "invite"]
 #: seconds; below the minute after which many clients lose patience
 _WITHIN = 45.0
+#: seconds for an answer that is on its way; with the longest wait, still below that minute
+_GRACE = 4.0
 #: messages that did not fit, of which a wait tells
 _MOST_SEEN = 10
 
@@ -213,6 +215,7 @@ def _wishes(asked: WaitForCode) -> dict[str, Any]:
         "subject": asked.subject,
         "after": asked.after,
         "resume": asked.resume,
+        "grace": _GRACE,
     }
 
 
