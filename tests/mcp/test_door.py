@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from oncebox.config import HttpSettings
+from oncebox.edge.http.agents import hosts
 from tests.cli.services import Services
 from tests.mcp.conftest import House
 from tests.torture.processes import ROOT, Children, until
@@ -51,6 +53,7 @@ def test_a_request_stands_alone_and_is_answered_in_json(door: httpx2.Client) -> 
 
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
     assert "mcp-session-id" not in answer.headers
     assert len(answer.json()["result"]["tools"]) == 10
 
@@ -71,6 +74,20 @@ def test_a_name_that_points_here_is_not_enough(door: httpx2.Client, host: str) -
 @pytest.mark.parametrize("host", ["localhost:9", "127.0.0.1", "[::1]:8808", "LOCALHOST"])
 def test_the_names_of_this_machine_are_let_in(door: httpx2.Client, host: str) -> None:
     assert door.post("/mcp", json=LIST, headers={"Host": host}).status_code == 200
+
+
+def test_a_service_knows_its_own_names_and_nothing_is_not_one() -> None:
+    settings = HttpSettings(
+        host="", public_url="https://Hooks.example.com/base", hosts="box:8808, ,[2001:db8::1], a b"
+    )
+
+    assert hosts(settings) - {"127.0.0.1", "localhost", "::1"} == {
+        "hooks.example.com",
+        "box",
+        "2001:db8::1",
+        "a b",
+    }
+    assert "10.0.0.7" in hosts(HttpSettings(host="10.0.0.7"))
 
 
 @pytest.mark.parametrize(
@@ -223,3 +240,12 @@ def test_without_a_key_the_command_says_so_and_nothing_on_stdout(tmp_path: Path)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert json.loads(done.stderr)["error"]["code"] == "config_invalid"
+
+
+def test_who_does_not_ask_for_tools_does_not_wait_for_them() -> None:
+    """The package of the protocol takes longer to import than all the rest."""
+    code = (
+        "import sys, oncebox.cli.serving, oncebox.edge.http.application, oncebox.mcp.tools\n"
+        "sys.exit(bool({'mcp', 'mcp_types', 'pydantic'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=90)

@@ -1,12 +1,12 @@
 """``/mcp``: who may come to the agent's tools, and from where; the tools are loaded when needed."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from oncebox.config import HttpSettings
-from oncebox.edge.guard import App, Receive, Scope, Send, visit
+from oncebox.edge.guard import App, Message, Receive, Scope, Send, visit
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.endpoint import refuse
 from oncebox.errors import OnceboxError
@@ -18,6 +18,7 @@ Loader = Callable[[App], App]
 
 #: names of this machine, which no other can point elsewhere
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class AgentDoor:
@@ -30,7 +31,7 @@ class AgentDoor:
     def __init__(self, auth: Auth, settings: HttpSettings, load: Callable[[], App]) -> None:
         """Let in who has a key; ``load`` takes a second, and is called once."""
         self._auth = auth
-        self._hosts = frozenset(_hosts(settings))
+        self._hosts = hosts(settings)
         self._load = load
         self._app: App | None = None
         self._loading = asyncio.Lock()
@@ -47,7 +48,7 @@ class AgentDoor:
         except OnceboxError as error:
             await refuse(scope, send, error, allow="POST")
             return
-        await app(scope, receive, send)
+        await app(scope, receive, _private(send))
 
     def _check_place(self, scope: Scope) -> None:
         """Raises: HostRefused, OriginRefused."""
@@ -73,14 +74,23 @@ class AgentDoor:
         return self._app
 
 
-def _hosts(settings: HttpSettings) -> Iterator[str]:
-    """Yield the names under which the service may be spoken to."""
-    yield from _LOOPBACK
-    yield settings.host.lower()
-    yield from (each.strip().lower() for each in settings.hosts.split(",") if each.strip())
-    public = _name(settings.public_url.encode())
-    if public:
-        yield public
+def _private(send: Send) -> Send:
+    """Return what sends an answer that nobody on the way may keep: it may hold a code."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_PRIVATE]
+        await send(message)
+
+    return told
+
+
+def hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return the names under which the service may be spoken to."""
+    named = [_name(b"//" + each.strip().encode()) for each in settings.hosts.split(",")]
+    public = urlsplit(settings.public_url).hostname or ""
+    # What is no name must not be one of them: a Host that nobody can read is none either.
+    return frozenset({*_LOOPBACK, _plain(settings.host.lower()), public, *named}) - {""}
 
 
 def _name(address: bytes) -> str:
