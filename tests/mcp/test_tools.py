@@ -73,7 +73,7 @@ def test_descriptions_are_short_and_ask_for_no_claim_key(agent: Agent) -> None:
     assert not re.search(r"claim_key|request_key|idempotency_key", listed)
     # What a model must read before it can do anything.
     whole = [each.model_dump_json(exclude_none=True) for each in agent.tools.values()]
-    assert len("".join(whole)) < 24_000
+    assert len("".join(whole)) < 22_000
 
 
 def _descriptions(schema: Any) -> Iterator[str]:

@@ -87,4 +87,18 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     # Both are words for whoever reads the code.
     root.pop("title", None)
     root.pop("description", None)
-    return {**root, "$defs": components} if components else root
+    slim: dict[str, Any] = _slim({**root, "$defs": components} if components else root)
+    return slim
+
+
+def _slim(schema: Any) -> Any:
+    """Leave patterns out: every model would read them, few clients know them, and we judge."""
+    if isinstance(schema, list):
+        return [_slim(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _slim(value)
+        for name, value in schema.items()
+        if not (name == "pattern" and isinstance(value, str))
+    }

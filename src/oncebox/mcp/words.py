@@ -13,7 +13,6 @@ class Advice(NamedTuple):
     do_not: str
 
 
-_USER = "Tell the user."
 _NO_MAIL = "Do not request another code or link."
 _NO_GUESS = "Do not guess ids, and do not try ids of others."
 
@@ -39,7 +38,8 @@ ADVICE: dict[str, Advice] = {
         "Do not request another link: it would lead to the same place.",
     ),
     "artifact_purged": Advice(
-        "It is too old, and no longer kept. Ask the user whether to begin anew.", _NO_GUESS
+        "It is too old, and no longer kept. Ask the user whether to begin anew.",
+        "Do not guess what it said.",
     ),
     "inbox_differs": Advice(
         "Call open_inbox with exactly the arguments of the first time, or with another label. If "
