@@ -163,10 +163,16 @@ async def open_rooms(
         raise
 
 
-def front_of(rooms: Rooms, stopping: asyncio.Event, drill: Drill | None = None) -> Any:
+def front_of(
+    rooms: Rooms,
+    stopping: asyncio.Event,
+    tools: Callable[[Any], Any] | None = None,
+    drill: Drill | None = None,
+) -> Any:
     """Return everything a port serves, as one ASGI application.
 
-    ``stopping`` is set when nobody should be kept waiting.
+    ``stopping`` is set when nobody should be kept waiting; ``tools`` makes the agent's tools over
+    the API, once somebody asks for them.
     """
     # Imported here, because commands that serve nothing should not wait for it.
     from oncebox.edge.front import front  # noqa: PLC0415
@@ -187,11 +193,11 @@ def front_of(rooms: Rooms, stopping: asyncio.Event, drill: Drill | None = None) 
     rooms.leaving.push_async_callback(hooks.close)
     settings = rooms.settings.http
     if drill is None:
-        api = application(rooms, stopping)
+        api = application(rooms, stopping, tools)
         return front(api, hooks, settings, rooms.telemetry, hooks.express)
     taking = drill.webhooks(hooks)
     express = hooks.express if taking is hooks else None  # whoever stands between sees them all
-    api = application(rooms, stopping, drill.routes)
+    api = application(rooms, stopping, tools, drill.routes)
     return front(api, taking, settings, rooms.telemetry, express)
 
 

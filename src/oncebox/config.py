@@ -85,6 +85,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: Port = 8808
     #: how the service is reached from outside, such as ``https://hooks.example.com``
     public_url: Url = ""
+    #: further names under which agents reach ``/mcp``, with commas between
+    hosts: str = ""
     #: bytes of one request body
     body: Limit = 1024 * 1024
     #: bytes of one request body that brings mail to be sent, with attachments in base64

@@ -5,6 +5,7 @@ Every error carries a stable ``code``, says whether trying again is safe
 
     OnceboxError
     ├── ConfigInvalid                 a setting cannot be used
+    │   └── ExtraMissing              a part of Oncebox is not installed
     ├── StoreError                    the database
     │   ├── StoreUnavailable          not now: answer 503 / 451
     │   │   ├── DatabaseUnreachable
@@ -76,6 +77,12 @@ class ConfigInvalid(OnceboxError):
     """A setting cannot be used."""
 
     code = "config_invalid"
+
+
+class ExtraMissing(ConfigInvalid):
+    """This part of Oncebox is not installed."""
+
+    code = "extra_missing"
 
 
 class StoreError(OnceboxError):

@@ -10,10 +10,12 @@
         ├── SignatureRefused          401
         ├── SenderNotWanted           403
         ├── Forbidden                 403
+        ├── OriginRefused             403
         ├── MethodNotAllowed          405
         ├── TooSlow                   408
         ├── StillRunning              409, come back
         ├── MediaUnsupported          415
+        ├── HostRefused               421
         ├── FieldsInvalid             422
         ├── IdempotencyKeyReused      422
         ├── IdempotencyKeyDiffers     422
@@ -71,6 +73,18 @@ class Forbidden(RequestRefused):
     """The API key does not have the scope for this."""
 
     code = "forbidden"
+
+
+class OriginRefused(RequestRefused):
+    """The request comes from a web page of somebody else."""
+
+    code = "origin_refused"
+
+
+class HostRefused(RequestRefused):
+    """The request is for another host name than the service's own."""
+
+    code = "host_refused"
 
 
 class MethodNotAllowed(RequestRefused):

@@ -107,12 +107,24 @@ class Service:
         """Begin to answer."""
         rooms, settings = self._box.rooms, self._box.settings
         if http:
-            app = front_of(rooms, self._stopping, self._drill)
+            app = front_of(rooms, self._stopping, self._tools, self._drill)
             self._server = Server(app, http, settings.http, self._box.telemetry)
             await self._server.start()
         if smtp:
             self._smtp = smtp_of(rooms, smtp, self._drill)
             await self._smtp.start()
+
+    def _tools(self, api: Any) -> Any:
+        """Return the agent's tools; imported here, because they take a second and few need them.
+
+        Raises: ExtraMissing.
+        """
+        from oncebox.mcp.extra import check  # noqa: PLC0415
+
+        check()
+        from oncebox.mcp.http import HttpTools  # noqa: PLC0415
+
+        return HttpTools(api, self._stopping)
 
     async def _prepared(self, http: list[socket], smtp: list[socket]) -> Started:
         """Make sure that there is a first key, and say where everything is."""

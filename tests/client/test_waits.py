@@ -49,6 +49,24 @@ def code_by(script_url: str, speaker: Speaker, **rest: Any) -> Any:
     return speaker.ask(script_url, lambda c: c.inboxes.wait_for_code("inb_1", **rest))
 
 
+def test_a_wait_that_timed_out_goes_on_by_its_token(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut) as ended:
+        code_by(script.url, speaker, within=0.2)
+    with scripted(GRANTED) as script:
+        grant = code_by(script.url, speaker, within=5, resume=ended.value.resume)
+
+    assert (ended.value.resume, grant.value) == (RESUME, "123456")
+    assert [each.json["resume"] for each in script.heard] == [RESUME]
+
+
+def test_an_answer_may_take_its_grace_and_nothing_else_is_waited_for(speaker: Speaker) -> None:
+    with scripted(late(0.4, EMPTY)) as script, pytest.raises(WaitTimedOut) as ended:
+        code_by(script.url, speaker, within=0.1, grace=20)
+
+    assert ended.value.resume == RESUME
+    assert [each.json["wait"] <= 0.1 for each in script.heard] == [True]
+
+
 # before anything is asked
 
 

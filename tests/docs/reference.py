@@ -64,6 +64,8 @@ _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 @cache
 def pages() -> dict[Path, str]:
     """Return every page as it should be."""
+    from tests.docs import reference_mcp  # noqa: PLC0415 - it is written with what is below
+
     names = (
         "actions", "artifacts", "concepts", "glossary", "inboxes", "mail", "mail-senders",
         "sightings", "sources",
@@ -78,6 +80,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "metrics.md": _metrics(),
         DOCS / "reference" / "schemes.md": _schemes(),
         DOCS / "reference" / "api.md": _api(),
+        DOCS / "reference" / "mcp.md": reference_mcp.page(),
         DOCS / "openapi.json": _openapi(),
         **{page: _with_tables(page.read_text()) for page in with_tables},
     }

@@ -142,6 +142,7 @@ _ALL = {
     "suppression": ("oncebox.cli.main:suppression", "Addresses that get no mail."),
     "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
+    "mcp": ("oncebox.cli.mcp:mcp", "Give an agent its tools, over stdin and stdout."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
     "doctor": ("oncebox.cli.doctor:doctor", "Look for what is wrong, and say what helps."),
     "demo": ("oncebox.cli.demo.command:demo", "Play accidents, and count what comes of them."),

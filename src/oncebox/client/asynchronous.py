@@ -48,7 +48,8 @@ class AsyncClient(Rooms[Later]):
 
     Without arguments it finds the address and the key as ``access.find`` describes. ``timeout``
     is the deadline of each call in seconds, retries included; ``tls`` is for certificates of
-    your own.
+    your own. ``transport`` takes the place of the network, such as ``httpx2.ASGITransport`` for
+    a service in the same process.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class AsyncClient(Rooms[Later]):
         *,
         timeout: float = 30.0,
         tls: ssl.SSLContext | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         """Prepare; nothing is sent before the first call.
 
         Raises: ConfigInvalid.
         """
         found = access.find(url, key)
-        transport = httpx2.AsyncHTTPTransport(
+        transport = transport or httpx2.AsyncHTTPTransport(
             verify=line.tls(found.url, tls), trust_env=False, retries=0, limits=line.LIMITS
         )
         http = httpx2.AsyncClient(transport=transport, headers=line.headers(found), trust_env=False)

@@ -124,9 +124,17 @@ class WaitTimedOut(WaitEnded):
     code = "wait_timed_out"
     retry_safe = True
 
-    def __init__(self, kind: str, within: float, reports: Sequence[WaitReport] = ()) -> None:
-        """Say what was waited for, and how long."""
+    def __init__(
+        self,
+        kind: str,
+        within: float,
+        reports: Sequence[WaitReport] = (),
+        *,
+        resume: str | None = None,
+    ) -> None:
+        """Say what was waited for, and how long; ``resume`` goes on with the same wait."""
         super().__init__(f"no {kind} that fits came within {within:g} s", reports)
+        self.resume = resume
 
 
 class WaitContested(WaitEnded, ArtifactConflict):

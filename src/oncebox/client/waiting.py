@@ -51,17 +51,28 @@ def wait_for_code(  # noqa: PLR0913 - a message simply has this many sides
     recipient: str | None = None,
     claim_key: str | None = None,
     after: int = 0,
+    resume: str | None = None,
+    grace: float = 0.0,
 ) -> Plan[Grant]:
     """Wait for a code in an inbox, or in any of several, and claim it.
 
     ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a pattern with
     ``*`` and ``?``. ``after`` leaves out messages up to that number. A repeat with the same key
-    and ``claim_key`` (the attempt, unless set) gets the same again.
+    and ``claim_key`` (the attempt, unless set) gets the same again. ``resume`` goes on with a
+    wait that timed out, in the same words. ``grace`` comes on top of ``within``, only for the
+    last answer to arrive.
 
     Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
     """
     wishes = _wishes(sender, purpose, token, subject, recipient, claim_key, after)
-    return Waiting(inboxes=_named(inboxes), kind="code", wishes=wishes, within=within).plan()
+    return Waiting(
+        inboxes=_named(inboxes),
+        kind="code",
+        wishes=wishes,
+        within=within,
+        resume=resume,
+        grace=grace,
+    ).plan()
 
 
 def wait_for_link(  # noqa: PLR0913 - as above
@@ -76,6 +87,8 @@ def wait_for_link(  # noqa: PLR0913 - as above
     recipient: str | None = None,
     claim_key: str | None = None,
     after: int = 0,
+    resume: str | None = None,
+    grace: float = 0.0,
 ) -> Plan[Grant]:
     """Wait for a link in an inbox, or in any of several, and claim it.
 
@@ -87,7 +100,14 @@ def wait_for_link(  # noqa: PLR0913 - as above
     wishes = _wishes(sender, purpose, token, subject, recipient, claim_key, after)
     if host is not None:
         wishes["host"] = host
-    return Waiting(inboxes=_named(inboxes), kind="link", wishes=wishes, within=within).plan()
+    return Waiting(
+        inboxes=_named(inboxes),
+        kind="link",
+        wishes=wishes,
+        within=within,
+        resume=resume,
+        grace=grace,
+    ).plan()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +119,10 @@ class Waiting:
     wishes: dict[str, Any]
     #: seconds
     within: float
+    #: the token of an earlier wait for the same, to go on with
+    resume: str | None = None
+    #: seconds after that in which nothing is waited for but an answer
+    grace: float = 0.0
     now: Callable[[], float] = clock.steady
     dice: Callable[[], float] = random.random
     _until: float = field(init=False)
@@ -121,7 +145,7 @@ class Waiting:
         if not self.inboxes:
             message = "name at least one inbox to wait in"
             raise InboxInvalid(message)
-        self._until = self.now() + self.within
+        self._until = self.now() + self.within + self.grace
         self._longest = _LONGEST_POLL
 
     def plan(self) -> Plan[Grant]:
@@ -140,7 +164,7 @@ class Waiting:
                 if answer.status != "timeout":
                     return _ended(answer)
                 pause = self._go_on(answer, early=self.now() - began < poll / 2 or poll <= 0)
-            if self._left() <= pause:
+            if self._left() - self.grace <= pause:
                 raise self._timed_out()
             if pause:
                 yield Pause(pause)
@@ -149,7 +173,7 @@ class Waiting:
         """Return how long the service shall wait now."""
         if self._longest < _LONGEST_POLL and self.now() >= self._long_again_at:
             self._longest = _LONGEST_POLL
-        spare = min(_FOR_THE_ANSWER, self.within * _PART)
+        spare = self.grace or min(_FOR_THE_ANSWER, self.within * _PART)
         return max(0.0, min(self._longest, self._left() - spare))
 
     def _go_on(self, answer: wire.Waited, *, early: bool) -> float:
@@ -176,7 +200,7 @@ class Waiting:
             self._longest = half if half >= _SHORTEST_POLL else 0.0
             self._long_again_at = self.now() + _NEXT_TRIAL
         pause = self._rest() + (error.retry_after or 0)
-        if self._left() <= pause and self._last is None:
+        if self._left() - self.grace <= pause and self._last is None:
             raise error
         return pause
 
@@ -186,8 +210,7 @@ class Waiting:
 
     def _call(self, wait: float, allowed: float) -> Call[wire.Waited]:
         """Return one poll; a lost answer is not asked for again in the same words."""
-        resume = UNSET if self._last is None else self._last.resume
-        said = {**self.wishes, "wait": wait, "resume": None if resume is UNSET else resume}
+        said = {**self.wishes, "wait": wait, "resume": self._token()}
         many = len(self.inboxes) > 1
         body = (
             wire.WaitForAny(kind=self.kind, inboxes=list(self.inboxes), **said)
@@ -208,7 +231,13 @@ class Waiting:
 
     def _timed_out(self) -> WaitTimedOut:
         reports = self._last.reports if self._last is not None else []
-        return WaitTimedOut(self.kind, self.within, reports)
+        return WaitTimedOut(self.kind, self.within, reports, resume=self._token())
+
+    def _token(self) -> str | None:
+        """Return by what the service knows this wait again."""
+        if self._last is None or self._last.resume is UNSET:
+            return self.resume
+        return self._last.resume
 
     def _left(self) -> float:
         return self._until - self.now()

@@ -5,12 +5,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from urllib.parse import quote
 
+import msgspec
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 
-from oncebox.edge.guard import App, Receive, Scope, Send
+from oncebox.edge.guard import App, Guard, Receive, Scope, Send
 from oncebox.edge.http import (
     about,
+    agents,
     artifacts,
     attempts,
     deliveries,
@@ -32,6 +34,7 @@ from oncebox.edge.http import (
     transports,
     waits,
 )
+from oncebox.edge.http.agents import AgentDoor
 from oncebox.edge.http.auth import Auth
 from oncebox.edge.http.call import Rooms
 from oncebox.edge.http.endpoint import Endpoint, refuse
@@ -62,8 +65,16 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def application(rooms: Rooms, stopping: asyncio.Event, more: Sequence[Route] = ()) -> App:
-    """Return the API, with routes that only tests have; it is served behind the guard."""
+def application(
+    rooms: Rooms,
+    stopping: asyncio.Event,
+    tools: agents.Loader | None = None,
+    more: Sequence[Route] = (),
+) -> App:
+    """Return the API, with the agent's tools if there are any; it is served behind the guard.
+
+    ``more`` are routes that only tests have.
+    """
     settings = rooms.settings
     auth = Auth(
         rooms.keys,
@@ -80,7 +91,14 @@ def application(rooms: Rooms, stopping: asyncio.Event, more: Sequence[Route] = (
         StarletteRoute(path, Endpoint(found, rooms, auth, stopping)) for path, found in ordered
     ]
     routes += emails.endpoints(rooms, auth, stopping)
-    return Application(Router(routes, redirect_slashes=False, default=_unknown))
+    api = Application(Router(routes, redirect_slashes=False, default=_unknown))
+    if tools is None:
+        return api
+    # What the tools ask was let in once already, and is not counted against their caller again.
+    inner = Guard(api, msgspec.structs.replace(settings.http, rate=0), rooms.telemetry)
+    door = AgentDoor(auth, settings.http, lambda: tools(inner))
+    with_tools = [StarletteRoute(agents.PATH, door), *routes]
+    return Application(Router(with_tools, redirect_slashes=False, default=_unknown))
 
 
 class Application:

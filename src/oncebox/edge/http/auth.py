@@ -36,6 +36,16 @@ class Auth:
 
         Raises: Unauthenticated, Forbidden, TooManyRequests, StoreError.
         """
+        key = await self.who(headers, address)
+        if not may(key, route, home=self._home):
+            raise Forbidden
+        return key
+
+    async def who(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> ApiKey:
+        """Return the key that came with a request, whatever it may do.
+
+        Raises: Unauthenticated, TooManyRequests, StoreError.
+        """
         text = _bearer(headers)
         digest = hashlib.sha256(text.encode()).digest()
         if digest not in self._trusted:
@@ -48,8 +58,6 @@ class Auth:
                 self._buckets.take(network(address), clock.steady())
             raise Unauthenticated
         self._trust(digest)
-        if not may(key, route, home=self._home):
-            raise Forbidden
         return key
 
     def _refuse_flood(self, address: str) -> None:

@@ -1,0 +1,312 @@
+"""Inboxes for agents: an address, the code or link that comes to it, leave to ask again."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from oncebox.client.failures import WaitTimedOut
+from oncebox.mcp.hand import Hand
+from oncebox.mcp.tool import Answer, Arguments, Id, Moment, Tool, Within
+from oncebox.model.inbox import InboxState
+from oncebox.wire.artifacts import Grant
+from oncebox.wire.domains import DomainName
+from oncebox.wire.inboxes import AttemptId, Label, LinkHost, Policy, Seconds, Sender
+from oncebox.wire.waits import Pattern, Resume
+
+_Purpose = Literal["any", "signup", "login", "reset", "invite"]
+#: seconds; below the minute after which many clients lose patience
+_WITHIN = 45.0
+#: seconds for an answer that is on its way; with the longest wait, still below that minute
+_GRACE = 4.0
+#: messages that did not fit, of which a wait tells
+_MOST_SEEN = 10
+
+_ALONE = "Do not ask the site for another mail: the newer one would make this one worthless."
+
+
+class OpenInbox(Arguments, frozen=True, kw_only=True):
+    """What the address is for."""
+
+    attempt_id: Annotated[AttemptId, Meta(description="Your name for what you attempt; keep it.")]
+    label: Annotated[Label, Meta(description="Tells several inboxes of one attempt apart.")] = ""
+    senders: Annotated[
+        tuple[Sender, ...],
+        Meta(max_length=50, description="Addresses or domains whose mail counts; none: any."),
+    ] = ()
+    link_hosts: Annotated[
+        tuple[LinkHost, ...], Meta(max_length=50, description="Hosts that links may lead to.")
+    ] = ()
+    purpose: Annotated[_Purpose, Meta(description="What the mail is about.")] = "any"
+    authenticated: Annotated[
+        bool, Meta(description="Count only mail whose sender is proven by SPF or DKIM.")
+    ] = False
+    lifetime: Annotated[
+        Seconds | None, Meta(description="Seconds until it closes; unset: as configured.")
+    ] = None
+
+
+class OpenedInbox(Answer, frozen=True, kw_only=True):
+    """An address."""
+
+    inbox_id: str
+    email: Annotated[str, Meta(description="Give this address to the site.")]
+    attempt_id: str
+    state: InboxState
+    created: Annotated[bool, Meta(description="False: the attempt had it already.")]
+    #: the number of its last message
+    cursor: Annotated[int, Meta(description="Number of its last message.")]
+
+
+class WaitForCode(Arguments, frozen=True, kw_only=True):
+    """Which code is meant."""
+
+    inbox_id: Annotated[Id, Meta(description="From open_inbox.")]
+    sender: Annotated[
+        Sender | None, Meta(description="Address or domain that the mail comes from.")
+    ] = None
+    purpose: Annotated[_Purpose, Meta(description="What the mail is about.")] = "any"
+    subject: Annotated[
+        Pattern | None, Meta(description="Pattern of the whole subject, with * and ?.")
+    ] = None
+    after: Annotated[
+        int, Meta(ge=0, le=2**53, description="Only messages with a higher sequence.")
+    ] = 0
+    within: Within = _WITHIN
+    resume: Annotated[
+        Resume | None, Meta(description="From the answer before, to go on waiting.")
+    ] = None
+
+
+class WaitForLink(WaitForCode, frozen=True, kw_only=True):
+    """Which link is meant."""
+
+    host: Annotated[DomainName | None, Meta(description="Host that the link must lead to.")] = None
+
+
+class Unfit(Struct, frozen=True, kw_only=True):
+    """A message that is not what is waited for."""
+
+    message_id: str
+    why: Annotated[str, Meta(description="A code.")]
+
+
+class Waited(Answer, frozen=True, kw_only=True):
+    """What came of a wait."""
+
+    status: Annotated[
+        Literal["granted", "waiting"], Meta(description="granted: it is yours; waiting: call again")
+    ]
+    artifact_id: str | None = None
+    sequence: Annotated[int | None, Meta(description="Number of the message in its inbox.")] = None
+    sender_domain: str | None = None
+    sender_verdict: Annotated[
+        str | None, Meta(description="pass: the domain is proven; others: it is not.")
+    ] = None
+    confidence: Annotated[float | None, Meta(description="From 0 to 1.")] = None
+    received_at: Moment | None = None
+    duplicates: Annotated[int, Meta(description="Further mails that brought the same.")] = 0
+    warnings: Annotated[tuple[str, ...], Meta(description="Codes.")] = ()
+    repeated: Annotated[bool, Meta(description="You were given the same before.")] = False
+    resume: Annotated[str | None, Meta(description="Send it with the same arguments.")] = None
+    messages_inspected: int | None = None
+    unfit: Annotated[tuple[Unfit, ...], Meta(description="The last that do not fit.")] = ()
+    mail_seen: Annotated[bool | None, Meta(description="Whether any mail came at all.")] = None
+
+
+class WaitedCode(Waited, frozen=True, kw_only=True):
+    """A code, or why there is none yet."""
+
+    code: str | None = None
+
+
+class WaitedLink(Waited, frozen=True, kw_only=True):
+    """A link, or why there is none yet."""
+
+    url: str | None = None
+    host: str | None = None
+    token: Annotated[str | None, Meta(description="What looks like the secret in it.")] = None
+
+
+class RequestResend(Arguments, frozen=True, kw_only=True):
+    """For which attempt."""
+
+    attempt_id: Annotated[AttemptId, Meta(description="As in open_inbox.")]
+
+
+class ResendGranted(Answer, frozen=True, kw_only=True):
+    """Leave to ask for the mail once more."""
+
+    number: Annotated[int, Meta(description="Which one of the attempt it is.")]
+    left: Annotated[int, Meta(description="How many more there may be.")]
+
+
+async def open_inbox(hand: Hand, asked: OpenInbox) -> OpenedInbox:
+    """Return the address of an attempt."""
+    policy = Policy(
+        senders=list(asked.senders),
+        link_hosts=list(asked.link_hosts),
+        purpose=asked.purpose,
+        authenticated=asked.authenticated,
+    )
+    inbox = await hand.client.inboxes.create(
+        attempt_id=asked.attempt_id, label=asked.label, policy=policy, lifetime=asked.lifetime
+    )
+    return OpenedInbox(
+        inbox_id=inbox.id,
+        email=inbox.email,
+        attempt_id=asked.attempt_id,
+        state=inbox.state,
+        created=inbox.created,
+        cursor=inbox.cursor,
+        next="Give email to the site, then call wait_for_code or wait_for_link with inbox_id."
+        if inbox.state is InboxState.ACTIVE
+        else "It takes no more mail. Open one with another label; do not use this address.",
+    )
+
+
+async def wait_for_code(hand: Hand, asked: WaitForCode) -> WaitedCode:
+    """Return the code of an inbox."""
+    work = hand.client.inboxes.wait_for_code(asked.inbox_id, within=asked.within, **_wishes(asked))
+    try:
+        grant = await hand.wait(work, asked.within)
+    except WaitTimedOut as late:
+        return WaitedCode(**_waiting(late, "wait_for_code"))
+    return WaitedCode(
+        code=grant.value,
+        next=f"Use the code now, once. After a crash, this same call gives it again. {_ALONE}",
+        **_granted(grant),
+    )
+
+
+async def wait_for_link(hand: Hand, asked: WaitForLink) -> WaitedLink:
+    """Return the link of an inbox."""
+    work = hand.client.inboxes.wait_for_link(
+        asked.inbox_id, host=asked.host, within=asked.within, **_wishes(asked)
+    )
+    try:
+        grant = await hand.wait(work, asked.within)
+    except WaitTimedOut as late:
+        return WaitedLink(**_waiting(late, "wait_for_link"))
+    return WaitedLink(
+        url=grant.value,
+        host=grant.link.host if grant.link else None,
+        token=grant.link.token if grant.link else None,
+        next=f"Open the link now, once. After a crash, this same call gives it again. {_ALONE}",
+        **_granted(grant),
+    )
+
+
+async def request_resend(hand: Hand, asked: RequestResend) -> ResendGranted:
+    """Return leave to ask the site for the mail once more."""
+    granted = await hand.client.attempts.resend(asked.attempt_id)
+    return ResendGranted(
+        number=granted.number,
+        left=granted.left,
+        next="Ask the site to send the mail again, once, then wait_for_code or wait_for_link. "
+        "Do not call request_resend again before that.",
+    )
+
+
+def _wishes(asked: WaitForCode) -> dict[str, Any]:
+    """Return what is waited for; whoever claims is the attempt of the inbox, never the model."""
+    return {
+        "sender": asked.sender,
+        "purpose": asked.purpose,
+        "subject": asked.subject,
+        "after": asked.after,
+        "resume": asked.resume,
+        "grace": _GRACE,
+    }
+
+
+def _granted(grant: Grant) -> dict[str, Any]:
+    return {
+        "status": "granted",
+        "artifact_id": grant.id,
+        "sequence": grant.sequence,
+        "sender_domain": grant.sender.domain,
+        "sender_verdict": grant.sender.verdict,
+        "confidence": grant.confidence,
+        "received_at": grant.received_at,
+        "duplicates": grant.duplicates,
+        "warnings": tuple(grant.warnings),
+        "repeated": grant.repeated,
+    }
+
+
+def _waiting(late: WaitTimedOut, tool: str) -> dict[str, Any]:
+    """Tell that nothing that fits has come yet, and what has."""
+    told: dict[str, Any] = {
+        "status": "waiting",
+        "resume": late.resume,
+        "next": f"Call {tool} again with the same arguments and resume. If it goes on and on, "
+        "compare why in unfit with your arguments. Do not ask the site for another mail without "
+        "request_resend.",
+    }
+    report = late.report
+    if report is not None:
+        told |= {
+            "messages_inspected": report.messages_inspected,
+            "mail_seen": report.smtp_saw or report.unread > 0,
+            "unfit": tuple(
+                Unfit(message_id=each.message_id, why=each.why)
+                for each in report.seen[-_MOST_SEEN:]
+            ),
+        }
+    return told
+
+
+TOOLS = (
+    Tool(
+        name="open_inbox",
+        title="Open an inbox",
+        description="Get the email address of an attempt, such as a signup. The same attempt_id "
+        "and label get the same address again, also after a crash.",
+        arguments=OpenInbox,
+        answer=OpenedInbox,
+        run=open_inbox,
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    ),
+    Tool(
+        name="wait_for_code",
+        title="Wait for a code",
+        description="Wait for the code that was mailed to an inbox, and claim it. It is granted "
+        "once; the same call gives it again, anybody else is refused.",
+        arguments=WaitForCode,
+        answer=WaitedCode,
+        run=wait_for_code,
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=True,
+    ),
+    Tool(
+        name="wait_for_link",
+        title="Wait for a link",
+        description="Wait for the link that was mailed to an inbox, and claim it. Only links to "
+        "the link_hosts of the inbox, or to host, are handed out.",
+        arguments=WaitForLink,
+        answer=WaitedLink,
+        run=wait_for_link,
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=True,
+    ),
+    Tool(
+        name="request_resend",
+        title="Request a resend",
+        description="Get leave to ask the site for the mail again, before you do so. Each call "
+        "uses one of few.",
+        arguments=RequestResend,
+        answer=ResendGranted,
+        run=request_resend,
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+    ),
+)
