@@ -21,6 +21,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── SchemaTooNew
     │   ├── SchemaOutdated
     │   ├── MigrationChanged
+    │   ├── BackupDamaged             it is not what was written
     │   └── MasterKeyError
     │       ├── MasterKeyMissing
     │       └── MasterKeyWrong
@@ -173,6 +174,12 @@ class MigrationChanged(StoreError):
     """A migration that was applied differs from the one shipped."""
 
     code = "migration_changed"
+
+
+class BackupDamaged(StoreError):
+    """The file is not a backup, or not as it was made."""
+
+    code = "backup_damaged"
 
 
 class MasterKeyError(StoreError):

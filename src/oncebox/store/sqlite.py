@@ -222,7 +222,12 @@ class SqliteDatabase:
         self.path = path
         self._now = now
         self._bell = Bell(self._keep_watch)
+        before = _identity(path)
         self._watch = SqliteSession(path, writable=True)
+        if before not in {None, _identity(path)}:
+            # We waited for the lock of a restore, and have the file that it has put aside.
+            self._watch.close()
+            raise errors.DatabaseBusy("the database was restored just now; try again")
         self._seen = 0
         self._has_changed()
         self._watching: asyncio.Task[None] | None = None
@@ -318,6 +323,13 @@ def refuse_old_library(version: str) -> None:
             "install apsw 3.51.3 or newer, which brings a fixed one"
         )
         raise errors.DatabaseUnsafe(message)
+
+
+def _identity(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager
