@@ -37,7 +37,7 @@ async def examine(settings: Settings) -> AsyncIterator[Check]:
     """Look at everything, in the order in which trouble builds on trouble."""
     for check in machine(settings):
         yield check
-    async for check in ports(settings):
+    for check in await ports(settings):
         yield check
     path = database_file(settings)
     if path is not None:

@@ -76,12 +76,15 @@ def _place(origins: Origins) -> Settings:
         value, _ = origins.raw(name)
         return value if isinstance(value, str) else ""
 
+    def path(name: str) -> str:
+        return "" if "://" in text(name) else text(name)  # an address, typed in the wrong place
+
     return Settings(
-        data_dir=text("data_dir"),
+        data_dir=path("data_dir"),
         database_url=text("database_url"),
         master_key=text("master_key"),
-        master_key_file=text("master_key_file"),
-        sends=SendSettings(templates=text("sends.templates")),
+        master_key_file=path("master_key_file"),
+        sends=SendSettings(templates=path("sends.templates")),
     )
 
 

@@ -1,7 +1,6 @@
 """The doctor's checks of ports: free, or held by a service of ours."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from oncebox.cli.findings import Check, Status
 from oncebox.config import Settings
@@ -15,12 +14,13 @@ _ASK = b"GET /problems/lease_lost HTTP/1.1\r\nHost: localhost\r\nConnection: clo
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - it is asked here
 
 
-async def ports(settings: Settings) -> AsyncIterator[Check]:
+async def ports(settings: Settings) -> list[Check]:
     """Look at where the service listens, or would."""
     http, smtp = settings.http, settings.smtp
-    yield await _port("http port", http.host, http.port, _ASK, b'"lease_lost"')
+    looks = [_port("http port", http.host, http.port, _ASK, b'"lease_lost"')]
     if smtp.enabled:
-        yield await _port("smtp port", smtp.host, smtp.port, b"", b"ESMTP Oncebox")
+        looks.append(_port("smtp port", smtp.host, smtp.port, b"", b"ESMTP Oncebox"))
+    return await asyncio.gather(*looks)
 
 
 async def _port(name: str, host: str, port: int, ask: bytes, sign: bytes) -> Check:

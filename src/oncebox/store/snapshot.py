@@ -92,7 +92,8 @@ def place(new: Path, path: Path, kept: Path) -> bool:
     Raises: StateConflict, DatabaseReadOnly.
     """
     sync(new)
-    # A file of our own where there is none: whoever opens it now waits for the lock below.
+    # A file of our own where there is none: whoever opens it now waits for the lock below, and
+    # is told by SQLite then that the file is no longer the one of that name.
     path.touch(mode=0o600)
     with _told(path), _alone(path):
         replaced = path.stat().st_size > 0

@@ -222,12 +222,7 @@ class SqliteDatabase:
         self.path = path
         self._now = now
         self._bell = Bell(self._keep_watch)
-        before = _identity(path)
         self._watch = SqliteSession(path, writable=True)
-        if before not in {None, _identity(path)}:
-            # We waited for the lock of a restore, and have the file that it has put aside.
-            self._watch.close()
-            raise errors.DatabaseBusy("the database was restored just now; try again")
         self._seen = 0
         self._has_changed()
         self._watching: asyncio.Task[None] | None = None
@@ -325,13 +320,6 @@ def refuse_old_library(version: str) -> None:
         raise errors.DatabaseUnsafe(message)
 
 
-def _identity(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
-
-
 @contextmanager
 def _translated(session: SqliteSession) -> Iterator[None]:
     """Turn apsw's errors into ours, and mark the session broken where it must be replaced."""
@@ -348,8 +336,7 @@ def _translated(session: SqliteSession) -> Iterator[None]:
         raise _out_of_room(error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         session.broken = True
-        message = "the database file or its folder cannot be written; check owner and permissions"
-        raise errors.DatabaseReadOnly(message) from error
+        raise _not_writable(error) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         session.broken = True
         message = "the file is not a healthy database; restore it from a backup"
@@ -358,6 +345,14 @@ def _translated(session: SqliteSession) -> Iterator[None]:
         session.broken = True
         message = f"the database failed ({type(error).__name__}); try again"
         raise errors.StoreFailed(message) from error
+
+
+def _not_writable(error: apsw.Error) -> errors.StoreError:
+    moved = getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY_DBMOVED
+    if moved:  # we have waited for the lock of a restore
+        return errors.DatabaseBusy("the database was restored just now; try again")
+    message = "the database file or its folder cannot be written; check owner and permissions"
+    return errors.DatabaseReadOnly(message)
 
 
 def _out_of_room(error: apsw.Error) -> errors.StoreUnavailable:
