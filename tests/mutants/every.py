@@ -20,6 +20,7 @@ from tests.mutants.sends import SENDS
 from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
+from tests.mutants.upkeep import UPKEEP
 from tests.mutants.vault import VAULT
 from tests.mutants.waiting import WAITING
 
@@ -46,4 +47,5 @@ EVERY = (
     *GUARDS,
     *FAIL_OPEN,
     *SENDS_WORKER,
+    *UPKEEP,
 )

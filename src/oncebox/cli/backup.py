@@ -50,9 +50,7 @@ def backup(call: Call, *, dest: Path, with_key: bool, force: bool) -> None:
     settings, made_at = call.settings(), clock.system()
     source = _source(settings)
     target = _target(dest.absolute(), made_at)
-    if target.exists() and not force:
-        message = f"{target} is there already; choose another name, or say --force"
-        raise StateConflict(message)
+    _refuse(target, force=force)
     making = target.with_name(f".{target.name}.making")
     with workshop(making, 2 * snapshot.size(source) + _SPARE) as folder:
         packed = folder / "packed"
@@ -80,6 +78,16 @@ def _source(settings: Settings) -> Path:
 
 def _target(dest: Path, made_at: int) -> Path:
     return dest / f"oncebox-{stamp(made_at)}.tar" if dest.is_dir() else dest
+
+
+def _refuse(target: Path, *, force: bool) -> None:
+    """Replace nothing unless told, and make no folder: perhaps a disk is not mounted."""
+    if not target.parent.is_dir():
+        message = f"there is no folder {target.parent}; make it, or mount it"
+        raise NotFound(message)
+    if target.exists() and not force:
+        message = f"{target} is there already; choose another name, or say --force"
+        raise StateConflict(message)
 
 
 def _pack(

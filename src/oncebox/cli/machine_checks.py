@@ -33,8 +33,8 @@ def machine(settings: Settings) -> Iterator[Check]:
     if settings.smtp.tls_certificate:
         yield _certificate(settings.smtp.tls_certificate, settings.smtp.tls_key or None)
     key = key_file.place(settings)
-    if key is not None and key.exists():
-        yield _key_mode(key)
+    if key is not None:
+        yield from _key_mode(key)
 
 
 def disk(folder: Path) -> Iterator[Check]:
@@ -64,14 +64,21 @@ def _enough(name: str, left: int, limits: tuple[int, int], message: str, remedy:
     return Check(name, Status.FAIL if left < too_little else Status.WARN, message, remedy)
 
 
-def _key_mode(path: Path) -> Check:
-    mode = stat.S_IMODE(path.stat().st_mode)
+def _key_mode(path: Path) -> Iterator[Check]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return  # whether it should be there is seen when the database is opened
+    except OSError as error:
+        remedy = "run this as the user of the service"
+        yield Check("key file", Status.WARN, f"{path}: {error.strerror}", remedy)
+        return
     message = f"{path} has mode {mode:04o}"
     if mode & 0o077:
-        return Check(
-            "key file", Status.WARN, message, f"let only its owner read it: chmod 600 {path}"
-        )
-    return Check("key file", Status.OK, message)
+        remedy = f"let only its owner read it: chmod 600 {path}"
+        yield Check("key file", Status.WARN, message, remedy)
+    else:
+        yield Check("key file", Status.OK, message)
 
 
 def _certificate(file: str, key: str | None) -> Check:

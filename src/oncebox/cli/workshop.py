@@ -1,5 +1,6 @@
 """A folder where a large file is made before anybody sees it."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -7,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oncebox.errors import DatabaseReadOnly, DiskFull, StateConflict
+from oncebox.errors import DatabaseReadOnly, DiskFull, OnceboxError, StateConflict
 
 _MEBIBYTE = 1024 * 1024
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
@@ -21,28 +23,30 @@ def workshop(folder: Path, room: int) -> Iterator[Path]:
     Raises: StateConflict, DiskFull, DatabaseReadOnly.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        handle = _taken(folder)
+        try:
+            for left in folder.iterdir():
+                left.unlink()
+            _refuse_full(folder, room)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(handle)
     except OSError as error:
-        message = f"{folder.parent} cannot be written; choose another folder, or check its owner"
-        raise DatabaseReadOnly(message) from error
-    try:
-        _take(handle, folder)
-        for left in folder.iterdir():
-            left.unlink()
-        _refuse_full(folder, room)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(handle)
+        raise _unusable(folder.parent, error) from error
 
 
-def _take(handle: int, folder: Path) -> None:
+def _taken(folder: Path) -> int:
+    """Have the folder for ourselves; whoever does not get it leaves it alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
+        os.close(handle)
         message = f"another process is at work in {folder}; wait for it, or stop it"
         raise StateConflict(message) from error
+    return handle
 
 
 def _refuse_full(folder: Path, room: int) -> None:
@@ -53,3 +57,10 @@ def _refuse_full(folder: Path, room: int) -> None:
             "needed; free some room, or choose another folder"
         )
         raise DiskFull(message)
+
+
+def _unusable(folder: Path, error: OSError) -> OnceboxError:
+    if error.errno in _FULL:
+        return DiskFull(f"the disk of {folder} is full; nothing was changed; free some room")
+    message = f"{folder} cannot be used ({error.strerror}); choose another, or check its owner"
+    return DatabaseReadOnly(message)

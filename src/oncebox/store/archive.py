@@ -9,7 +9,7 @@ from typing import IO, Self
 
 import msgspec
 
-from oncebox.errors import BackupDamaged
+from oncebox.errors import BackupDamaged, NotFound
 
 FORMAT = 1
 DATABASE = "oncebox.db"
@@ -69,12 +69,15 @@ class Archive:
     def __init__(self, path: Path) -> None:
         """Open it and read its manifest.
 
-        Raises: BackupDamaged.
+        Raises: NotFound, BackupDamaged.
         """
         self._path = path
         try:
             self._packed = tarfile.open(path, "r:")  # noqa: SIM115 - closed by ``__exit__``
-        except (OSError, tarfile.TarError) as error:
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror}"
+            raise NotFound(message) from error
+        except tarfile.TarError as error:
             raise self._damaged() from error
         try:
             self.manifest = self._read_manifest()

@@ -13,8 +13,10 @@ from oncebox.errors import (
     DatabaseBusy,
     DatabaseCorrupt,
     DatabaseReadOnly,
+    DiskFull,
     NotFound,
     StateConflict,
+    StoreFailed,
 )
 from oncebox.store.queries import load
 from oncebox.store.sqlite import SqliteTransaction, refuse_old_library
@@ -91,6 +93,9 @@ def place(new: Path, path: Path, kept: Path) -> bool:
 
     Raises: StateConflict, DatabaseReadOnly.
     """
+    if _log(new):
+        message = f"{new} has a log that was not taken in; try again"
+        raise StoreFailed(message)
     sync(new)
     # A file of our own where there is none: whoever opens it now waits for the lock below, and
     # is told by SQLite then that the file is no longer the one of that name.
@@ -199,6 +204,9 @@ def _told(path: Path) -> Iterator[None]:
     """Turn apsw's errors into ours."""
     try:
         yield
+    except (apsw.FullError, apsw.IOError) as error:
+        message = f"the disk of {path} is full or failed; nothing was changed; free some room"
+        raise DiskFull(message) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise DatabaseCorrupt(_CORRUPT.format(path)) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
