@@ -331,6 +331,23 @@ def test_a_database_that_is_there_is_replaced_only_when_told_and_kept(home: Ledg
     assert keys(home) == {"old", "newer"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_what_root_restores_belongs_to_whom_it_belonged(home: Ledger) -> None:
+    saved(home, "--with-key")
+    other = 65_534
+    os.chown("data/oncebox.db", other, other)
+    Path("data/oncebox.db").chmod(0o640)
+    Path("two").mkdir()
+    os.chown("two", other, other)
+    home.type("restore", "backup.tar", "--force")
+    home.type("restore", "backup.tar", "--data-dir", "two")
+    files = {path: path.stat() for path in map(Path, ("data/oncebox.db", "two/oncebox.db"))}
+
+    assert [each.st_uid for each in files.values()] == [other, other]
+    assert [stat.S_IMODE(each.st_mode) for each in files.values()] == [0o640, 0o600]
+    assert Path("two/oncebox.key").stat().st_uid == other
+
+
 def test_a_broken_database_can_be_replaced(home: Ledger) -> None:
     saved(home)
     Path("data/oncebox.db").write_bytes(b"broken " * 10_000)

@@ -52,7 +52,7 @@ UPKEEP = (
         _tests("cli/test_backup.py", "test_a_killed_restore_leaves_the_old_or_the_new"),
     ),
     Mutant(
-        "a restore that leaves the old log beside the new database",
+        "a restore that leaves the old log in place",
         (
             Patch(
                 _SNAPSHOT,

@@ -95,7 +95,8 @@ def _pack(
 ) -> Manifest:
     """Copy, check and pack everything; return what the archive says of itself."""
     made = packed.with_name(archive.DATABASE)
-    _copy(call, source, made)
+    with bar(call.out, "copying", snapshot.size(source)) as advance:
+        snapshot.copy(source, made, advance)
     faults.point("backup.copied")
     key_id, schema = snapshot.check(made)
     manifest = Manifest(
@@ -108,18 +109,6 @@ def _pack(
     packed.touch(mode=0o600)
     with bar(call.out, "packing", made.stat().st_size) as advance:
         return archive.write(packed, manifest, files, advance)
-
-
-def _copy(call: Call, source: Path, made: Path) -> None:
-    done = 0
-    with bar(call.out, "copying", snapshot.size(source)) as advance:
-
-        def tell(now: int, _total: int) -> None:
-            nonlocal done
-            advance(now - done)
-            done = now
-
-        snapshot.copy(source, made, tell)
 
 
 def _templates(settings: Settings) -> Iterator[tuple[str, bytes]]:

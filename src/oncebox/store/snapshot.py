@@ -23,8 +23,8 @@ from oncebox.store.sqlite import SqliteTransaction, refuse_old_library
 
 _sql = load(__package__, "migrate.sql")
 
-#: hears how many bytes of how many are done
-Tell = Callable[[int, int], None]
+#: hears how many bytes more are done
+Tell = Callable[[int], None]
 
 #: pages copied between two words on how far it is
 _PAGES = 1_000
@@ -57,7 +57,7 @@ def copy(source: Path, target: Path, tell: Tell) -> None:
         with made.backup("main", live, "main") as copying:
             while not copying.done:
                 copying.step(_PAGES)
-                tell((copying.page_count - copying.remaining) * page, copying.page_count * page)
+                tell(_PAGES * page)
         live.execute("COMMIT")
     with _told(target), closing(_private(target)) as made:
         made.execute("PRAGMA journal_mode = DELETE")
@@ -73,14 +73,14 @@ def check(path: Path) -> tuple[str, str]:
     """
     with _told(path), closing(_private(path)) as opened:
         if opened.execute("PRAGMA integrity_check(1)").get != "ok":
-            raise DatabaseCorrupt(_CORRUPT.format(path))
+            raise DatabaseCorrupt(_CORRUPT)
         try:
             tx = SqliteTransaction(opened)
             key, schema = tx.one(_sql.fact, name="master_key_id"), tx.one(_sql.newest)
         except apsw.SQLError:  # it has not even the tables
             key = schema = None
     if key is None or schema is None:
-        message = f"nothing was ever stored in {path}; start with: oncebox serve"
+        message = "nothing was ever stored in this database; start with: oncebox serve"
         raise NotFound(message)
     return str(key[0]), str(schema[0])
 
@@ -208,7 +208,7 @@ def _told(path: Path) -> Iterator[None]:
         message = f"the disk of {path} is full or failed; nothing was changed; free some room"
         raise DiskFull(message) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise DatabaseCorrupt(_CORRUPT.format(path)) from error
+        raise DatabaseCorrupt(_CORRUPT) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         message = f"{path} cannot be opened; check owner and permissions of it and of its folder"
         raise DatabaseReadOnly(message) from error
@@ -217,7 +217,7 @@ def _told(path: Path) -> Iterator[None]:
         raise DatabaseBusy(message) from error
 
 
-_CORRUPT = "{} is not a healthy database; take another backup"
+_CORRUPT = "the database is not healthy; use an earlier backup"
 
 
 def _in_use(path: Path) -> StateConflict:
