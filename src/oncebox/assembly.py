@@ -278,9 +278,14 @@ def _judge_link(url: str, policy: InboxPolicy) -> Judged:
     return judged
 
 
+def templates_of(settings: Settings) -> Path:
+    """Return the folder of templates."""
+    return Path(settings.sends.templates or settings.folder / "templates")
+
+
 def _scribe(settings: Settings) -> Scribe:
     """Return who writes mail."""
-    templates = TemplateFolder(Path(settings.sends.templates or settings.folder / "templates"))
+    templates = TemplateFolder(templates_of(settings))
 
     def fill(email: Email) -> Email:
         from oncebox.mail.template import Template, filled  # noqa: PLC0415 - few need Jinja2

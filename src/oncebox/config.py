@@ -367,7 +367,7 @@ def load(environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
     Raises: ConfigInvalid, naming the setting.
     """
     environ = os.environ if environ is None else environ
-    merged = _merge(_from_file(environ), _from_environ(environ))
+    merged = _merge(from_file(environ), from_environ(environ))
     merged = _merge(merged, {name: value for name, value in given.items() if value is not None})
     try:
         return msgspec.convert(merged, Settings, strict=False)
@@ -376,7 +376,8 @@ def load(environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
         raise ConfigInvalid(message) from error
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+def from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment sets, as a tree of texts."""
     known = set(Settings.__struct_fields__)
     found: dict[str, Any] = {}
     for variable, value in environ.items():
@@ -386,7 +387,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+def from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the settings file sets, or raise ConfigInvalid; nothing if there is none."""
     named = environ.get("ONCEBOX_CONFIG")
     path = Path(named or "oncebox.toml")
     if not named and not path.exists():

@@ -22,6 +22,7 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── SchemaTooNew
     │   ├── SchemaOutdated
     │   ├── MigrationChanged
+    │   ├── BackupDamaged             it is not what was written
     │   └── MasterKeyError
     │       ├── MasterKeyMissing
     │       └── MasterKeyWrong
@@ -180,6 +181,12 @@ class MigrationChanged(StoreError):
     """A migration that was applied differs from the one shipped."""
 
     code = "migration_changed"
+
+
+class BackupDamaged(StoreError):
+    """The file is not a backup, or not as it was made."""
+
+    code = "backup_damaged"
 
 
 class MasterKeyError(StoreError):

@@ -53,6 +53,12 @@ POINTS = frozenset({
     "sends.result_committed",
     "upkeep.migrating",
     "upkeep.checkpointing",
+    "backup.copied",
+    "backup.packed",
+    "restore.unpacked",
+    "restore.ready",
+    "restore.kept",
+    "restore.placed",
 })  # fmt: skip
 
 

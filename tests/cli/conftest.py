@@ -14,6 +14,8 @@ _SETTINGS = {
     "ONCEBOX_RETRY__TRIES": "2",
     "ONCEBOX_RETRY__FIRST_WAIT": "0.01",
     "ONCEBOX_WORKER__POLL": "0.05",
+    "ONCEBOX_HTTP__PORT": "0",
+    "ONCEBOX_SMTP__PORT": "0",
     "ONCEBOX_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
 }
 

@@ -47,7 +47,7 @@ def test_quiet_says_only_what_is_not_well(ledger: Ledger) -> None:
 def test_durability_is_looked_at(ledger: Ledger) -> None:
     found = findings(ledger)
 
-    sqlite = {"sqlite version", "write-ahead log", "sync", "file system", "disk space"}
+    sqlite = {"sqlite version", "write-ahead log", "sync", "file system", "disk space", "inodes"}
     postgres = {"synchronous_commit", "fsync", "full_page_writes"}
     assert sqlite <= set(found) or postgres <= set(found)
 
@@ -120,7 +120,7 @@ def test_a_server_that_is_not_there_fails(bare: Ledger, monkeypatch: pytest.Monk
     answer = bare.type("doctor", "--json")
 
     assert answer.code == 1
-    assert [each["message"] for each in answer.records] == ["database_unreachable"]
+    assert answer.records[-1]["message"] == "database_unreachable"
 
 
 def test_an_empty_server_needs_to_be_told_to_migrate(

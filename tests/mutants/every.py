@@ -21,6 +21,7 @@ from tests.mutants.sends import SENDS
 from tests.mutants.sends_worker import SENDS_WORKER
 from tests.mutants.service import SERVICE
 from tests.mutants.smtp import SMTP
+from tests.mutants.upkeep import UPKEEP
 from tests.mutants.vault import VAULT
 from tests.mutants.waiting import WAITING
 
@@ -48,4 +49,5 @@ EVERY = (
     *FAIL_OPEN,
     *SENDS_WORKER,
     *PLUGIN,
+    *UPKEEP,
 )

@@ -1,22 +1,23 @@
 """The doctor's checks: each says ok, warn or fail, and what helps."""
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from oncebox import assembly, clock
 from oncebox.cli.call import database_file
 from oncebox.cli.findings import Check, Status
+from oncebox.cli.machine_checks import disk, machine
+from oncebox.cli.port_checks import ports
 from oncebox.cli.send_checks import sending
 from oncebox.cli.words import duration
 from oncebox.config import Settings
-from oncebox.errors import DatabaseUnsafe, MasterKeyError, OnceboxError, SchemaOutdated
+from oncebox.errors import MasterKeyError, OnceboxError, SchemaOutdated
 from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
+from oncebox.ledger.inboxes.postmaster import Postmaster
 from oncebox.model.action import ActionState
 from oncebox.store import migrate, opening
 from oncebox.store.database import Database, Transaction
-from oncebox.store.filesystem import refuse_network
 from oncebox.store.queries import load
 
 #: as many as are worth counting
@@ -24,9 +25,6 @@ _MANY = 1_000
 
 _sql = load(__package__, "checks.sql")
 
-_MEBIBYTE = 1024 * 1024
-#: free bytes below which commits will soon fail, and below which somebody should know
-_TOO_LITTLE, _LITTLE = 100 * _MEBIBYTE, 1024 * _MEBIBYTE
 #: milliseconds a clock may be off before times in the ledger mislead
 _CLOCK_OFF = 2_000
 #: milliseconds work may be due before somebody should have claimed it
@@ -37,9 +35,13 @@ _FULL = 2
 
 async def examine(settings: Settings) -> AsyncIterator[Check]:
     """Look at everything, in the order in which trouble builds on trouble."""
+    for check in machine(settings):
+        yield check
+    for check in await ports(settings):
+        yield check
     path = database_file(settings)
     if path is not None:
-        for check in _disk(path.parent):
+        for check in disk(path.parent):
             yield check
     if path is not None and not path.exists():
         yield Check(
@@ -75,24 +77,17 @@ async def _inside(settings: Settings, database: Database) -> AsyncIterator[Check
         for look in (_work, sending):
             for check in await database.read(look, settings.tenant, database.clock()):
                 yield check
+        for check in await _domains(settings, database):
+            yield check
 
 
-def _disk(folder: Path) -> Iterator[Check]:
-    """Look at the file system a SQLite file lies on, or would lie on."""
-    present = next(each for each in (folder, *folder.resolve().parents) if each.exists())
-    try:
-        refuse_network(present)
-    except DatabaseUnsafe as error:
-        yield _failed("file system", error)
-    else:
-        yield Check("file system", Status.OK, f"{folder} is local")
-    free = shutil.disk_usage(present).free
-    message = f"{free // _MEBIBYTE} MiB free"
-    if free >= _LITTLE:
-        yield Check("disk space", Status.OK, message)
-    else:
-        status = Status.FAIL if free < _TOO_LITTLE else Status.WARN
-        yield Check("disk space", status, message, f"free some room on the disk of {folder}")
+async def _domains(settings: Settings, database: Database) -> list[Check]:
+    """Ask the DNS about the domains of this tenant."""
+    from oncebox.cli.dns_checks import names  # noqa: PLC0415 - the resolver is slow to load
+
+    own = Postmaster(settings.inboxes, home=settings.tenant)
+    found = await database.read(own.domains, settings.tenant)
+    return await names(settings, [each.name for each in found])
 
 
 async def _schema(database: Database) -> Check:

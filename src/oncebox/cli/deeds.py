@@ -13,6 +13,7 @@ from oncebox import ids
 from oncebox.assembly import Rooms
 from oncebox.cli import failures
 from oncebox.cli.call import Call, examples, with_call
+from oncebox.cli.progress import steps
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.deliveries import inspections, interventions
 from oncebox.ledger.deliveries.interventions import Words
@@ -137,7 +138,7 @@ def perform(
 
     async def work(rooms: Rooms) -> int:
         worst = failures.OK
-        for each in wanted:
+        for each in steps(call.out, done, wanted):
             try:
                 id_ = await _write(rooms, each, change, who=who, why=reason)
             except (NotFound, StateConflict) as error:

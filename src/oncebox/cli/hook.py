@@ -12,6 +12,7 @@ import msgspec
 from oncebox import clock
 from oncebox.cli import failures, vectors
 from oncebox.cli.call import Call, examples, with_call
+from oncebox.cli.progress import steps
 from oncebox.errors import ConfigInvalid, KeyWanted, OnceboxError, SchemeInvalid, SignatureInvalid
 from oncebox.signature import schemes
 from oncebox.signature.explanation import explain
@@ -148,7 +149,7 @@ def list_(call: Call) -> int:
 
 def _judge_all(call: Call, path: Path) -> int:
     failed = False
-    for vector in vectors.load(path):
+    for vector in steps(call.out, "judged", vectors.load(path)):
         try:
             found = vectors.judge(vector)
         except OnceboxError as error:

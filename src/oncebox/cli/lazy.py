@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:  # only a shell that completes needs it
+    from click.shell_completion import CompletionItem
 
 #: name to ``module:attribute`` and one line of help
 Table = Mapping[str, tuple[str, str]]
@@ -29,6 +32,17 @@ class LazyGroup(click.Group):
         module, _, attribute = self._table[cmd_name][0].partition(":")
         command = getattr(import_module(module), attribute)
         return command if isinstance(command, click.Command) else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """Complete from the table too: a key pressed in a shell should not import everything."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - as above
+
+        commands = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table's own lines."""

@@ -10,6 +10,7 @@ import msgspec
 
 from oncebox.cli import failures, words
 from oncebox.cli.call import Call, examples, with_call
+from oncebox.cli.progress import Advance, count
 from oncebox.config import Settings
 from oncebox.errors import BodyTooLarge
 from oncebox.model.message import Address, Parsed, SenderStanding, Status
@@ -39,7 +40,7 @@ def parse(call: Call, *, files: tuple[Path, ...]) -> int:
     """
     settings = call.settings()
     mails = [raw_mail(path, settings.limits.body) for path in files]
-    every = read(settings, mails)
+    every = read(call, settings, mails)
     for path, parsed in zip(files, every, strict=True):
         if call.out.as_json:
             call.out.record({"file": str(path), **_facts(parsed)})
@@ -51,14 +52,21 @@ def parse(call: Call, *, files: tuple[Path, ...]) -> int:
     return failures.OK if whole else failures.ERROR
 
 
-def read(settings: Settings, mails: list[bytes]) -> list[Parsed]:
-    """Return what is read from mails, by processes under limits."""
-    return asyncio.run(_parse(settings, mails))
+def read(call: Call, settings: Settings, mails: list[bytes]) -> list[Parsed]:
+    """Return what is read from mails, by processes under limits; say how far it is."""
+    with count(call.out, "read", len(mails)) as advance:
+        return asyncio.run(_parse(settings, mails, advance))
 
 
-async def _parse(settings: Settings, mails: list[bytes]) -> list[Parsed]:
+async def _parse(settings: Settings, mails: list[bytes], advance: Advance) -> list[Parsed]:
     async with Parsers(settings.parser, Telemetry()) as parsers:
-        return await asyncio.gather(*map(parsers.parse, mails))
+
+        async def parse(mail: bytes) -> Parsed:
+            parsed = await parsers.parse(mail)
+            advance(1)
+            return parsed
+
+        return await asyncio.gather(*map(parse, mails))
 
 
 def raw_mail(path: Path, limit: int) -> bytes:

@@ -34,7 +34,7 @@ def extract(call: Call, *, files: tuple[Path, ...]) -> int:
 
     """
     settings = call.settings()
-    every = read(settings, [raw_mail(path, settings.limits.body) for path in files])
+    every = read(call, settings, [raw_mail(path, settings.limits.body) for path in files])
     for path, parsed in zip(files, every, strict=True):
         found = parsed.found
         if call.out.as_json:
@@ -53,7 +53,7 @@ def try_(call: Call) -> int:
 
     """
     settings = call.settings()
-    every = read(settings, [raw_mail(_STDIN, settings.limits.body)])
+    every = read(call, settings, [raw_mail(_STDIN, settings.limits.body)])
     found = every[0].found
     if call.out.as_json:
         call.out.record({"file": "-", **_facts(found)})

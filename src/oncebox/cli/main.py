@@ -121,6 +121,9 @@ _SUPPRESSION = {
     "list": ("oncebox.cli.suppression:list_", "Show addresses that get no mail."),
     "remove": ("oncebox.cli.suppression:remove", "Let an address get mail again."),
 }
+_CONFIG = {
+    "show": ("oncebox.cli.config_show:show", "Show every setting and where it comes from."),
+}
 _ALL = {
     "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
     "dead": ("oncebox.cli.main:dead", "What was given up."),
@@ -144,8 +147,12 @@ _ALL = {
     "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
     "mcp": ("oncebox.cli.mcp:mcp", "Give an agent its tools, over stdin and stdout."),
     "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
+    "backup": ("oncebox.cli.backup:backup", "Copy everything into one file, while it runs."),
+    "restore": ("oncebox.cli.restore:restore", "Put a backup in place, with sending paused."),
     "doctor": ("oncebox.cli.doctor:doctor", "Look for what is wrong, and say what helps."),
     "demo": ("oncebox.cli.demo.command:demo", "Play accidents, and count what comes of them."),
+    "config": ("oncebox.cli.main:config", "Which settings hold, and where they come from."),
+    "completion": ("oncebox.cli.completion:completion", "Let a shell complete what you type."),
 }
 
 
@@ -256,6 +263,11 @@ def suppression() -> None:
     """Addresses that get no mail."""
 
 
+@click.group(cls=LazyGroup, commands_in=_CONFIG)
+def config() -> None:
+    """Which settings hold, and where they come from."""
+
+
 #: commands and groups of them, by what is typed before them
 GROUPS = {
     "": _ALL,
@@ -278,6 +290,7 @@ GROUPS = {
     "send": _SEND,
     "transport": _TRANSPORT,
     "suppression": _SUPPRESSION,
+    "config": _CONFIG,
 }
 
 

@@ -17,6 +17,11 @@ def moment(milliseconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
+def stamp(milliseconds: int) -> str:
+    """Return a time as it may stand in the name of a file: ``20260131T120000.000Z``."""
+    return moment(milliseconds).replace("-", "").replace(":", "")
+
+
 def duration(milliseconds: int) -> str:
     """Return a duration such as ``41 s`` or ``3 h``."""
     for least, size, name in _UNITS:

@@ -11,6 +11,10 @@ CREATE TABLE IF NOT EXISTS oncebox_migrations (
 -- What was applied, with its checksum.
 SELECT number, checksum FROM oncebox_migrations ORDER BY number;
 
+-- name: newest
+-- The name of what was applied last.
+SELECT name FROM oncebox_migrations ORDER BY number DESC LIMIT 1;
+
 -- name: record
 -- Remember that a migration was applied.
 INSERT INTO oncebox_migrations (number, name, checksum, applied_at)

@@ -336,8 +336,7 @@ def _translated(session: SqliteSession) -> Iterator[None]:
         raise _out_of_room(error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         session.broken = True
-        message = "the database file or its folder cannot be written; check owner and permissions"
-        raise errors.DatabaseReadOnly(message) from error
+        raise _not_writable(error) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         session.broken = True
         message = "the file is not a healthy database; restore it from a backup"
@@ -346,6 +345,14 @@ def _translated(session: SqliteSession) -> Iterator[None]:
         session.broken = True
         message = f"the database failed ({type(error).__name__}); try again"
         raise errors.StoreFailed(message) from error
+
+
+def _not_writable(error: apsw.Error) -> errors.StoreError:
+    moved = getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY_DBMOVED
+    if moved:  # we have waited for the lock of a restore
+        return errors.DatabaseBusy("the database was restored just now; try again")
+    message = "the database file or its folder cannot be written; check owner and permissions"
+    return errors.DatabaseReadOnly(message)
 
 
 def _out_of_room(error: apsw.Error) -> errors.StoreUnavailable:

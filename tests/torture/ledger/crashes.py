@@ -57,7 +57,10 @@ CASES = {
     "upkeep.checkpointing": Case(5, ("--count=24", "--pages=40")),
 }
 #: First words of points that are reached by tortures of their own.
-_ELSEWHERE = ("actions.", "artifacts.", "mail.", "parse.", "sends.", "sequencer.", "smtp.")
+_ELSEWHERE = (
+    "actions.", "artifacts.", "backup.", "mail.", "parse.", "restore.", "sends.", "sequencer.",
+    "smtp.",
+)  # fmt: skip
 #: Points that one of the databases does not have.
 _ABSENT = {"postgres": {"upkeep.checkpointing"}, "sqlite": set[str]()}
 
