@@ -42,6 +42,7 @@ class Signals:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        signal.alarm(0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
