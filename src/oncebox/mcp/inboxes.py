@@ -160,7 +160,8 @@ async def open_inbox(hand: Hand, asked: OpenInbox) -> OpenedInbox:
         cursor=inbox.cursor,
         next="Give email to the site, then call wait_for_code or wait_for_link with inbox_id."
         if inbox.state is InboxState.ACTIVE
-        else "It takes no more mail. Open one with another label; do not use this address.",
+        else "It is closed or closing. Wait only for mail on its way; for anything new open "
+        "one with another label. Do not give this address away.",
     )
 
 

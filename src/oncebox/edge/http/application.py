@@ -95,6 +95,7 @@ def application(
     if tools is None:
         return api
     # What the tools ask was let in once already, and is not counted against their caller again.
+    # The guard around it all is made after this one, so the gauge of requests is that one's.
     inner = Guard(api, msgspec.structs.replace(settings.http, rate=0), rooms.telemetry)
     door = AgentDoor(auth, settings.http, lambda: tools(inner))
     with_tools = [StarletteRoute(agents.PATH, door), *routes]
