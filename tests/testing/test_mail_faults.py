@@ -42,10 +42,10 @@ def send_link(server: OnceboxServer, to: str, link: str) -> None:
 def test_an_address_of_nobody_leads_to_the_catch_all_inbox(
     oncebox_server: OnceboxServer, oncebox_client: Client
 ) -> None:
-    for number, to in enumerate(("ada@shop.example", "bob@localhost", "eve@oncebox.test")):
+    for number, to in enumerate(("ada@nobody.example", "bob@localhost", "eve@oncebox.test")):
         send(oncebox_server, to, f"41020{number}")
     wait = oncebox_client.inboxes.wait_for_code
-    ada = wait(oncebox_server.catch_all, recipient="ada@shop.example", claim_key="a", within=60)
+    ada = wait(oncebox_server.catch_all, recipient="ada@nobody.example", claim_key="a", within=60)
     eve = wait(oncebox_server.catch_all, recipient="eve@oncebox.test", claim_key="e", within=60)
 
     assert (ada.value, eve.value) == ("410200", "410202")

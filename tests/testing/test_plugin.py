@@ -53,19 +53,22 @@ def test_own_code(number, oncebox_server, inbox):
 
 
 def run_pytest(
-    folder: Path, code: str, *options: str, **environment: str
+    folder: Path, code: str, *options: str, found: bool = False, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Run pytest on one page, in a folder of its own and without our settings."""
+    """Run pytest on one page, in a folder of its own and without our settings.
+
+    ``found``: the plugin is found by pytest itself, as all that are installed; that takes longer.
+    """
     (folder / "test_page.py").write_text(code)
     (folder / "pytest.toml").write_text("[pytest]\nstrict = true\nfilterwarnings = ['error']\n")
     rest = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-    # Pages of other people's plugins take seconds to load, and none is needed.
-    off = [f"-pno:{name}" for name in ("schemathesis", "langsmith_plugin", "playwright", "anyio")]
+    others = ("no:schemathesis", "no:langsmith_plugin", "no:playwright", "no:anyio")
+    named = ("xdist.plugin", "oncebox.testing.plugin")
+    loaded = [word for plugin in (others if found else named) for word in ("-p", plugin)]
     return subprocess.run(
-        [*command, *off],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *options],
         cwd=folder,
-        env={**rest, **environment},
+        env={**rest, **({} if found else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}), **environment},
         capture_output=True,
         text=True,
         timeout=300,
@@ -181,7 +184,7 @@ def test_it(inbox):
 """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    run = run_pytest(tmp_path, page, *options, TMPDIR=str(temporary))
+    run = run_pytest(tmp_path, page, *options, found=True, TMPDIR=str(temporary))
 
     assert passed(run) == {"passed": 1}, run.stdout + run.stderr
     assert [each.name for each in temporary.iterdir() if each.name.startswith("oncebox")] == []
@@ -189,7 +192,7 @@ def test_it(inbox):
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    run = run_pytest(tmp_path, "def test_it(inbox): pass\n", "-p", "no:oncebox")
+    run = run_pytest(tmp_path, "def test_it(inbox): pass\n", "-p", "no:oncebox", found=True)
 
     assert passed(run) == {"error": 1}
     assert "fixture 'inbox' not found" in run.stdout

@@ -180,8 +180,9 @@ class Drill:
 
     def _strike_hook(self, path: str) -> HookRule | None:
         entry = self._rooms.book.at(path[len(_HOOKS) :])
-        source = "" if entry is None else entry.source.name
-        return self._hooks.next(lambda rule: rule.is_about(source))
+        if entry is None:
+            return None  # who knocks at no door is none of ours
+        return self._hooks.next(lambda rule: rule.is_about(entry.source.name))
 
     # what tests ask
 
