@@ -53,6 +53,7 @@ format: setup
 docs: setup
 	rm -rf build/site
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m tests.docs.handbook build/site
 
 bench: setup
 	$(BIN)/python -m bench $(ONLY)

@@ -6,7 +6,9 @@ from typing import Any
 from oncebox.mcp.tool import Tool
 from oncebox.mcp.tools import TOOLS
 from oncebox.mcp.words import ADVICE
-from tests.docs.reference import _kind, _page, _said, _table
+from tests.docs.markdown import page as _page
+from tests.docs.markdown import table as _table
+from tests.docs.reference import _kind, _said
 
 _REFUSALS = """\
 ## Refusals

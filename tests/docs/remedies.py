@@ -125,6 +125,10 @@ REMEDIES: dict[str, str] = {
     "action_in_flight": "ask again later, or give `wait`",
     "action_held": "look at the other side, then `oncebox action resolve`",
     "client_closed": "make a new client",
+    "backup_damaged": "take another backup; this one was not changed or used",
+    "extra_missing": "install the extra that the message names",
+    "host_refused": "call the service by its own name, or add the name to `http.hosts`",
+    "origin_refused": "call it from a program, not from a web page",
     "wait_ended": "look at `reports`",
     "wait_timed_out": "wait again, or look at `reports`; ask for the mail again at most once",
 }

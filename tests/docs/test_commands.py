@@ -43,6 +43,12 @@ def test_the_commands_about_keys_and_tenants(reader: Reader) -> None:
     assert "obx_" in reader.type(tenants, stdin=b"whsec_1\n")
 
 
+def test_the_commands_about_keys_for_agents(reader: Reader) -> None:
+    _install, keys = blocks(DOCS / "mcp.md", "sh")
+
+    assert reader.type(keys).count("obx_") == 2
+
+
 def test_the_commands_about_sources(reader: Reader) -> None:
     add, secrets, change = blocks(DOCS / "sources.md", "sh")
     (file,) = blocks(DOCS / "sources.md", "toml")
