@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ def send(server, to, code):
     with smtplib.SMTP(server.smtp_host, server.smtp_port, timeout=60) as line:
         line.sendmail("no-reply@acme.example", to, mail.encode())
 """
+#: no plugin but those that are named
+_ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 SECRET = "918273"
 FAILING = f"""
 def test_the_wrong_sender(oncebox_server, inbox, mail_faults):
@@ -53,7 +56,11 @@ def test_own_code(number, oncebox_server, inbox):
 
 
 def run_pytest(
-    folder: Path, code: str, *options: str, found: bool = False, **environment: str
+    folder: Path,
+    code: str,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    found: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
     """Run pytest on one page, in a folder of its own and without our settings.
 
@@ -68,7 +75,7 @@ def run_pytest(
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *loaded, *options],
         cwd=folder,
-        env={**rest, **({} if found else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}), **environment},
+        env={**rest, **({} if found else _ALONE), **(environment or {})},
         capture_output=True,
         text=True,
         timeout=300,
@@ -123,7 +130,9 @@ def test_killed(oncebox_server):
 def test_a_failing_test_tells_why_each_message_did_not_fit_and_no_secret(
     tmp_path: Path, oncebox_server: OnceboxServer
 ) -> None:
-    run = run_pytest(tmp_path, SEND + FAILING, "-vv", "--showlocals", **oncebox_server.environ)
+    run = run_pytest(
+        tmp_path, SEND + FAILING, "-vv", "--showlocals", environment=oncebox_server.environ
+    )
     said = run.stdout + run.stderr
 
     assert passed(run) == {"failed": 3}, said
@@ -148,7 +157,7 @@ def test_the_service_that_runs_already_is_used(
         "    assert inbox.wait_for_code(within=60).value == '300200'\n"
     )
     key = {"ONCEBOX_API_KEY": oncebox_server.api_key}
-    run = run_pytest(tmp_path, page, "--oncebox-url", oncebox_server.url, **key)
+    run = run_pytest(tmp_path, page, "--oncebox-url", oncebox_server.url, environment=key)
 
     assert passed(run) == {"passed": 1}, run.stdout
 
@@ -156,7 +165,7 @@ def test_the_service_that_runs_already_is_used(
 def test_tests_are_kept_away_from_a_service_that_is_not_in_test_mode(tmp_path: Path) -> None:
     with running(fresh_sqlite(tmp_path), tmp_path) as real:
         environment = {"ONCEBOX_URL": real.url, "ONCEBOX_API_KEY": real.key}
-        run = run_pytest(tmp_path, "def test_it(inbox): pass\n", **environment)
+        run = run_pytest(tmp_path, "def test_it(inbox): pass\n", environment=environment)
 
     assert passed(run) == {"error": 1}, run.stdout
     assert f"the service at {real.url} is not in test mode" in run.stdout
@@ -184,7 +193,7 @@ def test_it(inbox):
 """
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    run = run_pytest(tmp_path, page, *options, found=True, TMPDIR=str(temporary))
+    run = run_pytest(tmp_path, page, *options, found=True, environment={"TMPDIR": str(temporary)})
 
     assert passed(run) == {"passed": 1}, run.stdout + run.stderr
     assert [each.name for each in temporary.iterdir() if each.name.startswith("oncebox")] == []
