@@ -77,11 +77,12 @@ mutants: setup
 .venv/.deps: requirements/dev.txt .boot/.ready
 	test -x $(BIN)/python || $(UV) venv --quiet \
 	  --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
-	$(UV_PIP) sync --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV_PIP) sync --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	@touch $@
 
 .venv/.ready: pyproject.toml .venv/.deps
 	$(UV_PIP) install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 COMPILE = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 \
