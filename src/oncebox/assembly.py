@@ -48,6 +48,7 @@ from oncebox.telemetry import Telemetry
 
 if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.edge.smtp.server import SmtpServer
+    from oncebox.egress import Egress
 
 #: checks a rejected request again; returns what it holds, or raises why it is not believed
 Judge = Callable[[Rejected], Awaitable[Sequence[NewDelivery]]]
@@ -135,21 +136,37 @@ def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:
     from oncebox.edge.front import front  # noqa: PLC0415
     from oncebox.edge.hooks.app import Hooks  # noqa: PLC0415
     from oncebox.edge.http.application import application  # noqa: PLC0415
-    from oncebox.egress import Egress  # noqa: PLC0415
 
-    egress = Egress()
     hooks = Hooks(
         rooms.book,
         rooms.intake,
         rooms.quarantine,
-        egress,
+        _fetcher(rooms),
         rooms.telemetry,
         clock=rooms.database.clock,
     )
-    rooms.leaving.push_async_callback(egress.close)
     rooms.leaving.push_async_callback(hooks.close)
     api, settings = application(rooms, stopping), rooms.settings.http
     return front(api, hooks, settings, rooms.telemetry, hooks.express)
+
+
+def _fetcher(rooms: Rooms) -> Callable[[str], Awaitable[bytes]]:
+    """Return what fetches small documents; few sources need one, so it is made when one does."""
+    made: list[Egress] = []
+
+    async def fetch(url: str) -> bytes:
+        from oncebox.egress import Egress  # noqa: PLC0415
+
+        if not made:
+            made.append(Egress())
+        return await made[0].get(url)
+
+    async def close() -> None:
+        for each in made:
+            await each.close()
+
+    rooms.leaving.push_async_callback(close)
+    return fetch
 
 
 def smtp_of(rooms: Rooms, sockets: list[socket.socket]) -> "SmtpServer":

@@ -129,7 +129,7 @@ class Service:
 
     async def _work(self, tell: Callable[[], None]) -> None:
         """Do everything at once until told to stop, or until a part of it fails."""
-        working = [asyncio.create_task(self._box.work())] if self._has_work else []
+        working = [asyncio.create_task(self._box.work())] if self.works else []
         background = [asyncio.create_task(each) for each in self._background()]
         stopped = asyncio.create_task(self._stopping.wait())
         everything = {*working, *background, stopped}
@@ -148,13 +148,13 @@ class Service:
             await asyncio.gather(*everything, return_exceptions=True)
 
     @property
-    def _has_work(self) -> bool:
+    def works(self) -> bool:
         """Whether this process works at all: on mail, and on what has handlers."""
         return self._role is not Role.EDGE
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         rooms, telemetry = self._box.rooms, self._box.telemetry
-        if not self._has_work:  # who works has a watchdog already
+        if not self.works:  # who works has a watchdog already
             yield _watch(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
         if self._role is not Role.EDGE:
             yield Expiry(rooms.counter, telemetry, draining=rooms.postmaster.draining).run()

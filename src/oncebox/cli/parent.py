@@ -1,6 +1,5 @@
 """The parent of a supervised command: starts children of the same command and keeps them."""
 
-import asyncio
 import os
 import shutil
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from oncebox.cli import failures
 from oncebox.cli.call import Call
-from oncebox.telemetry import Telemetry, log_to_stderr
+from oncebox.log import Log, log_to_stderr
 from oncebox.worker.supervise import Supervisor
 
 
@@ -24,24 +23,17 @@ def supervise(call: Call, command: Sequence[str], *, processes: int = 1) -> int:
         child = ["--child", str(number), *options, *quietly]
         return [sys.executable, "-m", "oncebox", *command, *child]
 
-    async def run() -> bool:
-        supervisor = Supervisor(
-            of_child, processes=processes, environ=_environ(call), log=Telemetry().log
-        )
-        return await supervisor.run()
-
-    return failures.OK if asyncio.run(run()) else failures.ERROR
+    supervisor = Supervisor(of_child, processes=processes, environ=_environ(call), log=Log())
+    supervisor.obey()
+    return failures.OK if supervisor.run() else failures.ERROR
 
 
 def _environ(call: Call) -> dict[str, str]:
     """Return the environment of the children: a box made at import reads its settings there."""
-    settings = call.settings()
-    given = {}
-    if call.database is not None or call.data_dir is not None:
-        given["ONCEBOX_DATABASE_URL"] = settings.database_url
-    if call.data_dir is not None:
-        given["ONCEBOX_DATA_DIR"] = settings.data_dir
-    return {**os.environ, **given}
+    return {
+        **os.environ,
+        **{f"ONCEBOX_{name.upper()}": text for name, text in call.given().items()},
+    }
 
 
 def _program() -> str:

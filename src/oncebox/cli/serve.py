@@ -1,11 +1,12 @@
 """``oncebox serve``: HTTP, SMTP, handlers, sweeper in one process, kept running by its parent."""
 
+import gc
+
 import click
 
 from oncebox.cli import target
 from oncebox.cli.call import Call, examples, with_call
 from oncebox.cli.parent import supervise
-from oncebox.cli.serving import Serving, serve_in_this_process
 
 _ROLES = ("all", "edge", "worker")
 
@@ -58,6 +59,10 @@ def serve(  # noqa: PLR0913 - each option is one
         options += ["--host", host] if host is not None else []
         options += ["--port", str(port)] if port is not None else []
         return supervise(call, ["serve", *([wanted] if wanted else []), *options])
+    gc.disable()  # until it serves: what is made while loading stays, and is many
+    # Only in the child: the parent should load nothing of what it starts.
+    from oncebox.cli.serving import Serving, serve_in_this_process  # noqa: PLC0415
+
     return serve_in_this_process(
         Serving(target=wanted, role=role, host=host, port=port, program=program, call=call)
     )
