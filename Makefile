@@ -15,7 +15,7 @@ UV_PIP := $(UV) pip --quiet --no-progress
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format bench torture corpus mutants lock clean
+.PHONY: help setup run test check format dist bench torture corpus mutants lock clean
 
 help:
 	@echo 'make setup    create .venv from the pinned requirements'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test     check, then every test'
 	@echo 'make check    format, lint, import rules, types'
 	@echo 'make format   format and fix'
+	@echo 'make dist     build the wheel and the sdist, into dist'
 	@echo 'make bench    measure          (ONLY=name)'
 	@echo 'make torture  kill and recover (ONLY=name)'
 	@echo 'make corpus   find codes and links in real mail, and count'
@@ -47,6 +48,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m hatchling build
 
 bench: setup
 	$(BIN)/python -m bench $(ONLY)
@@ -93,9 +98,10 @@ lock: .boot/.ready
 	$(COMPILE) pyproject.toml --extra postgres --extra mcp --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra postgres --extra mcp --constraints requirements/dev.txt \
 	  -o requirements/run.txt
+	$(COMPILE) requirements/build.in --constraints requirements/dev.txt -o requirements/build.txt
 	$(if $(wildcard requirements/bench.in),$(COMPILE) requirements/bench.in \
 	  --constraints requirements/dev.txt -o requirements/bench.txt)
 
 clean:
-	rm -rf .boot .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .boot .venv .venv-bench .venv-wheel .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,12 @@ async def open_rooms(
     except BaseException:
         await database.close()
         raise
+
+
+def load_edges() -> None:
+    """Load what answers; commands that serve nothing need none of it."""
+    for name in ("front", "hooks.app", "http.application", "smtp.server"):
+        import_module(f"oncebox.edge.{name}")
 
 
 def front_of(rooms: Rooms, stopping: asyncio.Event) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from oncebox.assembly import front_of, smtp_of
+from oncebox.assembly import front_of, load_edges, smtp_of
 from oncebox.box import Oncebox
 from oncebox.edge.server import Server, listen
 from oncebox.errors import AddressUnavailable
@@ -76,12 +76,23 @@ class Service:
             # Bound before anything else is touched: a port that is taken is the commonest trouble.
             http, smtp = self._listen(stack)
             try:
-                await self._box.open()
+                await self._open()
                 started = await self._prepared(http, smtp)
                 await self._start(http, smtp)
                 await self._work(lambda: tell(started))
             finally:
                 await self._box.close()
+
+    async def _open(self) -> None:
+        """Open the box; while the disk is waited for, what answers is loaded."""
+        if self._role is Role.WORKER:
+            await self._box.open()
+            return
+        loading = asyncio.create_task(asyncio.to_thread(load_edges))
+        try:
+            await self._box.open()
+        finally:
+            await loading
 
     def _listen(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
         """Return the sockets for HTTP and for SMTP."""
