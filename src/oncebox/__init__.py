@@ -64,12 +64,14 @@ _ROOMS = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its room."""
-    if name not in _ROOMS:
-        message = f"module 'oncebox' has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)
+if not TYPE_CHECKING:  # or any name would look like one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its room."""
+        if name not in _ROOMS:
+            message = f"module 'oncebox' has no attribute {name!r}"
+            raise AttributeError(message)
+        return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)
 
 
 def __dir__() -> list[str]:

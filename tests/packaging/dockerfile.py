@@ -23,7 +23,7 @@ class Stage:
     def settings(self) -> dict[str, str]:
         """What ENV sets."""
         pairs = (each.split("=", 1) for rest in self.every("ENV") for each in shlex.split(rest))
-        return dict(pairs)  # type: ignore[arg-type]
+        return dict(pairs)
 
 
 def read(path: Path) -> list[Stage]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from oncebox import config
 from tests.cli.services import Services
@@ -20,7 +20,7 @@ from tests.packaging.environments import UV, run, tree
 from tests.torture.processes import Children
 
 BUILD, FINAL = read(ROOT / "Dockerfile")
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+COMPOSE = YAML(typ="safe").load(ROOT / "compose.yaml")
 UNIT = ROOT / "packaging" / "oncebox.service"
 #: what the test types in place of what the image types: uv for pip, whose cache it has
 INSTEAD = {
