@@ -4,9 +4,8 @@ import gc
 
 import click
 
-from oncebox.cli import target
+from oncebox.cli import parent, target
 from oncebox.cli.call import Call, examples, with_call
-from oncebox.cli.parent import supervise
 
 _ROLES = ("all", "edge", "worker")
 
@@ -54,15 +53,21 @@ def serve(  # noqa: PLR0913 - each option is one
     """
     if wanted is not None:
         target.check(wanted)
-    if child is None:
-        options = ["--role", role]
-        options += ["--host", host] if host is not None else []
-        options += ["--port", str(port)] if port is not None else []
-        return supervise(call, ["serve", *([wanted] if wanted else []), *options])
-    gc.disable()  # until it serves: what is made while loading stays, and is many
-    # Only in the child: the parent should load nothing of what it starts.
-    from oncebox.cli.serving import Serving, serve_in_this_process  # noqa: PLC0415
 
-    return serve_in_this_process(
-        Serving(target=wanted, role=role, host=host, port=port, program=program, call=call)
-    )
+    def serve_here() -> int:
+        gc.disable()  # until it serves: what is made while loading stays, and is much
+        # Only in the child: the parent should load nothing of what it starts.
+        from oncebox.cli.serving import Serving, serve_in_this_process  # noqa: PLC0415
+
+        name = parent.program() if child is None else program
+        return serve_in_this_process(
+            Serving(target=wanted, role=role, host=host, port=port, program=name, call=call)
+        )
+
+    if child is not None:
+        return serve_here()
+    options = ["--role", role]
+    options += ["--host", host] if host is not None else []
+    options += ["--port", str(port)] if port is not None else []
+    command = ["serve", *([wanted] if wanted else []), *options]
+    return parent.supervise(call, command, first=serve_here)

@@ -15,6 +15,7 @@ from threading import Event, Thread
 
 from oncebox import clock
 from oncebox.log import Log
+from oncebox.worker.forked import Forked
 
 #: a child ends with this when starting it again cannot help; the reason is on its stderr
 GIVE_UP = 78
@@ -56,14 +57,21 @@ class Supervisor:
     """Keeps a number of child processes running until told to stop."""
 
     def __init__(
-        self, command: Command, *, processes: int, environ: Mapping[str, str], log: Log
+        self,
+        command: Command,
+        *,
+        processes: int,
+        environ: Mapping[str, str],
+        log: Log,
+        first: Forked | None = None,
     ) -> None:
-        """Prepare; nothing is started before ``run``."""
+        """Prepare; nothing is started before ``run``, but a ``first`` may be there already."""
         self._command = command
         self._numbers = range(processes)
         self._environ = environ
         self._log = log
-        self._running: dict[int, Popen[bytes]] = {}
+        self._first = first
+        self._running: dict[int, Popen[bytes] | Forked] = {}
         self._stopping = Event()
         self._words: SimpleQueue[_Word] = SimpleQueue()
         self._gave_up = False
@@ -125,12 +133,7 @@ class Supervisor:
     def _live(self, number: int, starts: int) -> int:
         """See one child through its life; return how it ended."""
         try:
-            child = subprocess.Popen(  # noqa: S603 - our own program
-                self._command(number, starts),
-                stdin=PIPE,  # never written to: it closes when this process ends
-                env=self._environ,
-                process_group=0,  # ^C at the terminal is for the parent, which passes it on once
-            )
+            child = self._start(number, starts)
         except OSError:  # no room for a process now; there may be later
             return _NOT_STARTED
         with child:
@@ -141,3 +144,13 @@ class Supervisor:
                 return child.wait()
             finally:
                 del self._running[number]
+
+    def _start(self, number: int, starts: int) -> Popen[bytes] | Forked:
+        if self._first is not None and (number, starts) == (0, 0):
+            return self._first
+        return subprocess.Popen(  # noqa: S603 - our own program
+            self._command(number, starts),
+            stdin=PIPE,  # never written to: it closes when this process ends
+            env=self._environ,
+            process_group=0,  # ^C at the terminal is for the parent, which passes it on once
+        )
