@@ -79,6 +79,15 @@ def test_the_client_loads_neither_server_nor_drivers(program: str) -> None:
     assert rooms <= ROOMS
 
 
+def test_what_answers_loads_nothing_of_those_who_work() -> None:
+    """They are hired once requests are answered; a start should not wait for them."""
+    loaded = _loaded("import oncebox.cli.serving, oncebox.assembly as a; a.load_edges()")
+    packages = {name.partition(".")[0] for name in loaded}
+
+    assert packages.isdisjoint({"aiosmtplib", "dkim", "dns", "httpcore2", "jinja2", "rich", "spf"})
+    assert loaded.isdisjoint({"oncebox.crew", "oncebox.mail.codes", "oncebox.mail.links"})
+
+
 def test_every_public_name_is_listed_and_can_be_had() -> None:
     assert set(oncebox.__all__) <= set(dir(oncebox))
     assert all(getattr(oncebox, name).__name__ == name for name in oncebox.__all__)
