@@ -15,7 +15,7 @@ UV_PIP := $(UV) pip --quiet --no-progress
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format docs bench torture corpus mutants lock clean
+.PHONY: help setup run test check format docs dist bench torture corpus mutants lock clean
 
 help:
 	@echo 'make setup    create .venv from the pinned requirements'
@@ -24,6 +24,7 @@ help:
 	@echo 'make check    format, lint, import rules, types'
 	@echo 'make format   format and fix'
 	@echo 'make docs     build the pages as a site, into build/site'
+	@echo 'make dist     build the wheel and the sdist, into dist'
 	@echo 'make bench    measure          (ONLY=name)'
 	@echo 'make torture  kill and recover (ONLY=name)'
 	@echo 'make corpus   find codes and links in real mail, and count'
@@ -55,6 +56,10 @@ docs: setup
 	$(BIN)/zensical build --clean --strict
 	$(BIN)/python -m tests.docs.handbook build/site
 
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
 bench: setup
 	$(BIN)/python -m bench $(ONLY)
 
@@ -84,11 +89,12 @@ mutants: setup
 .venv/.deps: requirements/dev.txt .boot/.ready
 	test -x $(BIN)/python || $(UV) venv --quiet \
 	  --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
-	$(UV_PIP) sync --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV_PIP) sync --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
 	@touch $@
 
 .venv/.ready: pyproject.toml .venv/.deps
 	$(UV_PIP) install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 COMPILE = $(UV) pip compile --quiet --upgrade --universal --python-version 3.11 \
@@ -99,9 +105,10 @@ lock: .boot/.ready
 	$(COMPILE) pyproject.toml --extra postgres --extra mcp --group dev -o requirements/dev.txt
 	$(COMPILE) pyproject.toml --extra postgres --extra mcp --constraints requirements/dev.txt \
 	  -o requirements/run.txt
+	$(COMPILE) requirements/build.in --constraints requirements/dev.txt -o requirements/build.txt
 	$(if $(wildcard requirements/bench.in),$(COMPILE) requirements/bench.in \
 	  --constraints requirements/dev.txt -o requirements/bench.txt)
 
 clean:
-	rm -rf .boot .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache build dist
+	rm -rf .boot .venv .venv-bench .venv-wheel .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache build dist
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -39,7 +39,8 @@ __all__ = [
     "verify",
 ]
 
-#: where each public name lives; loaded when first used, so that the command line starts fast
+#: where each public name lives; loaded when first used, so that programs that only call
+#: the service, and the command line, start fast
 _ROOMS = {
     "Accepted": "model.delivery",
     "Allow": "model.policy",
@@ -63,9 +64,16 @@ _ROOMS = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its room."""
-    if name not in _ROOMS:
-        message = f"module 'oncebox' has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)
+if not TYPE_CHECKING:  # or any name would look like one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its room."""
+        if name not in _ROOMS:
+            message = f"module 'oncebox' has no attribute {name!r}"
+            raise AttributeError(message)
+        return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names too, loaded or not."""
+    return sorted({*globals(), *__all__})

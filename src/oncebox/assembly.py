@@ -5,6 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.edge.smtp.office import Directory as Addresses
     from oncebox.edge.smtp.office import Post as Taking
     from oncebox.edge.smtp.server import SmtpServer
+    from oncebox.egress import Egress
 
 #: checks a rejected request again; returns what it holds, or raises why it is not believed
 Judge = Callable[[Rejected], Awaitable[Sequence[NewDelivery]]]
@@ -163,6 +165,12 @@ async def open_rooms(
         raise
 
 
+def load_edges() -> None:
+    """Load what answers; commands that serve nothing need none of it."""
+    for name in ("front", "hooks.app", "http.application", "smtp.server"):
+        import_module(f"oncebox.edge.{name}")
+
+
 def front_of(
     rooms: Rooms,
     stopping: asyncio.Event,
@@ -178,18 +186,15 @@ def front_of(
     from oncebox.edge.front import front  # noqa: PLC0415
     from oncebox.edge.hooks.app import Hooks  # noqa: PLC0415
     from oncebox.edge.http.application import application  # noqa: PLC0415
-    from oncebox.egress import Egress  # noqa: PLC0415
 
-    egress = Egress()
     hooks = Hooks(
         rooms.book,
         rooms.intake,
         rooms.quarantine,
-        egress,
+        _fetcher(rooms),
         rooms.telemetry,
         clock=rooms.database.clock,
     )
-    rooms.leaving.push_async_callback(egress.close)
     rooms.leaving.push_async_callback(hooks.close)
     settings = rooms.settings.http
     if drill is None:
@@ -199,6 +204,25 @@ def front_of(
     express = hooks.express if taking is hooks else None  # whoever stands between sees them all
     api = application(rooms, stopping, tools, drill.routes)
     return front(api, taking, settings, rooms.telemetry, express)
+
+
+def _fetcher(rooms: Rooms) -> Callable[[str], Awaitable[bytes]]:
+    """Return what fetches small documents; few sources need one, so it is made when one does."""
+    made: list[Egress] = []
+
+    async def fetch(url: str) -> bytes:
+        from oncebox.egress import Egress  # noqa: PLC0415
+
+        if not made:
+            made.append(Egress())
+        return await made[0].get(url)
+
+    async def close() -> None:
+        for each in made:
+            await each.close()
+
+    rooms.leaving.push_async_callback(close)
+    return fetch
 
 
 def smtp_of(rooms: Rooms, sockets: list[socket.socket], drill: Drill | None = None) -> "SmtpServer":

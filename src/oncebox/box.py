@@ -3,11 +3,9 @@
 import asyncio
 import os
 import platform
-import random
 from collections.abc import Callable, Iterable
-from typing import Any, Self, TypeVar, Unpack
-
-import msgspec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from oncebox import assembly, config, ids
 from oncebox.assembly import Rooms, open_rooms
@@ -15,8 +13,6 @@ from oncebox.config import Settings
 from oncebox.errors import OnceboxError
 from oncebox.ledger.deliveries.rules import by_default
 from oncebox.ledger.inboxes.claims import JudgeLink
-from oncebox.ledger.sends.listening import Listening
-from oncebox.ledger.sends.rounds import Rounds
 from oncebox.model.asking import SendOptions
 from oncebox.model.delivery import Accepted
 from oncebox.model.email import Email
@@ -24,21 +20,14 @@ from oncebox.model.intent import Origin
 from oncebox.model.source import Source
 from oncebox.telemetry import Telemetry
 from oncebox.wire.sends import SendAnswer
-from oncebox.worker.authenticator import authenticator
-from oncebox.worker.claims import Claims, of_handlers
-from oncebox.worker.fail_open import FailOpen
 from oncebox.worker.handlers import ANY_TYPE, Handlers
-from oncebox.worker.loop import Worker
-from oncebox.worker.mail import MailReader, Tenants
-from oncebox.worker.parsers import Parsers
-from oncebox.worker.perform import Performer
 from oncebox.worker.postbox import Postbox
-from oncebox.worker.send_evidence import EvidenceReader, Hearing, Unhandled
-from oncebox.worker.sends import SendWorker
-from oncebox.worker.sends_ways import Ways
-from oncebox.worker.sequencer import Sequencer
-from oncebox.worker.spool import Spool
 from oncebox.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:  # loaded by those who work; see Oncebox.hire
+    from oncebox.crew import Crew
+    from oncebox.worker.loop import Worker
+    from oncebox.worker.sends import SendWorker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +57,7 @@ class Oncebox:
         self._workers: list[Worker] = []
         self._senders: list[SendWorker] = []
         self._numbering: list[asyncio.Task[None]] = []
+        self._stops = 0
 
     def on(
         self,
@@ -164,7 +154,9 @@ class Oncebox:
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
         rooms = self.rooms
-        self._start_sending()
+        if not self._senders:
+            await self.hire()
+            self._start_sending()
         origin = Origin(tenant=self.settings.tenant)
         return await Postbox(rooms.outbox, origin).send(email, wait=wait, **options)
 
@@ -213,12 +205,24 @@ class Oncebox:
         """
         return assembly.front_of(self.rooms, stopping or asyncio.Event())
 
+    async def hire(self) -> None:
+        """Load whoever works: reading and sending mail needs much that answering does not.
+
+        In a thread, so that requests are answered meanwhile.
+        """
+        await asyncio.to_thread(import_module, "oncebox.crew")
+
+    def _crew(self) -> "Crew":
+        from oncebox.crew import Crew  # noqa: PLC0415 - see hire
+
+        return Crew(self.rooms, self.settings, self.handlers, name=_name())
+
     def _start_working(self) -> None:
         """Work on mail, on sends, and on what has handlers."""
-        name = _name()
-        workers = [self._mail_worker(name)]
+        crew = self._crew()
+        workers = [crew.mail_worker()]
         if self.handlers.sources:
-            workers.append(self._handler_worker(name))
+            workers.append(crew.handler_worker())
         self._workers += workers
         self._working += [asyncio.create_task(each.run()) for each in workers]
         self._start_sending()
@@ -227,119 +231,19 @@ class Oncebox:
         """Work on sends, if nobody does in this process yet."""
         if self._senders:
             return
-        rooms = self.rooms
-        sender = SendWorker(
-            rooms.sends,
-            Rounds(rooms.database),
-            rooms.outbox,
-            rooms.sendbox,
-            self.telemetry,
-            name=_name(),
-            settings=self.settings.sends,
-            worker=self.settings.worker,
-            random=random.random,
-        )
-        listener = self._evidence_worker(_name())
+        crew = self._crew()
+        sender, listener = crew.send_worker(), crew.evidence_worker()
         self._senders.append(sender)
         self._workers.append(listener)
         self._working += [asyncio.create_task(each.run()) for each in (sender, listener)]
         if self.settings.sends.fail_open:
-            self._fail_open()
+            self._numbering.append(asyncio.create_task(crew.fail_open().run()))
         # Whoever works makes events, and there may be no service beside it that numbers them.
-        sequencer = Sequencer(self.rooms.numbering, self.telemetry, self.settings.events)
-        self._numbering.append(asyncio.create_task(sequencer.run()))
-
-    def _fail_open(self) -> None:
-        """Send past the ledger while that is away, because it was chosen."""
-        rooms = self.rooms
-        beside = FailOpen(
-            Spool(self.settings.folder / "fail-open.spool", rooms.master_key),
-            Rounds(rooms.database),
-            rooms.outbox,
-            Ways(rooms.sendbox),
-            self.telemetry,
-            secret=rooms.sendbox.provider_keys,
-            within=self.settings.sends.hand_over_within,
-        )
-        rooms.outbox.fail_open(beside)
-        rooms.leaving.push_async_callback(beside.close)
-        self._numbering.append(asyncio.create_task(beside.run()))
-
-    def _handler_worker(self, name: str) -> Worker:
-        settings, desk = self.settings.worker, self.rooms.desk
-        places = of_handlers(
-            self.handlers, tenant=self.settings.tenant, worker=name, lease=settings.lease
-        )
-        performer = Performer(
-            self.handlers,
-            desk,
-            self.telemetry,
-            lease=settings.lease,
-            random=random.random,
-            outbox=self.rooms.outbox,
-            hear=self._hearing().hear,
-        )
-        return Worker(desk, Claims(desk, places), performer, self.telemetry, settings=settings)
-
-    def _hearing(self) -> Hearing:
-        """Return what hears of our mail from those who took it."""
-        rooms = self.rooms
-
-        def find(tenant: str, source: str) -> Source | None:
-            entry = rooms.book.find(tenant, source)
-            return entry.source if entry else None
-
-        return Hearing(Listening(rooms.database), rooms.sendbox, self.telemetry, find)
-
-    def _evidence_worker(self, name: str) -> Worker:
-        """Return who works on webhooks about our mail that have no handler."""
-        settings, desk, hearing = self.settings.worker, self.rooms.desk, self._hearing()
-        rules = by_default(self.settings.retry)
-
-        def own() -> list[tuple[str, str]]:
-            return [(self.settings.tenant, source) for source in self.handlers.sources]
-
-        places = Unhandled(hearing, own, worker=name, lease=settings.lease, rules=rules).places
-        reader = EvidenceReader(hearing, desk.clock, rules=rules, random=random.random)
-        return Worker(
-            desk,
-            Claims(desk, places),
-            reader,
-            self.telemetry,
-            settings=settings,
-            gauge=self.telemetry.evidence_in_flight,
-        )
-
-    def _mail_worker(self, name: str) -> Worker:
-        reading, rooms = self.settings.reading, self.rooms
-        settings = msgspec.structs.replace(self.settings.worker, concurrency=reading.concurrency)
-        rules = by_default(self.settings.retry)
-        tenants = Tenants(rooms.mail, worker=name, lease=settings.lease, rules=rules)
-        reader = MailReader(
-            rooms.mail,
-            Parsers(self.settings.parser, self.telemetry),
-            authenticator(self.settings.mail).judge,
-            rooms.strongbox,
-            self.telemetry,
-            rooms.vault,
-            rules=rules,
-            limit=reading.limit,
-            random=random.random,
-        )
-        rooms.leaving.push_async_callback(reader.close)
-        return Worker(
-            rooms.desk,
-            Claims(rooms.desk, tenants.places),
-            reader,
-            self.telemetry,
-            settings=settings,
-            most_bytes=reading.in_flight,
-            gauge=self.telemetry.mail_in_flight,
-            linger=True,
-        )
+        self._numbering.append(asyncio.create_task(crew.sequencer().run()))
 
     def stop_working(self) -> None:
         """Ask the workers to finish what they do, or give it back."""
+        self._stops += 1
         for worker in self._workers:
             worker.stop()
         for sender in self._senders:
@@ -350,8 +254,11 @@ class Oncebox:
         watching = asyncio.create_task(
             Watchdog(self.telemetry, limit=self.settings.worker.watchdog).watch()
         )
+        stops = self._stops
         try:
-            self._start_working()
+            await self.hire()
+            if stops == self._stops:  # nobody has asked to stop meanwhile
+                self._start_working()
             await self._finished()
         finally:
             watching.cancel()
@@ -379,6 +286,7 @@ class Oncebox:
         """Open, and start working if there are handlers."""
         await self.open()
         if self.handlers.sources:
+            await self.hire()
             self._start_working()
         return self
 

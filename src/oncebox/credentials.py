@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from oncebox.errors import ConfigInvalid
-from oncebox.seal import write_once
 
 _NAME = "credentials.json"
 
@@ -51,6 +50,8 @@ def write(folder: Path, credentials: Credentials) -> Credentials:
 
     Raises: ConfigInvalid.
     """
+    from oncebox.seal import write_once  # noqa: PLC0415 - who only reads needs none
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_once(path(folder), msgspec.json.encode(credentials) + b"\n")

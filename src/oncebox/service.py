@@ -10,7 +10,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from oncebox.assembly import Drill, front_of, smtp_of
+from oncebox.assembly import Drill, front_of, load_edges, smtp_of
 from oncebox.box import Oncebox
 from oncebox.edge.server import Server, listen
 from oncebox.errors import AddressUnavailable
@@ -79,12 +79,23 @@ class Service:
             # Bound before anything else is touched: a port that is taken is the commonest trouble.
             http, smtp = self._listen(stack)
             try:
-                await self._box.open()
+                await self._open()
                 started = await self._prepared(http, smtp)
                 await self._start(http, smtp)
                 await self._work(lambda: tell(started))
             finally:
                 await self._box.close()
+
+    async def _open(self) -> None:
+        """Open the box; while the disk is waited for, what answers is loaded."""
+        if self._role is Role.WORKER:
+            await self._box.open()
+            return
+        loading = asyncio.create_task(asyncio.to_thread(load_edges))
+        try:
+            await self._box.open()
+        finally:
+            await loading
 
     def _listen(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
         """Return the sockets for HTTP and for SMTP."""
@@ -146,7 +157,7 @@ class Service:
 
     async def _work(self, tell: Callable[[], None]) -> None:
         """Do everything at once until told to stop, or until a part of it fails."""
-        working = [asyncio.create_task(self._box.work())] if self._has_work else []
+        working = [asyncio.create_task(self._box.work())] if self.works else []
         background = [asyncio.create_task(each) for each in self._background()]
         stopped = asyncio.create_task(self._stopping.wait())
         everything = {*working, *background, stopped}
@@ -167,13 +178,13 @@ class Service:
             await asyncio.gather(*everything, return_exceptions=True)
 
     @property
-    def _has_work(self) -> bool:
+    def works(self) -> bool:
         """Whether this process works at all: on mail, and on what has handlers."""
         return self._role is not Role.EDGE
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         rooms, telemetry = self._box.rooms, self._box.telemetry
-        if not self._has_work:  # who works has a watchdog already
+        if not self.works:  # who works has a watchdog already
             yield _watch(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
         if self._role is not Role.EDGE:
             yield Expiry(rooms.counter, telemetry, draining=rooms.postmaster.draining).run()

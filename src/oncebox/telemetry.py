@@ -1,51 +1,19 @@
-"""Facts, turned into metrics and logs; nothing of a sender's text, key or body ever enters."""
+"""Facts, turned into metrics; nothing of a sender's text, key or body ever enters."""
 
-import logging
-import sys
-import traceback
 from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
-from typing import Any
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-Fact = MutableMapping[str, Any]
+from oncebox.log import Log
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _AGES = (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-def _without_words(_logger: object, _name: str, fact: Fact) -> Fact:
-    """Say of an exception what it is and where it arose, not its words: they may quote mail."""
-    if fact.pop("exc_info", False):
-        kind, _error, trace = sys.exc_info()
-        last = traceback.extract_tb(trace)[-1] if trace else None
-        fact["error"] = kind.__name__ if kind else None
-        fact["where"] = f"{Path(last.filename).name}:{last.lineno}" if last else None
-    return fact
-
-
-def _logger() -> structlog.typing.FilteringBoundLogger:
-    """Return a logger that feeds the standard library's, so that the host program decides."""
-    logging.getLogger("oncebox").addHandler(logging.NullHandler())
-    logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        logging.getLogger("oncebox"),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _without_words,
-            lambda _logger, _name, fact: ((fact,), {}),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-    )
-    return logger
 
 
 #: readers of lists that are remembered
@@ -58,7 +26,7 @@ class Telemetry:
     def __init__(self) -> None:
         """Start every counter at zero."""
         self.registry = registry = CollectorRegistry()
-        self.log = _logger()
+        self.log = Log()
         self.accepted = Counter(
             "oncebox_accepted",
             "Deliveries stored for the first time",
@@ -374,28 +342,3 @@ class HttpTally(Collector):
         for route, (*counts, total) in routes.items():
             times.add_metric([route], list(zip(names, accumulate(counts), strict=True)), total)
         yield times
-
-
-def log_to_stderr(*, as_json: bool) -> None:
-    """Send log lines to standard error, for people or for machines."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Line(as_json=as_json))
-    logger = logging.getLogger("oncebox")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-
-
-class _Line(logging.Formatter):
-    """One line per fact, as JSON or as ``time level event name=value …``."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__()
-        self._render = _JSON if as_json else _TEXT
-
-    def format(self, record: logging.LogRecord) -> str:
-        fact = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
-        return str(self._render(None, "", dict(fact)))
-
-
-_JSON = structlog.processors.JSONRenderer()
-_TEXT = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])

@@ -335,3 +335,13 @@ def _allow_files(wanted: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
+def test_the_parent_loads_nothing_of_what_it_starts(services: Services) -> None:
+    running = services.serve()
+    (child,) = kids(running.child.pid)
+    loaded = {pid: Path(f"/proc/{pid}/maps").read_text() for pid in (running.child.pid, child)}
+
+    assert "/apsw/" in loaded[child]
+    assert "/apsw/" not in loaded[running.child.pid]
+    assert "/msgspec/" not in loaded[running.child.pid]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from oncebox.telemetry import Telemetry
-from oncebox.worker.supervise import GIVE_UP, TOO_SLOW, Backoff, Supervisor
+from oncebox.log import Log
+from oncebox.worker.leash import TOO_SLOW
+from oncebox.worker.supervise import GIVE_UP, Backoff, Supervisor
 
 FOREVER = "import sys, time; sys.stdin.read()"
 
@@ -22,7 +23,7 @@ def supervised(programs: Sequence[str], *, processes: int = 1) -> tuple[Supervis
         started.append(number)
         return [sys.executable, "-c", programs[min(starts, len(programs) - 1)]]
 
-    supervisor = Supervisor(command, processes=processes, environ={}, log=Telemetry().log)
+    supervisor = Supervisor(command, processes=processes, environ={}, log=Log())
     return supervisor, started
 
 
@@ -49,7 +50,7 @@ def test_a_healthy_life_makes_the_wait_short_again() -> None:
 async def test_any_unexpected_end_is_followed_by_a_start() -> None:
     ends = ["raise SystemExit(0)", "raise SystemExit(3)", FOREVER]
     supervisor, started = supervised(ends)
-    running = asyncio.create_task(supervisor.run())
+    running = asyncio.create_task(asyncio.to_thread(supervisor.run))
     await wait_for_starts(started, 3)
     supervisor.stop()
 
@@ -59,7 +60,7 @@ async def test_any_unexpected_end_is_followed_by_a_start() -> None:
 async def test_a_child_that_gives_up_ends_them_all() -> None:
     supervisor, started = supervised([f"raise SystemExit({GIVE_UP})"], processes=2)
 
-    assert await supervisor.run() is False
+    assert await asyncio.to_thread(supervisor.run) is False
     assert set(started) == {0, 1}
 
 
@@ -70,8 +71,8 @@ async def test_a_child_that_cannot_be_started_is_tried_again() -> None:
         started.append(starts)
         return ["/no/such/program"] if starts < 2 else [sys.executable, "-c", FOREVER]
 
-    supervisor = Supervisor(command, processes=1, environ={}, log=Telemetry().log)
-    running = asyncio.create_task(supervisor.run())
+    supervisor = Supervisor(command, processes=1, environ={}, log=Log())
+    running = asyncio.create_task(asyncio.to_thread(supervisor.run))
     await wait_for_starts(started, 3)
     supervisor.stop()
 
@@ -80,7 +81,7 @@ async def test_a_child_that_cannot_be_started_is_tried_again() -> None:
 
 async def test_a_stop_between_two_lives_starts_nothing_more() -> None:
     supervisor, started = supervised(["pass"])
-    running = asyncio.create_task(supervisor.run())
+    running = asyncio.create_task(asyncio.to_thread(supervisor.run))
     await wait_for_starts(started, 3)
     supervisor.stop()
 
@@ -91,7 +92,7 @@ async def test_a_stop_between_two_lives_starts_nothing_more() -> None:
 async def test_the_second_stop_ends_a_child_that_does_not_listen() -> None:
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     supervisor, started = supervised([deaf])
-    running = asyncio.create_task(supervisor.run())
+    running = asyncio.create_task(asyncio.to_thread(supervisor.run))
     await wait_for_starts(started, 1)
     await asyncio.sleep(0.5)
     supervisor.stop()
@@ -104,7 +105,7 @@ async def test_the_second_stop_ends_a_child_that_does_not_listen() -> None:
 
 BLOCKED = """
 import asyncio, os, time
-from oncebox.worker.supervise import Leash
+from oncebox.worker.leash import Leash
 
 async def work():
     Leash(lambda: print("stopping", flush=True), within=0.3).attach()

@@ -76,11 +76,11 @@ async def test_a_fresh_schema_is_the_sum_of_its_migrations(empty_place: Place) -
     applied = []
     while True:
         database = empty_place.open()
-        name = await database.write(migrate._step, empty_place.kind, 0)
+        names = await database.write(migrate._apply, empty_place.kind, 0, 1)
         await database.close()
-        if name is None:
+        if not names:
             break
-        applied.append(name)
+        applied += names
 
     assert applied == [each.name for each in migrate.shipped(empty_place.kind)]
     assert len(_schema(empty_place)) > 10
@@ -116,8 +116,7 @@ def _from_the_future(tx: Transaction) -> list[tuple[object, ...]]:
 def migrated(empty_place: Place) -> Place:
     """A migrated database that may be spoilt."""
     session = empty_place.session()
-    while session.run(lambda tx: migrate._step(tx, empty_place.kind, 0)):
-        pass
+    session.run(lambda tx: migrate._apply(tx, empty_place.kind, 0))
     session.close()
     return empty_place
 
@@ -163,7 +162,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(
 
     tables = str(_schema(empty_place))
     assert "half" not in tables
-    assert "oncebox_deliveries" in tables
+    assert "oncebox_deliveries" not in tables
     monkeypatch.undo()
-    assert await migrate.migrate(database) == []
+    assert await migrate.migrate(database) == [each.name for each in good]
     await database.close()

@@ -89,7 +89,7 @@ def counted(house: PostHouse, what: str, result: str) -> float:
 async def places(house: PostHouse) -> list[str]:
     """Return the sources that a process without handlers claims for what they tell."""
     rules = by_default(house.box.settings.retry)
-    found = Unhandled(house.box._hearing(), list, worker="w", lease=1.0, rules=rules)
+    found = Unhandled(house.box._crew().hearing(), list, worker="w", lease=1.0, rules=rules)
     return [each.source for each in await found.places()]
 
 
@@ -225,7 +225,7 @@ async def test_an_unsigned_source_proves_nothing(place: Place, provider: Scripte
         await tell(house, provider, "email.sent", taken)
         await until(lambda: len(handled) == 1)
 
-        assert await house.box._hearing().sources() == {}
+        assert await house.box._crew().hearing().sources() == {}
         assert (await house.get(told.id)).state is SendState.UNKNOWN
 
 

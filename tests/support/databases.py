@@ -98,8 +98,7 @@ def fresh_postgres(server: "PostgresServer") -> Place:
 def migrated(place: Place) -> Place:
     session = place.session()
     try:
-        while session.run(lambda tx: migrate._step(tx, place.kind, 0)):
-            pass
+        session.run(lambda tx: migrate._apply(tx, place.kind, 0))
     finally:
         session.close()
     return place

@@ -123,7 +123,7 @@ async def serving(
         rooms.book,
         rooms.intake,
         rooms.quarantine,
-        egress,
+        egress.get,
         rooms.telemetry,
         clock=rooms.database.clock,
     )

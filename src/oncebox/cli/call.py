@@ -1,21 +1,20 @@
 """One call of a command: where the ledger lies, how to print, and the opened rooms."""
 
-import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from oncebox import config
-from oncebox.assembly import Rooms, open_rooms
 from oncebox.cli.printout import Printout
-from oncebox.config import Settings
 from oncebox.errors import NotFound
-from oncebox.store import opening
+
+if TYPE_CHECKING:  # help and whoever starts others should not wait for these
+    from oncebox.assembly import Rooms
+    from oncebox.config import Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,17 +28,26 @@ class Call:
     data_dir: str | None
     out: Printout
 
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """Return the settings; an option beats the environment.
 
         Raises: ConfigInvalid.
         """
-        folder = None if self.data_dir is None else str(Path(self.data_dir).absolute())
-        # A folder alone means the file in it, whatever database the environment names.
-        database = "" if folder and self.database is None else self.database
-        return config.load(database_url=database, data_dir=folder)
+        from oncebox import config  # noqa: PLC0415 - whoever only starts others needs none
 
-    def run(self, work: Callable[[Rooms], Awaitable[R]], *, create: bool = False) -> R:
+        return config.load(None, **self.given())
+
+    def given(self) -> dict[str, str]:
+        """Return the settings that the options name."""
+        given = {}
+        if self.data_dir is not None:
+            # A folder alone means the file in it, whatever database the environment names.
+            given = {"data_dir": str(Path(self.data_dir).absolute()), "database_url": ""}
+        if self.database is not None:
+            given["database_url"] = self.database
+        return given
+
+    def run(self, work: Callable[["Rooms"], Awaitable[R]], *, create: bool = False) -> R:
         """Open the rooms, do the work, close them.
 
         Raises: NotFound, when there is no database and ``create`` does not ask for one.
@@ -48,7 +56,9 @@ class Call:
         settings = self.settings()
         if not create:
             _refuse_missing(settings)
-        return asyncio.run(_in_rooms(settings, work))
+        from asyncio import run  # noqa: PLC0415 - as above
+
+        return run(_in_rooms(settings, work))
 
 
 def with_call(command: Callable[Concatenate[Call, P], R]) -> Callable[..., R]:
@@ -83,14 +93,16 @@ def examples(*commands: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {command}" for command in commands)))
 
 
-def database_file(settings: Settings) -> Path | None:
+def database_file(settings: "Settings") -> Path | None:
     """Return the SQLite file that the settings name, if it is one."""
     if not settings.database.startswith("sqlite:"):
         return None
-    return opening.sqlite_path(settings.database)
+    from oncebox.store.opening import sqlite_path  # noqa: PLC0415 - as above
+
+    return sqlite_path(settings.database)
 
 
-def _refuse_missing(settings: Settings) -> None:
+def _refuse_missing(settings: "Settings") -> None:
     """Keep a mistyped folder from becoming a new, empty ledger."""
     path = database_file(settings)
     if path is not None and not path.exists():
@@ -100,7 +112,9 @@ def _refuse_missing(settings: Settings) -> None:
         raise NotFound(message)
 
 
-async def _in_rooms(settings: Settings, work: Callable[[Rooms], Awaitable[R]]) -> R:
+async def _in_rooms(settings: "Settings", work: Callable[["Rooms"], Awaitable[R]]) -> R:
+    from oncebox.assembly import open_rooms  # noqa: PLC0415 - as above
+
     rooms = await open_rooms(settings)
     try:
         return await work(rooms)

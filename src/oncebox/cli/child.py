@@ -15,8 +15,9 @@ from oncebox.cli import failures, target
 from oncebox.cli.call import database_file
 from oncebox.cli.printout import Printout
 from oncebox.errors import ConfigInvalid, OnceboxError
-from oncebox.telemetry import log_to_stderr
-from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
+from oncebox.log import log_to_stderr
+from oncebox.worker.leash import Leash, limit_memory
+from oncebox.worker.supervise import GIVE_UP
 
 #: the exit status after an error that is nobody's plan; the parent starts the process again
 CRASHED = 70

@@ -2,7 +2,6 @@
 
 import click
 
-from oncebox.cli.escape import escape, to_json
 from oncebox.errors import NotFound, OnceboxError, StateConflict
 
 OK, ERROR, USAGE, NOT_FOUND, CONFLICT = range(5)
@@ -35,6 +34,8 @@ def tell_misuse(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def _print(code: str, message: str, *, retry_safe: bool, as_json: bool) -> None:
+    from oncebox.cli.escape import escape, to_json  # noqa: PLC0415 - help needs none
+
     fact = {"code": code, "message": message, "retry_safe": retry_safe}
     line = to_json({"error": fact}) if as_json else f"error: {code}: {escape(message)}"
     click.echo(line, err=True)

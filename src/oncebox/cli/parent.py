@@ -1,22 +1,39 @@
 """The parent of a supervised command: starts children of the same command and keeps them."""
 
-import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oncebox.cli import failures
 from oncebox.cli.call import Call
-from oncebox.telemetry import Telemetry, log_to_stderr
+from oncebox.log import Log, log_to_stderr
+from oncebox.worker.forked import fork
 from oncebox.worker.supervise import Supervisor
 
 
-def supervise(call: Call, command: Sequence[str], *, processes: int = 1) -> int:
-    """Run a command in children until they are told to stop; return the exit code."""
+def supervise(
+    call: Call,
+    command: Sequence[str],
+    *,
+    processes: int = 1,
+    first: Callable[[], int] | None = None,
+) -> int:
+    """Run a command in children until they are told to stop; return the exit code.
+
+    ``first`` is what the first of them does: it is forked off before anything else is loaded, so
+    that it need not begin from nothing. Whoever follows it does.
+    """
+    environ = _environ(call)
+    forked = None
+    if first is not None:
+        forked = fork()
+        if forked is None:
+            os.environ.update(environ)
+            return first()
     log_to_stderr(as_json=not sys.stderr.isatty())
-    options = ["--program", _program(), *(["--json"] if call.out.as_json else [])]
+    options = ["--program", program(), *(["--json"] if call.out.as_json else [])]
 
     def of_child(number: int, starts: int) -> list[str]:
         """Return the command line of a child; only the first, when it first starts, greets."""
@@ -24,27 +41,20 @@ def supervise(call: Call, command: Sequence[str], *, processes: int = 1) -> int:
         child = ["--child", str(number), *options, *quietly]
         return [sys.executable, "-m", "oncebox", *command, *child]
 
-    async def run() -> bool:
-        supervisor = Supervisor(
-            of_child, processes=processes, environ=_environ(call), log=Telemetry().log
-        )
-        return await supervisor.run()
-
-    return failures.OK if asyncio.run(run()) else failures.ERROR
+    supervisor = Supervisor(of_child, processes=processes, environ=environ, log=Log(), first=forked)
+    supervisor.obey()
+    return failures.OK if supervisor.run() else failures.ERROR
 
 
 def _environ(call: Call) -> dict[str, str]:
     """Return the environment of the children: a box made at import reads its settings there."""
-    settings = call.settings()
-    given = {}
-    if call.database is not None or call.data_dir is not None:
-        given["ONCEBOX_DATABASE_URL"] = settings.database_url
-    if call.data_dir is not None:
-        given["ONCEBOX_DATA_DIR"] = settings.data_dir
-    return {**os.environ, **given}
+    return {
+        **os.environ,
+        **{f"ONCEBOX_{name.upper()}": text for name, text in call.given().items()},
+    }
 
 
-def _program() -> str:
+def program() -> str:
     """Return how this program was called, to be called so again."""
     typed = sys.argv[0]
     if Path(typed).name == "__main__.py":

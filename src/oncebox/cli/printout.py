@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import click
-import msgspec
 
 from oncebox.cli.escape import escape, to_json
 
@@ -29,7 +28,9 @@ class Printout:
 
     def record(self, value: object) -> None:
         """Print one JSON object."""
-        click.echo(to_json(msgspec.to_builtins(value)))
+        from msgspec import to_builtins  # noqa: PLC0415 - help needs none
+
+        click.echo(to_json(to_builtins(value)))
 
     def line(self, *cells: object) -> None:
         """Print one line."""

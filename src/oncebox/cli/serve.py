@@ -1,11 +1,11 @@
 """``oncebox serve``: HTTP, SMTP, handlers, sweeper in one process, kept running by its parent."""
 
+import gc
+
 import click
 
-from oncebox.cli import target
+from oncebox.cli import parent, target
 from oncebox.cli.call import Call, examples, with_call
-from oncebox.cli.parent import supervise
-from oncebox.cli.serving import Serving, serve_in_this_process
 
 _ROLES = ("all", "edge", "worker")
 
@@ -70,21 +70,30 @@ def serve(  # noqa: PLR0913 - each option is one
     if role == "worker" and (test or chaos is not None):
         message = "a worker takes nothing in; give --test and --chaos to the service that does"
         raise click.UsageError(message)
-    if child is None:
-        options = ["--role", role, *(["--test"] if test else [])]
-        options += ["--host", host] if host is not None else []
-        options += ["--port", str(port)] if port is not None else []
-        options += ["--chaos", chaos] if chaos is not None else []
-        return supervise(call, ["serve", *([wanted] if wanted else []), *options])
-    return serve_in_this_process(
-        Serving(
-            target=wanted,
-            role=role,
-            host=host,
-            port=port,
-            program=program,
-            call=call,
-            test=test,
-            chaos=chaos,
+
+    def serve_here() -> int:
+        gc.disable()  # until it serves: what is made while loading stays, and is much
+        # Only in the child: the parent should load nothing of what it starts.
+        from oncebox.cli.serving import Serving, serve_in_this_process  # noqa: PLC0415
+
+        return serve_in_this_process(
+            Serving(
+                target=wanted,
+                role=role,
+                host=host,
+                port=port,
+                program=parent.program() if child is None else program,
+                call=call,
+                test=test,
+                chaos=chaos,
+            )
         )
-    )
+
+    if child is not None:
+        return serve_here()
+    options = ["--role", role, *(["--test"] if test else [])]
+    options += ["--host", host] if host is not None else []
+    options += ["--port", str(port)] if port is not None else []
+    options += ["--chaos", chaos] if chaos is not None else []
+    command = ["serve", *([wanted] if wanted else []), *options]
+    return parent.supervise(call, command, first=serve_here)

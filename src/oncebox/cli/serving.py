@@ -15,9 +15,10 @@ from oncebox.cli import failures, target
 from oncebox.cli.call import Call
 from oncebox.cli.child import CRASHED, GRACE, first_delivery, loop_factory, where
 from oncebox.errors import OnceboxError
+from oncebox.log import log_to_stderr
 from oncebox.service import Role, Service, Started
-from oncebox.telemetry import log_to_stderr
-from oncebox.worker.supervise import GIVE_UP, Leash, limit_memory
+from oncebox.worker.leash import Leash, limit_memory
+from oncebox.worker.supervise import GIVE_UP
 
 if TYPE_CHECKING:
     from oncebox.testing.drill import Drill
@@ -70,7 +71,13 @@ async def _serve(serving: Serving, box: Oncebox, drill: "Drill | None") -> int:
         within = serving_within + settings.worker.stop_within + settings.worker.lease
         Leash(service.stop, within=within + GRACE).attach()
         _warn(box, drill)
-        await service.run(lambda started: _tell(serving, box, started))
+        settling: list[asyncio.Task[None]] = []
+
+        def tell(started: Started) -> None:
+            _tell(serving, box, started)
+            settling.append(asyncio.create_task(_spare_the_collector(box, works=service.works)))
+
+        await service.run(tell)
     except OnceboxError as error:
         failures.tell(error, as_json=serving.call.out.as_json)
         return CRASHED if error.retry_safe else GIVE_UP
@@ -117,7 +124,6 @@ def _warn(box: Oncebox, drill: "Drill | None") -> None:
 
 
 def _tell(serving: Serving, box: Oncebox, started: Started) -> None:
-    _spare_the_collector()
     if not serving.call.out.quiet:
         _greet(serving, box, started)
     box.telemetry.log.info(
@@ -129,14 +135,16 @@ def _tell(serving: Serving, box: Oncebox, started: Started) -> None:
     )
 
 
-def _spare_the_collector() -> None:
-    """Keep the garbage collector from walking through what stays as long as the process.
+async def _spare_the_collector(box: Oncebox, *, works: bool) -> None:
+    """Let the garbage collector in again, but not into what stays as long as the process.
 
     A request leaves hardly a circle behind, so it is enough to look now and then.
     """
-    gc.collect()
+    if works:
+        await box.hire()
     gc.freeze()
     gc.set_threshold(*_COLLECT)
+    gc.enable()
 
 
 def _greet(serving: Serving, box: Oncebox, started: Started) -> None:

@@ -6,11 +6,14 @@ from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
-from oncebox.box import Oncebox
 from oncebox.errors import ConfigInvalid, OnceboxError
+
+if TYPE_CHECKING:
+    from oncebox.box import Oncebox
 
 
 def check(target: str) -> tuple[str, str]:
@@ -25,11 +28,13 @@ def check(target: str) -> tuple[str, str]:
     return module, attribute
 
 
-def find(target: str) -> Oncebox:
+def find(target: str) -> "Oncebox":
     """Import a box; the current folder is searched first.
 
     Raises: ConfigInvalid.
     """
+    from oncebox.box import Oncebox  # noqa: PLC0415 - whoever only checks a name needs none
+
     module, attribute = check(target)
     found = _attribute(_import(module), attribute)
     if not isinstance(found, Oncebox):

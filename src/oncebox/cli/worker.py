@@ -4,7 +4,6 @@ import click
 
 from oncebox.cli import target
 from oncebox.cli.call import Call, examples, with_call
-from oncebox.cli.child import Child, work
 from oncebox.cli.parent import supervise
 
 
@@ -45,6 +44,9 @@ def worker(
     target.check(wanted)
     address = _address(metrics) if metrics else None
     if child is not None:
+        # Only in the child: the parent should load nothing of what it starts.
+        from oncebox.cli.child import Child, work  # noqa: PLC0415
+
         return work(
             Child(target=wanted, number=child, metrics=address, program=program, out=call.out)
         )

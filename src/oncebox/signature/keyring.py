@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from oncebox.errors import SignatureInvalid
 
@@ -98,6 +97,11 @@ def p256(text: str) -> EllipticCurvePublicKey:
 
     Raises: ValueError.
     """
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - slow, and only here
+        load_der_public_key,
+        load_pem_public_key,
+    )
+
     if "-----BEGIN" in text:
         key = load_pem_public_key(encoded(text.strip()))
     else:

@@ -1,4 +1,4 @@
-"""Migrations: numbered, forward-only, checksummed, each in one transaction under a lock."""
+"""Migrations: numbered, forward-only, checksummed, all that are due in one transaction."""
 
 import hashlib
 from collections.abc import Sequence
@@ -45,10 +45,7 @@ async def migrate(database: Database) -> list[str]:
 
     Raises: SchemaTooNew, MigrationChanged.
     """
-    applied: list[str] = []
-    while name := await database.write(_step, database.kind, database.clock()):
-        applied.append(name)
-    return applied
+    return await database.write(_apply, database.kind, database.clock())
 
 
 async def check(database: Database) -> None:
@@ -61,19 +58,17 @@ async def check(database: Database) -> None:
         raise SchemaOutdated(message)
 
 
-def _step(tx: Transaction, kind: str, now: int) -> str | None:
-    """Apply the next migration, if there is one."""
+def _apply(tx: Transaction, kind: str, now: int, most: int | None = None) -> list[str]:
+    """Apply what is due, one after the other; one sync of the disk for all."""
     if kind == "postgres":
         tx.execute(_LOCK)
     tx.run(_sql.create_table)
-    pending = _remaining(tx, kind)
-    if not pending:
-        return None
-    step = pending[0]
-    tx.execute(step.text)
-    tx.run(_sql.record, number=step.number, name=step.name, checksum=step.checksum, now=now)
-    faults.point("upkeep.migrating")
-    return step.name
+    due = _remaining(tx, kind)[:most]
+    for step in due:
+        tx.execute(step.text)
+        tx.run(_sql.record, number=step.number, name=step.name, checksum=step.checksum, now=now)
+        faults.point("upkeep.migrating")
+    return [step.name for step in due]
 
 
 def _pending(tx: Transaction, kind: str) -> list[Migration]:

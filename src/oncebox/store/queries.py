@@ -29,7 +29,7 @@ _SPANS = (64, 16, 4)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement for both databases; only ``load`` makes them."""
+    """One statement for both databases; only ``Queries`` makes them."""
 
     name: str
     sqlite: str
@@ -50,25 +50,36 @@ class Query:
 
 
 class Queries:
-    """The queries of one page, as attributes."""
+    """The queries of one page, as attributes; read when first used, for a start uses few."""
 
-    def __init__(self, queries: dict[str, Query]) -> None:
-        """Hold what ``load`` found."""
-        self.all = queries
+    def __init__(self, package: str, page: str) -> None:
+        """Remember where the page lies."""
+        self._place = (package, page)
+        self._read: dict[str, Query] | None = None
+
+    @property
+    def all(self) -> dict[str, Query]:
+        """Every query by its name."""
+        if self._read is None:
+            package, page = self._place
+            text = files(package).joinpath(page).read_text("utf-8")
+            blocks = re.split(r"^-- name: ", text, flags=re.MULTILINE)[1:]
+            self._read = {query.name: query for query in map(_parse, blocks)}
+        return self._read
 
     def __getattr__(self, name: str) -> Query:
         """Return the query of that name."""
         try:
-            return self.all[name]
+            query = self.all[name]
         except KeyError:
             raise AttributeError(name) from None
+        setattr(self, name, query)
+        return query
 
 
 def load(package: str, page: str) -> Queries:
-    """Read ``page`` (a ``.sql`` file) beside the verbs in ``package``."""
-    text = files(package).joinpath(page).read_text("utf-8")
-    blocks = re.split(r"^-- name: ", text, flags=re.MULTILINE)[1:]
-    return Queries({query.name: query for query in map(_parse, blocks)})
+    """Return ``page`` (a ``.sql`` file) beside the verbs in ``package``."""
+    return Queries(package, page)
 
 
 def _parse(block: str) -> Query:

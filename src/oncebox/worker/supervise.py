@@ -1,28 +1,24 @@
-"""The supervisor: a parent that keeps worker processes alive, and the leash they hang on.
+"""The supervisor: a parent that keeps worker processes alive.
 
-The parent does nothing but start, restart and stop. Each child holds one end of a pipe whose
-other end only the parent has; when the parent is gone, however it went, the pipe closes and
-the child stops.
+It does nothing but start, restart and stop, and loads nothing that its children need. What they
+do is in ``leash``: each hangs on a pipe that closes when this process ends.
 """
 
-import asyncio
-import os
-import resource
-import select
 import signal
-from asyncio.subprocess import PIPE, Process
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from threading import Thread
-
-import structlog
+from enum import Enum, auto
+from queue import SimpleQueue
+from subprocess import PIPE, Popen
+from threading import Event, Thread
 
 from oncebox import clock
+from oncebox.log import Log
+from oncebox.worker.forked import Forked
 
 #: a child ends with this when starting it again cannot help; the reason is on its stderr
 GIVE_UP = 78
-#: a child ends with this when it could not end in time what it was doing
-TOO_SLOW = 75
 
 _NOT_STARTED = 71
 _FIRST_WAIT = 0.2
@@ -49,6 +45,14 @@ class Backoff:
         return wait
 
 
+class _Word(Enum):
+    """What whoever runs the supervisor is told."""
+
+    STOP = auto()
+    GAVE_UP = auto()
+    ENDED = auto()
+
+
 class Supervisor:
     """Keeps a number of child processes running until told to stop."""
 
@@ -58,123 +62,95 @@ class Supervisor:
         *,
         processes: int,
         environ: Mapping[str, str],
-        log: structlog.typing.FilteringBoundLogger,
+        log: Log,
+        first: Forked | None = None,
     ) -> None:
-        """Prepare; nothing is started before ``run``."""
+        """Prepare; nothing is started before ``run``, but a ``first`` may be there already."""
         self._command = command
         self._numbers = range(processes)
         self._environ = environ
         self._log = log
-        self._running: dict[int, Process] = {}
-        self._stopping = asyncio.Event()
+        self._first = first
+        self._running: dict[int, Popen[bytes] | Forked] = {}
+        self._stopping = Event()
+        self._words: SimpleQueue[_Word] = SimpleQueue()
         self._gave_up = False
 
-    async def run(self) -> bool:
-        """Keep the children running until ``stop``; say whether all went well."""
-        loop = asyncio.get_running_loop()
+    def obey(self) -> None:
+        """Stop by ^C and SIGTERM; only for the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
-        await asyncio.gather(*map(self._keep, self._numbers))
+            signal.signal(number, lambda *_: self.stop())
+
+    def run(self) -> bool:
+        """Keep the children running until ``stop``; say whether all went well."""
+        keepers = [Thread(target=self._keep, args=(each,), daemon=True) for each in self._numbers]
+        for each in keepers:
+            each.start()
+        at_work = len(keepers)
+        while at_work:
+            word = self._words.get()
+            if word is _Word.ENDED:
+                at_work -= 1
+            else:
+                self._stop(again=word is _Word.STOP)
         return not self._gave_up
 
     def stop(self) -> None:
         """Ask every child to finish; the second time, end them at once."""
-        how = signal.SIGKILL if self._stopping.is_set() else signal.SIGTERM
-        self._stopping.set()
-        for child in self._running.values():
-            _signal(child, how)
+        # Only a word, which may come from a signal in the middle of anything.
+        self._words.put(_Word.STOP)
 
-    async def _keep(self, number: int) -> None:
+    def _stop(self, *, again: bool) -> None:
+        if not self._stopping.is_set():
+            how = signal.SIGTERM
+        elif again:
+            how = signal.SIGKILL
+        else:
+            return
+        self._stopping.set()
+        for child in list(self._running.values()):
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                child.send_signal(how)
+
+    def _keep(self, number: int) -> None:
         """Start one child again and again."""
         backoff = Backoff()
         starts = 0
         while not self._stopping.is_set():
             began = clock.steady()
-            status = await self._live(number, starts)
+            status = self._live(number, starts)
             starts += 1
             if status == GIVE_UP:
                 self._gave_up = True
-                self.stop()
-            elif not self._stopping.is_set():
+                self._words.put(_Word.GAVE_UP)
+                break
+            if not self._stopping.is_set():
                 wait = backoff.after(clock.steady() - began)
                 self._log.warning("worker_died", process=number, status=status, restart_in=wait)
-                await self._rest(wait)
+                self._stopping.wait(wait)
+        self._words.put(_Word.ENDED)
 
-    async def _live(self, number: int, starts: int) -> int:
+    def _live(self, number: int, starts: int) -> int:
         """See one child through its life; return how it ended."""
         try:
-            child = await asyncio.create_subprocess_exec(
-                *self._command(number, starts),
-                stdin=PIPE,  # never written to: it closes when this process ends
-                env=self._environ,
-                process_group=0,  # ^C at the terminal is for the parent, which passes it on once
-            )
+            child = self._start(number, starts)
         except OSError:  # no room for a process now; there may be later
             return _NOT_STARTED
-        self._running[number] = child
-        if self._stopping.is_set():
-            _signal(child, signal.SIGTERM)
-        try:
-            return await child.wait()
-        finally:
-            del self._running[number]
+        with child:
+            self._running[number] = child
+            if self._stopping.is_set():
+                child.terminate()
+            try:
+                return child.wait()
+            finally:
+                del self._running[number]
 
-    async def _rest(self, wait: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                await self._stopping.wait()
-
-
-def _signal(child: Process, how: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # it has just ended by itself
-        child.send_signal(how)
-
-
-# in the child
-
-
-class Leash:
-    """Stops a child when it is told to, or when its parent is gone; and if need be, ends it.
-
-    A thread waits for either, so that a blocked event loop cannot miss it.
-    """
-
-    def __init__(self, stop: Callable[[], None], *, within: float) -> None:
-        """Call ``stop`` in the running loop; end the process if it is alive ``within`` later."""
-        self._loop = asyncio.get_running_loop()
-        self._stop = stop
-        self._within = within
-        self._parent = _take_stdin()
-        self._told, self._tell = os.pipe()
-
-    def attach(self) -> None:
-        """Begin to listen to signals and to the parent's end of the pipe."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # A handler that only writes a byte cannot disturb what it interrupts.
-            signal.signal(number, lambda *_: os.write(self._tell, b"."))
-        Thread(target=self._wait, name="oncebox-leash", daemon=True).start()
-
-    def _wait(self) -> None:
-        select.select([self._told, self._parent], [], [])
-        with suppress(RuntimeError):  # the loop has ended already
-            self._loop.call_soon_threadsafe(self._stop)
-        select.select([], [], [], self._within)
-        os._exit(TOO_SLOW)
-
-
-def _take_stdin() -> int:
-    """Keep the parent's pipe for ourselves; whoever reads standard input finds it empty."""
-    parent = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return parent
-
-
-def limit_memory(mebibytes: int) -> None:
-    """Bound the address space of this process, so that one handler cannot eat the machine."""
-    if mebibytes:
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = mebibytes * 1024 * 1024
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    def _start(self, number: int, starts: int) -> Popen[bytes] | Forked:
+        if self._first is not None and (number, starts) == (0, 0):
+            return self._first
+        return subprocess.Popen(  # noqa: S603 - our own program
+            self._command(number, starts),
+            stdin=PIPE,  # never written to: it closes when this process ends
+            env=self._environ,
+            process_group=0,  # ^C at the terminal is for the parent, which passes it on once
+        )

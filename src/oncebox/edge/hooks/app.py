@@ -7,8 +7,7 @@ from oncebox.edge.guard import Receive, Scope, Send, visit
 from oncebox.edge.hooks import arrivals
 from oncebox.edge.hooks.door import Door, Doors
 from oncebox.edge.hooks.judgement import judge
-from oncebox.edge.hooks.remote_keys import RemoteKeys
-from oncebox.egress import Egress
+from oncebox.edge.hooks.remote_keys import Fetch, RemoteKeys
 from oncebox.errors import EgressError, KeyWanted, NotFound, OnceboxError, SignatureInvalid
 from oncebox.ledger.deliveries.handover import Quarantine
 from oncebox.ledger.deliveries.intake import Intake
@@ -47,7 +46,7 @@ class Hooks:
         book: SourceBook,
         intake: Intake,
         quarantine: Quarantine,
-        egress: Egress,
+        fetch: Fetch,
         telemetry: Telemetry,
         *,
         clock: Callable[[], int],
@@ -56,8 +55,8 @@ class Hooks:
         self._book = book
         self._intake = intake
         self._quarantine = quarantine
-        self._egress = egress
-        self._keys = RemoteKeys(egress, telemetry)
+        self._fetch = fetch
+        self._keys = RemoteKeys(fetch, telemetry)
         self._clock = clock
         self._doors = Doors()
 
@@ -146,7 +145,7 @@ class Hooks:
     async def _confirm(self, confirm: Confirm) -> Reply:
         """Confirm a subscription by fetching its provider's own address, once."""
         try:
-            await self._egress.get(confirm.url)
+            await self._fetch(confirm.url)
         except EgressError as error:
             raise KeyServiceUnreachable from error
         return _ACCEPTED

@@ -1,11 +1,14 @@
 """Public keys of providers, fetched when first wanted and kept for a while."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from oncebox import clock
-from oncebox.egress import Egress
 from oncebox.errors import EgressError
 from oncebox.telemetry import Telemetry
+
+#: returns a small document by its URL; raises EgressError
+Fetch = Callable[[str], Awaitable[bytes]]
 
 _KEEP = 24 * 3600.0
 _KEEP_FAILURE = 10.0
@@ -15,9 +18,9 @@ _MOST = 1_000
 class RemoteKeys:
     """Knows the keys that were fetched; a miss starts a fetch and never waits for it."""
 
-    def __init__(self, egress: Egress, telemetry: Telemetry) -> None:
+    def __init__(self, fetch: Fetch, telemetry: Telemetry) -> None:
         """Begin with none."""
-        self._egress = egress
+        self._fetched = fetch
         self._telemetry = telemetry
         self._kept: dict[str, tuple[float, str | None]] = {}
         self._fetching: dict[str, asyncio.Task[None]] = {}
@@ -38,7 +41,7 @@ class RemoteKeys:
 
     async def _fetch(self, name: str) -> None:
         try:
-            key = (await self._egress.get(name)).decode("ascii")
+            key = (await self._fetched(name)).decode("ascii")
         except (EgressError, UnicodeDecodeError) as error:
             self._telemetry.log.warning("key_not_fetched", error=type(error).__name__)
             self._keep(name, None, _KEEP_FAILURE)

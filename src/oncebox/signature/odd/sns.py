@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -9,13 +10,15 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
-from cryptography.x509 import Certificate, load_pem_x509_certificate
 
 from oncebox.errors import KeyWanted, SignatureInvalid
 from oncebox.signature import keyring, moment
 from oncebox.signature.encoding import read_base64
 from oncebox.signature.field import UNREADABLE
 from oncebox.signature.scheme import Attempt, Confirm, Match
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 #: the whole address is pinned: other hosts of the same domain are anybody's
 _CERTIFICATE = re.compile(
@@ -140,11 +143,13 @@ def _key(text: str, now: int | None) -> RSAPublicKey:
 
 
 @lru_cache(64)
-def _loaded(text: str) -> Certificate:
+def _loaded(text: str) -> "Certificate":
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - slow, and only here
+
     return load_pem_x509_certificate(keyring.encoded(text.strip()))
 
 
-def _valid(certificate: Certificate, now: int) -> bool:
+def _valid(certificate: "Certificate", now: int) -> bool:
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return first.timestamp() * 1000 <= now <= last.timestamp() * 1000 + 999
 
