@@ -9,7 +9,6 @@ import pytest
 
 from oncebox import Oncebox, assembly
 from oncebox.assembly import Rooms
-from oncebox.cli import call
 from oncebox.config import Settings
 from oncebox.errors import InputRefused
 from oncebox.model.delivery import NewDelivery
@@ -42,8 +41,10 @@ def rejected(ledger: Ledger) -> list[str]:
 def _judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what carries the right token and says ``one`` be believed now."""
 
+    really = assembly.open_rooms
+
     async def open_rooms(settings: Settings, *args: Any, **kwargs: Any) -> Rooms:
-        rooms = await assembly.open_rooms(settings, *args, **kwargs)
+        rooms = await really(settings, *args, **kwargs)
 
         async def judge(request: Rejected) -> list[NewDelivery]:
             assert dict(request.headers)["Authorization"] == "Bearer letmein"
@@ -54,7 +55,7 @@ def _judged(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return dataclasses.replace(rooms, judge=judge)
 
-    monkeypatch.setattr(call, "open_rooms", open_rooms)
+    monkeypatch.setattr(assembly, "open_rooms", open_rooms)
 
 
 def test_rejected_requests_are_listed_newest_first(ledger: Ledger, rejected: list[str]) -> None:

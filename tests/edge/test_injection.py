@@ -176,10 +176,11 @@ def _paths(route: Route, ids: list[str], *, every: bool) -> Iterator[str]:
     if "{" not in route.path:
         yield route.path
         return
+    page = {"folder": "reference", "page": "api.md" if "folder" in route.path else "waiting.md"}
     kinds = itertools.groupby(ids, key=lambda each: each[:4])
     ends = [each for _, group in kinds for each in _ends(list(group))]
     for id_ in (*(ids if every else ends), ATTEMPT, "nothing"):
-        yield route.path.format(id=id_, name="verify", number="1", code="not_found")
+        yield route.path.format(id=id_, name="verify", number="1", code="not_found", **page)
 
 
 def _ends(ids: list[str]) -> list[str]:
