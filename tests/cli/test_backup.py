@@ -525,6 +525,26 @@ def test_only_one_works_in_a_folder_at_a_time(home: Ledger) -> None:
     assert (answer.code, answer.error["code"]) == (4, "state_conflict")
 
 
+@pytest.mark.parametrize("trap", ["link", "foreign"])
+def test_a_folder_that_somebody_else_laid_out_is_not_worked_in(home: Ledger, trap: str) -> None:
+    """Else a name known before would empty another folder, or show the copy to others."""
+    precious = Path("precious")
+    precious.mkdir()
+    (precious / "file").touch()
+    folder = Path(".backup.tar.making")
+    if trap == "link":
+        folder.symlink_to(precious)
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        precious.rename(folder)
+        os.chown(folder, 12_345, 12_345)
+    answer = home.type("backup", "backup.tar", "--json")
+
+    assert answer.code != 0
+    assert (folder / "file").exists()
+
+
 def test_a_backup_of_postgresql_is_left_to_its_own_tools(
     bare: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

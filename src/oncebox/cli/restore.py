@@ -232,13 +232,10 @@ def _templates(packed: Archive) -> dict[str, bytes]:
 
     Raises: BackupDamaged.
     """
-    inside = {
-        name: Path(name).name for name in packed.manifest.files if name.startswith(archive.TEMPLATES)
-    }
     return {
         file: packed.text(name)
-        for name, file in inside.items()
-        if name == f"{archive.TEMPLATES}{file}"
+        for name in packed.manifest.files
+        if name == f"{archive.TEMPLATES}{(file := Path(name).name)}"
     }
 
 
