@@ -525,6 +525,14 @@ def test_only_one_works_in_a_folder_at_a_time(home: Ledger) -> None:
     assert (answer.code, answer.error["code"]) == (4, "state_conflict")
 
 
+@pytest.mark.parametrize("name", ["oncebox.db", "oncebox.db-wal", "oncebox.key"])
+def test_a_backup_never_replaces_what_it_copies(home: Ledger, name: str) -> None:
+    answer = home.type("backup", f"data/{name}", "--force", "--json")
+
+    assert (answer.code, answer.error["code"]) == (4, "state_conflict")
+    assert keys(home) == {"old"}
+
+
 @pytest.mark.parametrize("trap", ["link", "foreign"])
 def test_a_folder_that_somebody_else_laid_out_is_not_worked_in(home: Ledger, trap: str) -> None:
     """Else a name known before would empty another folder, or show the copy to others."""
