@@ -285,9 +285,13 @@ class Oncebox:
     async def __aenter__(self) -> Self:
         """Open, and start working if there are handlers."""
         await self.open()
-        if self.handlers.sources:
-            await self.hire()
-            self._start_working()
+        try:
+            if self.handlers.sources:
+                await self.hire()
+                self._start_working()
+        except BaseException:  # whoever is cancelled while entering never leaves
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_error: object) -> None:

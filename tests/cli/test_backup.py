@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -402,15 +403,33 @@ def test_templates_that_are_not_there_come_back_and_others_stay(home: Ledger) ->
     assert [(folder / name).read_text() for name in ("a.txt", "b.txt")] == ["a", "edited"]
 
 
-@pytest.mark.parametrize("harm", ["cut", "flipped", "foreign"])
+def test_a_template_that_cannot_be_written_is_told_when_all_else_is_done(home: Ledger) -> None:
+    folder = Path("data/templates")
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    saved(home)
+    (folder / "a.txt").unlink()
+    folder.rmdir()
+    folder.touch()  # where no folder can be
+    answer = home.type("restore", "backup.tar", "--force", "--json")
+
+    assert (answer.code, answer.record["templates_left"]) == (0, ["a.txt"])
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "foreign", "sized", "template"])
 def test_a_damaged_backup_is_refused_and_changes_nothing(home: Ledger, harm: str) -> None:
+    Path("data/templates").mkdir(parents=True)
+    Path("data/templates/a.txt").write_text("a template of ours")
     path = saved(home)
+    shutil.rmtree("data/templates")
     whole = path.read_bytes()
     middle = len(whole) // 2
     harmed = {
         "cut": whole[:middle],
         "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
         "foreign": b"no tar at all",
+        "sized": _of_size(whole, b"\x80" + b"\x7f" * 11),
+        "template": whole.replace(b"a template of ours", b"a template of none"),
     }
     path.write_bytes(harmed[harm])
     home.accept("newer")
@@ -419,6 +438,14 @@ def test_a_damaged_backup_is_refused_and_changes_nothing(home: Ledger, harm: str
     assert (answer.code, answer.error["code"]) == (1, "backup_damaged")
     assert keys(home) == {"old", "newer"}
     assert {each.name for each in Path("data").iterdir()} == {"oncebox.db", "oncebox.key"}
+
+
+def _of_size(whole: bytes, size: bytes) -> bytes:
+    """Return a tar file whose first file says that it is so large."""
+    header = bytearray(whole[:512])
+    header[124:136], header[148:156] = size, b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + whole[512:]
 
 
 def test_an_older_backup_is_brought_to_this_version_and_a_newer_one_refused(
@@ -496,6 +523,34 @@ def test_only_one_works_in_a_folder_at_a_time(home: Ledger) -> None:
         assert (folder / "work").exists()
 
     assert (answer.code, answer.error["code"]) == (4, "state_conflict")
+
+
+@pytest.mark.parametrize("name", ["oncebox.db", "oncebox.db-wal", "oncebox.key"])
+def test_a_backup_never_replaces_what_it_copies(home: Ledger, name: str) -> None:
+    answer = home.type("backup", f"data/{name}", "--force", "--json")
+
+    assert (answer.code, answer.error["code"]) == (4, "state_conflict")
+    assert keys(home) == {"old"}
+
+
+@pytest.mark.parametrize("trap", ["link", "foreign"])
+def test_a_folder_that_somebody_else_laid_out_is_not_worked_in(home: Ledger, trap: str) -> None:
+    """Else a name known before would empty another folder, or show the copy to others."""
+    precious = Path("precious")
+    precious.mkdir()
+    (precious / "file").touch()
+    folder = Path(".backup.tar.making")
+    if trap == "link":
+        folder.symlink_to(precious)
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        precious.rename(folder)
+        os.chown(folder, 12_345, 12_345)
+    answer = home.type("backup", "backup.tar", "--json")
+
+    assert answer.code != 0
+    assert (folder / "file").exists()
 
 
 def test_a_backup_of_postgresql_is_left_to_its_own_tools(

@@ -92,6 +92,7 @@ def test_what_sounds_like_a_secret_is_hidden_unless_it_was_looked_at() -> None:
         ("postgresql://ann:a/b@c@db/name", "postgresql://***@db/name"),
         ("postgresql://db/name?user=a@b&password=x", "***"),
         ("postgresql://db/name?password=x", "postgresql://db/name?***"),
+        ("postgresql://db/name?password=x@y", "***"),
         ("postgresql://ann:x#y@db/name", "postgresql://***@db/name"),
         ("https://token@host", "https://***@host"),
         ("https://host/a b", "***"),

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,25 @@ def test_an_unknown_command_is_misuse(bare: Ledger, arguments: list[str]) -> Non
     assert (plain.code, as_json.code) == (2, 2)
     assert plain.err.startswith("error: usage: ")
     assert as_json.error["code"] == "usage"
+
+
+@pytest.mark.parametrize("command", ["doctor", "delivery list", "backup x.tar", "restore x.tar"])
+def test_who_may_not_look_is_told_to_be_another_user(tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o000)
+    powerless = []
+    if os.geteuid() == 0:  # to root all is open, but for what the kernel can take from it
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv for this")
+        powerless = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    typed = [sys.executable, "-m", "oncebox", *command.split(), "--data-dir", str(folder)]
+    ended = subprocess.run(
+        [*powerless, *typed], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+
+    assert ended.returncode == 1
+    assert "run this as the user of the service" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_options_may_stand_before_the_command(bare: Ledger, tmp_path: Path) -> None:

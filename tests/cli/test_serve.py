@@ -7,6 +7,7 @@ import signal
 import smtplib
 import socket
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -44,6 +45,22 @@ def test_it_says_where_it_listens_and_where_everything_lies(services: Services) 
     assert told["key"] == service.key
     assert stat.S_IMODE((services.folder / "credentials.json").stat().st_mode) == 0o600
     assert service.json("/v1/self")["key"]["scopes"] == ["admin"]
+
+
+def test_it_greets_and_obeys_without_a_standard_input(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "oncebox", "serve", "--port", "0", "--data-dir", str(tmp_path)]
+    with Children(tmp_path) as children:
+        child = children.start(
+            "serve",
+            ["sh", "-c", 'exec "$@" <&-', "sh", *command],
+            environment={"ONCEBOX_SMTP__PORT": "0"},
+        )
+        child.wait_for("service_started", timeout=60)
+        child.terminate()
+
+        assert child.wait() == 0
+        assert Running(child, tmp_path).greeting["url"]
+        assert "worker_died" not in child.text()
 
 
 def test_the_first_key_is_shown_once(services: Services) -> None:

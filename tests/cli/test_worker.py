@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from oncebox import Oncebox
+from oncebox.cli.child import where
 from oncebox.model.inspection import Facts
 from tests.cli.workers import Workers, is_gone, kids, memory_limit
 from tests.torture.processes import Children, TooLate, until
@@ -47,6 +49,14 @@ def test_it_says_where_its_data_lies_what_it_handles_and_what_to_try(
     assert lines["sources"].strip() == "shop"
     assert "delivery accept shop --key first --type TYPE --body" in lines["try"]
     assert f"--data-dir {tmp_path / 'data'}" in lines["try"]
+
+
+@pytest.mark.parametrize("url", ["ann:hidden@db/name", "db/name?user=ann&password=hidden"])
+def test_it_says_where_its_data_lies_without_the_password(url: str) -> None:
+    told = where(Oncebox(f"postgresql://{url}"))
+
+    assert "db/name" in told
+    assert "hidden" not in told
 
 
 def test_several_processes_share_the_work_and_greet_once(workers: Workers) -> None:

@@ -70,6 +70,14 @@ def test_an_answer_may_take_its_grace_and_nothing_else_is_waited_for(speaker: Sp
 # before anything is asked
 
 
+@pytest.mark.parametrize("grace", [-1, float("nan"), float("inf")])
+def test_a_grace_without_an_end_is_refused(speaker: Speaker, grace: float) -> None:
+    with scripted(EMPTY) as script, pytest.raises(ConfigInvalid, match="grace"):
+        code_by(script.url, speaker, within=0.2, grace=grace)
+
+    assert script.heard == []
+
+
 @pytest.mark.parametrize("within", [0, -1, float("nan"), float("inf")])
 def test_a_wait_without_an_end_is_refused(speaker: Speaker, within: float) -> None:
     """A deadline that is no number would never pass."""

@@ -505,6 +505,23 @@ async def test_a_box_can_be_opened_again(place: Place) -> None:
     program.clerk.close()
 
 
+async def test_a_box_whose_opening_is_cancelled_holds_nothing(place: Place) -> None:
+    box = Program(place).box
+    box.on(SOURCE)(_nothing)
+    load = box.hire
+
+    async def cancelled() -> None:
+        await load()
+        raise asyncio.CancelledError
+
+    box.hire = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await box.__aenter__()
+
+    with pytest.raises(OnceboxError, match="async with box"):
+        await box.accept(SOURCE, key="1")
+
+
 # lost workers
 
 

@@ -14,10 +14,21 @@ import pytest
 from oncebox.config import HttpSettings
 from oncebox.edge.http.agents import hosts
 from tests.cli.services import Services
+from tests.mcp.agents import Agent
 from tests.mcp.conftest import House
 from tests.torture.processes import ROOT, Children, until
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 #: stands where Python looks first, and hides the package of the protocol
 HIDDEN = """
@@ -173,6 +184,35 @@ def _await_waits(house: House, count: int) -> None:
         if wanted <= set(house.service.get("/metrics")[1].decode().splitlines()):
             return
     pytest.fail(f"{count} should be waiting")
+
+
+def test_a_client_that_dies_leaves_no_process_no_wait_and_no_words(
+    house: House, key: str, by_http: Agent
+) -> None:
+    inbox = by_http.get("open_inbox", attempt_id=house.name())["inbox_id"]
+    wait = _call("wait_for_code", inbox_id=inbox, within=55)
+    wait["params"]["_meta"] = {"progressToken": 1}
+    with subprocess.Popen(
+        [sys.executable, "-m", "oncebox", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"ONCEBOX_URL": house.url, "ONCEBOX_API_KEY": key, "PATH": "/usr/bin:/bin"},
+    ) as tools:
+        assert tools.stdin is not None
+        assert tools.stdout is not None
+        assert tools.stderr is not None
+        for message in (HELLO, wait):
+            tools.stdin.write(json.dumps(message).encode() + b"\n")
+            tools.stdin.flush()
+            said = tools.stdout.readline()
+        tools.stdout.close()
+        tools.stdin.close()
+        words = tools.stderr.read()
+
+    assert b"notifications/progress" in said
+    assert (tools.returncode, words) == (0, b"")
+    _await_waits(house, 0)
 
 
 def test_a_service_that_stops_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from oncebox import Client
 from oncebox.client.inbox import Inbox
 from oncebox.client.room import Later, Now
 from oncebox.errors import ConfigInvalid
+from oncebox.testing import inboxes
 from oncebox.testing.mail_faults import MailFaults
 from oncebox.testing.server import OnceboxServer
+from tests.support.scripted import answer, scripted
 
 SENDER = "no-reply@acme.example"
 
@@ -266,6 +268,24 @@ def test_mail_that_comes_in_time_is_no_silence(
 
     with pytest.raises(AssertionError, match="1 mails came"):
         assert_no_mail(within=60)
+
+
+def test_mail_that_nobody_reads_is_no_silence(
+    inbox: Inbox[Now], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = {
+        "inbox_id": inbox.id, "attempt_id": None, "state": "active", "cursor": 1,
+        "messages_inspected": 1, "smtp_saw": True, "unread": 1, "seen": [],
+    }  # fmt: skip
+    stuck = answer({"status": "timeout", "waited": 0.0, "reports": [report]})
+    monkeypatch.setattr(inboxes, "_READ_WITHIN", 0.0)
+
+    with (
+        scripted(stuck) as script,
+        Client(script.url, "obx_key") as client,
+        pytest.raises(AssertionError, match="not read yet"),
+    ):
+        inboxes.silence(client, inbox, later=False)(after=1)
 
 
 def test_codes_and_links_are_waited_for_by_name(

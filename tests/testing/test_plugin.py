@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oncebox.testing import failing
 from oncebox.testing.server import OnceboxServer
 from tests.support.databases import fresh_sqlite
 from tests.support.running import running
@@ -198,6 +199,25 @@ def test_it(inbox):
     assert passed(run) == {"passed": 1}, run.stdout + run.stderr
     assert [each.name for each in temporary.iterdir() if each.name.startswith("oncebox")] == []
     assert "oncebox" not in run.stderr
+
+
+def test_where_files_have_no_locks_all_other_tests_run(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['fcntl'] = None\n")
+    run = run_pytest(
+        tmp_path, "def test_it(): pass\n", "-n", "1", environment={"PYTHONPATH": str(tmp_path)}
+    )
+
+    assert passed(run) == {"passed": 1}, run.stdout + run.stderr
+
+
+def test_a_report_that_cannot_be_made_ends_no_run() -> None:
+    def broken() -> str:
+        raise RuntimeError(SECRET)
+
+    assert failing.told(ValueError(), [broken, lambda: "more"]).splitlines() == [
+        "the service could not be asked: RuntimeError",
+        "more",
+    ]
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def backup(call: Call, *, dest: Path, with_key: bool, force: bool) -> None:
     source = _source(settings)
     target = _target(dest.absolute(), made_at)
     _refuse(target, force=force)
+    _refuse_own(target, source, settings)
     making = target.with_name(f".{target.name}.making")
     with workshop(making, 2 * snapshot.size(source) + _SPARE) as folder:
         packed = folder / "packed"
@@ -87,6 +88,14 @@ def _refuse(target: Path, *, force: bool) -> None:
         raise NotFound(message)
     if target.exists() and not force:
         message = f"{target} is there already; choose another name, or say --force"
+        raise StateConflict(message)
+
+
+def _refuse_own(target: Path, source: Path, settings: Settings) -> None:
+    """Put nothing in the place of what is copied, whatever was told."""
+    own = (source, *snapshot.beside(source), key_file.place(settings), settings_file())
+    if target.resolve() in [each.resolve() for each in own if each is not None]:
+        message = f"{target} is in use by Oncebox itself; choose another name"
         raise StateConflict(message)
 
 

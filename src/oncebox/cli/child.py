@@ -14,6 +14,7 @@ from oncebox.box import Oncebox
 from oncebox.cli import failures, target
 from oncebox.cli.call import database_file
 from oncebox.cli.printout import Printout
+from oncebox.cli.redaction import address
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.log import log_to_stderr
 from oncebox.worker.leash import Leash, limit_memory
@@ -125,7 +126,7 @@ def _greet(child: Child, box: Oncebox) -> None:
 def where(box: Oncebox) -> str:
     """Return where the data lies, without a password."""
     path = database_file(box.settings)
-    return str(path) if path else box.settings.database.rpartition("@")[2]
+    return str(path) if path else address(box.settings.database)
 
 
 def first_delivery(box: Oncebox) -> str:

@@ -30,4 +30,11 @@ def doctor(call: Call) -> int:
 
 
 async def _all(settings: Settings) -> list[Check]:
-    return [check async for check in examine(settings)]
+    checks = []
+    try:
+        async for check in examine(settings):
+            checks.append(check)  # noqa: PERF401 - what was found before the trouble is told
+    except PermissionError as error:
+        message = f"{error.filename}: {error.strerror}"
+        checks.append(Check("access", Status.FAIL, message, failures.AS_THE_SERVICE))
+    return checks

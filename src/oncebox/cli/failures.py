@@ -5,6 +5,8 @@ import click
 from oncebox.errors import NotFound, OnceboxError, StateConflict
 
 OK, ERROR, USAGE, NOT_FOUND, CONFLICT = range(5)
+#: what helps whoever may not even look
+AS_THE_SERVICE = "run this as the user of the service"
 #: what shells use for a program ended by ^C
 INTERRUPTED = 130
 
@@ -20,6 +22,13 @@ def tell(error: OnceboxError, *, as_json: bool) -> int:
     """Print an error; return its exit code."""
     _print(error.code, str(error), retry_safe=error.retry_safe, as_json=as_json)
     return exit_code(type(error))
+
+
+def tell_forbidden(error: PermissionError, *, as_json: bool) -> int:
+    """Print that a file may not be touched; return the exit code."""
+    message = f"{error.filename or 'a file'}: {error.strerror}; {AS_THE_SERVICE}"
+    _print("database_read_only", message, retry_safe=False, as_json=as_json)
+    return ERROR
 
 
 def tell_misuse(error: click.ClickException, *, as_json: bool) -> int:

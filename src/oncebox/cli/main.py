@@ -301,6 +301,8 @@ def run(arguments: Sequence[str]) -> int:
         code = root.main(list(arguments), prog_name="oncebox", standalone_mode=False)
     except OnceboxError as error:
         return failures.tell(error, as_json=as_json)
+    except PermissionError as error:
+        return failures.tell_forbidden(error, as_json=as_json)
     except click.ClickException as error:
         return failures.tell_misuse(error, as_json=as_json)
     except click.Abort:

@@ -46,7 +46,8 @@ def address(text: str) -> str:
         return f"{scheme}://{rest.partition('?')[0]}"
     before, at, place = rest.rpartition("@")
     place, question, _ = place.partition("?")
-    if not _PLACE.fullmatch(place) or not scheme.isalnum():
+    # Where a question mark is before the last @, that may be in a password either way.
+    if "?" in before or not _PLACE.fullmatch(place) or not scheme.isalnum():
         return HIDDEN
     user = f"{HIDDEN}@" if at or before else ""
     return f"{scheme}://{user}{place}{question}{HIDDEN if question else ''}"

@@ -51,6 +51,8 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
     replaced: str | None = None
     #: templates that were not there
     templates: list[str] = []
+    #: templates that were not there, and could not be written
+    templates_left: list[str] = []
     settings_inside: bool = False
     paused: list[dict[str, str]] = []
 
@@ -112,7 +114,7 @@ def _restore(call: Call, src: Path, deed: _Signed, *, force: bool) -> _Outcome:
     settings = call.settings()
     path = _target(settings, force=force)
     with Archive(src.absolute()) as packed:
-        key = _key(settings, packed)
+        key, templates = _key(settings, packed), _templates(packed)
         made_at = packed.manifest.made_at
         making = path.with_name(f"{path.name}.restoring")
         with workshop(making, packed.manifest.files[archive.DATABASE].size + _SPARE) as folder:
@@ -129,11 +131,13 @@ def _restore(call: Call, src: Path, deed: _Signed, *, force: bool) -> _Outcome:
             kept = path.with_name(f"{path.name}.replaced-{stamp(clock.system())}")
             replaced = snapshot.place(made, path, kept)
             faults.point("restore.placed")
+        written, left = _put_templates(templates_of(settings), templates)
         return _Outcome(
             database=str(path),
             made_at=made_at,
             replaced=str(kept) if replaced else None,
-            templates=_put_templates(templates_of(settings), packed),
+            templates=written,
+            templates_left=left,
             settings_inside=archive.SETTINGS in packed.manifest.files,
             paused=_ways(paused),
         )
@@ -223,17 +227,37 @@ def _give(new: Path, like: Path) -> None:
         os.chown(new, found.st_uid, found.st_gid)
 
 
-def _put_templates(folder: Path, packed: Archive) -> list[str]:
-    """Write the templates that are not there; what people have edited since stays."""
-    written = []
-    for name in packed.manifest.files:
-        path = folder / name.removeprefix(archive.TEMPLATES)
-        if name == f"{archive.TEMPLATES}{path.name}" and not path.exists():
+def _templates(packed: Archive) -> dict[str, bytes]:
+    """Return the templates by the names of their files.
+
+    Raises: BackupDamaged.
+    """
+    return {
+        file: packed.text(name)
+        for name in packed.manifest.files
+        if name == f"{archive.TEMPLATES}{(file := Path(name).name)}"
+    }
+
+
+def _put_templates(folder: Path, templates: dict[str, bytes]) -> tuple[list[str], list[str]]:
+    """Write the templates that are not there; what people have edited since stays.
+
+    The database is in place by now, so what cannot be written is only told.
+    """
+    written, left = [], []
+    for name, content in templates.items():
+        path = folder / name
+        try:
+            if path.exists():
+                continue
             folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(packed.text(name))
+            path.write_bytes(content)
             _give(path, folder)
-            written.append(path.name)
-    return written
+        except (OSError, ValueError):
+            left.append(name)
+        else:
+            written.append(name)
+    return written, left
 
 
 def _ways(paused: Sequence[Transport]) -> list[dict[str, str]]:
@@ -256,6 +280,8 @@ def _story(src: Path | None, outcome: _Outcome) -> Iterator[tuple[object, ...]]:
         yield "kept", outcome.replaced, "what was there before; delete it when all is well"
     for name in outcome.templates:
         yield "template", name
+    for name in outcome.templates_left:
+        yield "template", name, f"cannot be written; tar -xOf {src} {archive.TEMPLATES}{name}"
     if outcome.settings_inside:
         yield "settings", "are in the backup", f"tar -xOf {src} {archive.SETTINGS}"
     for way in outcome.paused:

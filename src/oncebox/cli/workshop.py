@@ -37,16 +37,40 @@ def workshop(folder: Path, room: int) -> Iterator[Path]:
 
 
 def _taken(folder: Path) -> int:
-    """Have the folder for ourselves; whoever does not get it leaves it alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Have the folder for ourselves; whoever does not get it leaves it alone.
+
+    Where anybody may make folders, one of this name may be a trap: a link to files that would
+    be thrown away, or somebody's own, in which the copy could be read.
+    """
+    made = _made(folder)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        if not made:
+            _refuse_foreign(folder, handle)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    except BaseException as error:
         os.close(handle)
-        message = f"another process is at work in {folder}; wait for it, or stop it"
-        raise StateConflict(message) from error
+        if isinstance(error, BlockingIOError):
+            message = f"another process is at work in {folder}; wait for it, or stop it"
+            raise StateConflict(message) from error
+        raise
     return handle
+
+
+def _refuse_foreign(folder: Path, handle: int) -> None:
+    if os.fstat(handle).st_uid != os.geteuid():
+        message = f"{folder} belongs to somebody else; remove it, or choose another folder"
+        raise StateConflict(message)
+
+
+def _made(folder: Path) -> bool:
+    """Make the folder; say whether it was not there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _refuse_full(folder: Path, room: int) -> None:

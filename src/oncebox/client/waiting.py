@@ -142,6 +142,9 @@ class Waiting:
         if not 0 < self.within < inf:
             message = f"within is a number of seconds above zero, not {self.within}"
             raise ConfigInvalid(message)
+        if not 0 <= self.grace < inf:
+            message = f"grace is a number of seconds, not {self.grace}"
+            raise ConfigInvalid(message)
         if not self.inboxes:
             message = "name at least one inbox to wait in"
             raise InboxInvalid(message)

@@ -1,6 +1,7 @@
 """The tools over stdin and stdout, for one caller; standard output holds nothing else."""
 
 import asyncio
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,10 @@ def run(access: Credentials) -> None:
     """Serve until the caller closes our input."""
     # At once: the ledger holds all there is to lose, and the reader of stdin cannot be stopped.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(_serve(access))
+    try:
+        asyncio.run(_serve(access))
+    except* BrokenPipeError:
+        os._exit(0)  # the caller has died, and nobody is left to hear of it
 
 
 async def _serve(access: Credentials) -> None:

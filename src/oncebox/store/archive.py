@@ -21,6 +21,8 @@ TEMPLATES = "templates/"
 _MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
+#: what reading a tar file raises where that is damaged; its sizes may be beyond all bounds
+_DAMAGE = (EOFError, ValueError, OverflowError, MemoryError, tarfile.TarError)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class Archive:
         except OSError as error:
             message = f"{path} cannot be read: {error.strerror}"
             raise NotFound(message) from error
-        except tarfile.TarError as error:
+        except _DAMAGE as error:
             raise self._damaged() from error
         try:
             self.manifest = self._read_manifest()
@@ -104,9 +106,9 @@ class Archive:
             raise self._damaged()
         try:
             source = _Hashing(member, tell)
-            while piece := source.read(_CHUNK):
+            while source.size <= entry.size and (piece := source.read(_CHUNK)):
                 target.write(piece)
-        except (EOFError, tarfile.TarError) as error:
+        except _DAMAGE as error:
             raise self._damaged() from error
         if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):
             raise self._damaged()
@@ -128,7 +130,7 @@ class Archive:
             if file is None or member.size > _LARGEST_MANIFEST:
                 raise self._damaged()
             found = msgspec.json.decode(file.read(), type=Manifest)
-        except (KeyError, OSError, EOFError, tarfile.TarError, msgspec.DecodeError) as error:
+        except (KeyError, OSError, *_DAMAGE, msgspec.DecodeError) as error:
             raise self._damaged() from error
         if DATABASE not in found.files:
             raise self._damaged()

@@ -41,6 +41,11 @@ def size(path: Path) -> int:
     return path.stat().st_size + _log(path)
 
 
+def beside(path: Path) -> list[Path]:
+    """Return the files that may lie beside a database and belong to it."""
+    return [Path(f"{path}{suffix}") for suffix in _BESIDE]
+
+
 def copy(source: Path, target: Path, tell: Tell) -> None:
     """Copy a database as it is now to a new file, which stands for itself without a log.
 

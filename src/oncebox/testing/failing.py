@@ -41,6 +41,8 @@ def told(error: BaseException, facts: Iterable[Fact]) -> str:
             lines.append(fact())
         except OnceboxError as trouble:
             lines.append(f"the service could not be asked: {trouble.code}")
+        except Exception as trouble:  # noqa: BLE001 - a report must not end the whole run
+            lines.append(f"the service could not be asked: {type(trouble).__name__}")
     return "\n".join(lines)
 
 

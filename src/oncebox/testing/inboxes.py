@@ -86,7 +86,8 @@ def silence(client: Client, inbox: Inbox[Any], *, later: bool) -> Callable[..., 
             follow = client.inboxes.messages(inbox.id, follow=True, idle=within)
             next((each for each in follow if each.sequence > after), None)
             report = _seen(client, inbox.id, after)
-        came = report.cursor - after + (0 if after else report.unread)
+        # What nobody has read in all that time is no silence either.
+        came = max(0, report.cursor - after) or report.unread
         if came > 0:
             numbers = ", ".join(f"{m.message_id} (number {m.sequence})" for m in report.seen)
             message = f"{came} mails came to {inbox.email}: {numbers or 'not read yet'}"

@@ -10,6 +10,7 @@ Every run of pytest with xdist loads this page, so it imports nothing of ours.
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,14 +77,23 @@ def keep(folder: Path) -> None:
             stdout=greeting,
             stderr=log,
         )
-    (folder / PID).write_text(str(server.pid))
-    with (folder / ALIVE).open("rb") as alive:
-        while _is_used(alive):
-            if server.poll() is not None:
-                (folder / ENDED).touch()  # whoever waits for it need not wait longer
-            time.sleep(_GLANCE)
-    _end(server)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        _number(folder, server.pid)
+        with (folder / ALIVE).open("rb") as alive:
+            while _is_used(alive):
+                if server.poll() is not None:
+                    (folder / ENDED).touch()  # whoever waits for it need not wait longer
+                time.sleep(_GLANCE)
+    finally:  # also where the disk is full, or somebody wants us gone
+        _end(server)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _number(folder: Path, pid: int) -> None:
+    """Say which process it is, at once or not at all."""
+    written = folder / f"{PID}.new"
+    written.write_text(str(pid))
+    written.replace(folder / PID)
 
 
 def _environ() -> dict[str, str]:
@@ -113,4 +123,5 @@ if __name__ == "__main__":
     if os.fork():
         os._exit(0)  # whoever started us need not wait for us
     os.setsid()  # nor do we hear its ^C
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     keep(Path(sys.argv[1]))

@@ -46,16 +46,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of xdist in which folder the service of this run lies."""
-    from oncebox.testing import keeper  # noqa: PLC0415 - only with xdist
-
     stash = node.config.stash
     if _FOLDER not in stash:
         try:
+            from oncebox.testing import keeper  # noqa: PLC0415 - only with xdist
+
             folder = keeper.new_folder()
-        except OSError:
-            return  # whoever needs one will say so
-        # Held as long as the whole run: workers come and go.
-        stash[_FOLDER], stash[_HOLD] = folder, keeper.hold(folder)
+            # Held as long as the whole run: workers come and go.
+            stash[_HOLD] = keeper.hold(folder)
+        except (ImportError, OSError):
+            return  # no folder, or no locks of files: whoever needs them will say so
+        stash[_FOLDER] = folder
     node.workerinput[_WORKER_INPUT] = str(stash[_FOLDER])
 
 

@@ -89,12 +89,14 @@ def _greeting(folder: Path) -> Credentials:
     """Wait until the service says that it is up."""
     file = folder / keeper.GREETING
     until = time.monotonic() + _STARTS_WITHIN
-    while time.monotonic() < until and not (folder / keeper.ENDED).exists():
+    log, ended = folder / keeper.LOG, folder / keeper.ENDED
+    while time.monotonic() < until and log.exists() and not ended.exists():
         said = file.read_bytes() if file.exists() else b""
-        if said.endswith(b"\n"):
+        if said.endswith(b"\n") and (folder / keeper.PID).exists():
             return msgspec.json.decode(said.splitlines()[0], type=Credentials)
         time.sleep(_GLANCE)
-    last = (folder / keeper.LOG).read_text(errors="replace").splitlines()[-_LAST_LINES:]
+    words = log.read_text(errors="replace") if log.exists() else "nothing; its keeper was ended"
+    last = words.splitlines()[-_LAST_LINES:]
     message = "\n".join(["no service could be started for the tests; it said:", *last])
     raise ConfigInvalid(message)
 

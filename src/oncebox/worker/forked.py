@@ -50,6 +50,7 @@ def fork() -> Forked | None:
         return Forked(pid, leash)
     os.setpgid(0, 0)  # ^C at the terminal is for the parent, which passes it on once
     os.close(leash)
-    os.dup2(end, 0)
-    os.close(end)
+    if end:  # it is the standard input already, where that was closed
+        os.dup2(end, 0)
+        os.close(end)
     return None
