@@ -2,8 +2,8 @@
 
     pip install dbos                                 # `make setup` has it
     oncebox serve                                    # one terminal
-    DIE=1 python examples/dbos_step.py order_1       # another
-    python examples/dbos_step.py order_1
+    DIE=1 python examples/dbos_step.py order_7       # another
+    python examples/dbos_step.py order_7
 
 DBOS runs a step again if it did not hear of its end, so what a step does to the world can happen
 twice. Inside the step, Oncebox makes each deed happen once: the second run is told what became of

@@ -52,7 +52,6 @@ def test_every_command_of_the_page_works_on_sqlite(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     prepare()
-    (tmp_path / "backups").mkdir()
     typed = [each for each in blocks(PAGE, "sh") if "pg_" not in each]
     with Terminal(environment, tmp_path) as terminal:
         printed = {each.splitlines()[-1]: terminal.type(each) for each in typed}

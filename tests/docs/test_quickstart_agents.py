@@ -1,5 +1,6 @@
 """The quickstart of agents, read and typed from its first block to its last."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.debian import program
 from tests.torture.processes import Children
 
 PAGE = DOCS / "quickstart-agents.md"
+README = ROOT / "README.md"
 
 
 @pytest.fixture
@@ -34,6 +36,9 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(reader: Reader)
     service = reader.serve(serve)
     (reader.folder / "signup.py").write_text(agent)
     with Terminal(reader.environment, reader.folder) as terminal:
+        # Who comes from the README has made its inbox, with the first key.
+        for attempt in re.findall(r'attempt_id="(.+?)"', README.read_text()):
+            terminal.type(reader.adapted(f"oncebox inbox new --attempt {attempt}"))
         key, send, crash, race, middle, resolve, again = (
             terminal.type(reader.adapted(commands)) for commands in typed
         )
