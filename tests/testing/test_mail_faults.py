@@ -273,7 +273,7 @@ def test_mail_that_comes_in_time_is_no_silence(
 def test_mail_that_nobody_reads_is_no_silence(
     inbox: Inbox[Now], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = {
+    report: dict[str, Any] = {
         "inbox_id": inbox.id, "attempt_id": None, "state": "active", "cursor": 1,
         "messages_inspected": 1, "smtp_saw": True, "unread": 1, "seen": [],
     }  # fmt: skip
