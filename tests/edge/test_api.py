@@ -342,6 +342,15 @@ async def test_every_kind_of_problem_is_explained_where_its_type_leads(api: Api)
     assert unknown.status_code == 404
 
 
+@pytest.mark.parametrize(
+    "code", ["already_claimed", "send_differs", "resolver_error", "too_slow", "store_unavailable"]
+)
+async def test_problems_of_every_room_are_explained(api: Api, code: str) -> None:
+    explained = (await api.call("GET", f"/problems/{code}", key="")).json()
+
+    assert explained["code"] == code
+
+
 def test_every_error_has_a_status() -> None:
     kinds = [
         each

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.metadata import version as installed
 
-from oncebox import errors, refusals
+from oncebox import artifact_errors, errors, mail_errors, refusals, send_errors
 from oncebox.edge import problem
 from oncebox.edge.http.call import Call
 from oncebox.edge.http.route import OPEN, Route
@@ -61,7 +61,7 @@ def release() -> str:
 def _kinds() -> dict[str, type[OnceboxError]]:
     return {
         each.code: each
-        for module in (errors, refusals)
+        for module in (errors, mail_errors, artifact_errors, send_errors, refusals)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, OnceboxError)
     }
