@@ -21,7 +21,8 @@ import pytest
 from oncebox import errors, seal
 from oncebox.cli.workshop import workshop
 from oncebox.service import Role
-from oncebox.store import migrate, snapshot
+from oncebox.store import archive, migrate, snapshot
+from oncebox.store.archive import Manifest
 from oncebox.store.sqlite import SqliteDatabase
 from oncebox.testing.smtp import ScriptedSmtp
 from tests.cli.ledger import Ledger
@@ -438,6 +439,15 @@ def test_a_damaged_backup_is_refused_and_changes_nothing(home: Ledger, harm: str
     assert (answer.code, answer.error["code"]) == (1, "backup_damaged")
     assert keys(home) == {"old", "newer"}
     assert {each.name for each in Path("data").iterdir()} == {"oncebox.db", "oncebox.key"}
+
+
+def test_a_backup_from_no_time_at_all_is_refused(home: Ledger) -> None:
+    home.accept("old")
+    manifest = Manifest(made_at=10**18, version="1", master_key_id="k", schema="0001")
+    archive.write(Path("backup.tar"), manifest, {}, lambda _bytes: None)
+    answer = home.type("restore", "backup.tar", "--force", "--json")
+
+    assert (answer.code, answer.error["code"]) == (1, "backup_damaged")
 
 
 def _of_size(whole: bytes, size: bytes) -> bytes:

@@ -28,10 +28,14 @@ def supervise(
     environ = _environ(call)
     forked = None
     if first is not None:
-        forked = fork()
-        if forked is None:
-            os.environ.update(environ)
-            return first()
+        try:
+            forked = fork()
+        except OSError:
+            pass  # no room for a process now: the supervisor starts it, again and again
+        else:
+            if forked is None:
+                os.environ.update(environ)
+                return first()
     log_to_stderr(as_json=not sys.stderr.isatty())
     options = ["--program", program(), *(["--json"] if call.out.as_json else [])]
 

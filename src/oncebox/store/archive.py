@@ -5,7 +5,7 @@ import io
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Annotated, Self
 
 import msgspec
 
@@ -21,6 +21,8 @@ TEMPLATES = "templates/"
 _MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
+#: milliseconds; no backup of ours is from later
+_YEAR_3000 = 32_503_680_000_000
 #: what reading a tar file raises where that is damaged; its sizes may be beyond all bounds
 _DAMAGE = (EOFError, ValueError, OverflowError, MemoryError, tarfile.TarError)
 
@@ -36,7 +38,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an archive says of itself."""
 
     #: milliseconds since 1970; all that was acknowledged before is in it
-    made_at: int
+    made_at: Annotated[int, msgspec.Meta(ge=0, lt=_YEAR_3000)]
     #: of the Oncebox that made it
     version: str
     #: which key opens what is sealed in it; the key itself is there only if it was asked for
