@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from oncebox import Attachment, Email, clock
-from oncebox.client import AnswerUnreadable, Client, ServiceUnreachable, sending, wish
+from oncebox.client import AnswerUnreadable, Client, NoAnswer, sending, wish
 from oncebox.client.call import Allowance
 from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, StateConflict
 from oncebox.model.intent import addressed, key
@@ -116,7 +116,7 @@ def test_a_lost_answer_is_asked_for_again_in_the_same_words(speaker: Speaker, tr
 
 
 def test_asking_anew_is_safe_where_no_answer_came_at_all(speaker: Speaker) -> None:
-    with nobody() as url, pytest.raises(ServiceUnreachable) as caught:
+    with nobody() as url, pytest.raises(NoAnswer) as caught:
         speaker.ask(url, lambda c: c.within(0.2).send(EMAIL, wait=0, **ABOUT))
 
     assert caught.value.retry_safe

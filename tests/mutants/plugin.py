@@ -178,7 +178,7 @@ PLUGIN = (
         (
             Patch(
                 f"{_TESTING}/inboxes.py",
-                "        came = report.cursor - after + (0 if after else report.unread)\n",
+                "        came = max(0, report.cursor - after) or report.unread\n",
                 "        came = 0\n",
             ),
         ),
