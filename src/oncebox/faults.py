@@ -6,6 +6,7 @@ action is ``kill``, ``stop``, ``raise`` or ``sleep=SECONDS``. Off costs one dict
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ def _kill() -> None:
 
 
 def _stop() -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # For this very thread: sent to the process, another may take it, and this one run on meanwhile.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def _raise() -> None:
