@@ -107,6 +107,76 @@ SERVICE = (
         ),
     ),
     Mutant(
+        "a body behind an upgrade that is skipped",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if self.parser.should_upgrade():\n            raise Unframed\n",
+                "",
+            ),
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if not self._is_whole():\n            raise Unframed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing.py",
+                "test_a_body_behind_an_upgrade_is_refused_and_never_taken_for_a_request",
+            ),
+        ),
+    ),
+    Mutant(
+        "an upgrade without a body that is overlooked",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if self.parser.should_upgrade():\n            raise Unframed\n",
+                "",
+            ),
+        ),
+        (_tests("test_framing.py", "test_an_upgrade_without_a_body_is_refused_alike"),),
+    ),
+    Mutant(
+        "a part of a body that is taken for all of it",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if not self._is_whole():\n            raise Unframed\n",
+                "",
+            ),
+        ),
+        (_tests("test_framing.py", "test_no_way_takes_a_body_that_is_shorter_than_announced"),),
+    ),
+    Mutant(
+        "a part of a body from another server",
+        (
+            Patch(
+                f"{_EDGE}/guard.py",
+                "        if not is_end or not missing:\n",
+                "        if not is_end or missing:\n",
+            ),
+        ),
+        (_tests("test_framing.py", "test_the_guard_takes_no_shorter_body_from_any_server"),),
+    ),
+    Mutant(
+        "a refusal that overtakes an answer",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "        if self.pipeline:\n            self._refuse_in_turn()\n",
+                "        if self.pipeline is None:\n            self._refuse_in_turn()\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing.py",
+                "test_a_refusal_never_overtakes_the_answer_to_an_earlier_request",
+            ),
+        ),
+    ),
+    Mutant(
         "a length and chunks together",
         (
             Patch(

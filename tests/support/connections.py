@@ -20,6 +20,7 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.closed = False
+        self.ended = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Keep it."""
@@ -32,6 +33,14 @@ class Transport(asyncio.Transport):
     def is_closing(self) -> bool:
         """Say whether it is closed."""
         return self.closed
+
+    def can_write_eof(self) -> bool:
+        """Say that half of it can be closed."""
+        return True
+
+    def write_eof(self) -> None:
+        """Close the half that is written to."""
+        self.ended = True
 
     def pause_reading(self) -> None:
         """Nothing is read here."""

@@ -24,6 +24,8 @@ _LINGER = 2.0
 
 
 _OK = b"HTTP/1.1 200 OK\r\n"
+_LENGTH = b"content-length"
+_CHUNKED = b"transfer-encoding"
 _EXPRESS = HOOKS.encode()
 
 #: path, headers, body, client, and who writes the answer; says whether it took the request
@@ -49,6 +51,10 @@ class Stage(IntEnum):
     LAST = auto()
 
 
+class Unframed(Exception):
+    """Where a request ends cannot be trusted; the parser is stopped by it."""
+
+
 class Connection(HttpToolsProtocol):
     """One client's connection."""
 
@@ -59,6 +65,11 @@ class Connection(HttpToolsProtocol):
         self._express = express
         #: the body of a request that may go by the express; None for any other
         self._parcel: bytes | None = None
+        #: bytes of the body that were passed on, and chunks that began
+        self._body_bytes = 0
+        self._chunks = 0
+        #: an earlier request is answered, and then it ends
+        self._is_last = False
         self._settings = watch.settings
         #: where the watch keeps it while the next move is the client's
         self._place = watch.strangers
@@ -102,7 +113,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then see how far the request has come."""
         before = self.stage
-        if before is Stage.LAST:
+        if before is Stage.LAST or self._is_last:
             return  # not heard any more; kept open so that our last word arrives
         size = self._read_bytes = len(data)
         HttpToolsProtocol.data_received(self, data)
@@ -116,8 +127,14 @@ class Connection(HttpToolsProtocol):
             self._hold_back(size)
 
     def on_headers_complete(self) -> None:
-        """Wait for the body from here on."""
+        """Wait for the body from here on.
+
+        Raises: Unframed; behind an upgrade the parser skips the body, to take it for a request.
+        """
+        if self.parser.should_upgrade():
+            raise Unframed
         self.stage = Stage.BODY
+        self._body_bytes = self._chunks = 0
         if self._is_free and _looks_plain(self.url, self.parser):
             self._parcel = b""
         else:
@@ -125,13 +142,23 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._body_bytes += len(body)
         if self._parcel is not None:
             self._parcel += body
         else:
             HttpToolsProtocol.on_body(self, body)
 
+    def on_chunk_header(self) -> None:
+        """Count a chunk; the last one, which is empty, is one too."""
+        self._chunks += 1
+
     def on_message_complete(self) -> None:
-        """Go to work, unless the answer was given before all of it had come."""
+        """Go to work, unless the answer was given before all of it had come.
+
+        Raises: Unframed; whatever the parser says, a part of a body is never a whole one.
+        """
+        if not self._is_whole():
+            raise Unframed
         is_small = self._came_before + self._read_bytes <= self._small
         if self._parcel is not None:
             if is_small and self._goes_by_express(self._parcel):
@@ -144,6 +171,15 @@ class Connection(HttpToolsProtocol):
         if is_small:
             self.scope[SMALL] = True  # type: ignore[literal-required]
         HttpToolsProtocol.on_message_complete(self)
+
+    def _is_whole(self) -> bool:
+        """Say whether as much of the body was passed on as the head announced."""
+        for name, value in self.headers:
+            if name == _LENGTH:
+                return self._body_bytes == int(value)
+            if name == _CHUNKED:
+                return self._chunks > 0
+        return not self._body_bytes
 
     def _begin_work(self) -> None:
         self.stage = Stage.WORK
@@ -163,6 +199,8 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        elif self._is_last:
+            self._end()
         elif self.stage is not Stage.BODY:
             self._wait(Stage.IDLE, self._settings.idle)
         elif self.expect_100_continue:
@@ -253,12 +291,27 @@ class Connection(HttpToolsProtocol):
     def refuse(self, kind: type[OnceboxError], why: str) -> None:
         """Say why, and hear nothing more; the client has a moment to read it."""
         self._watch.count(why)
+        if self.pipeline:
+            self._refuse_in_turn()
+            return
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete or not cycle.response_started:
+        is_unanswered = cycle is None or cycle.response_complete or not cycle.response_started
+        if is_unanswered and self.stage is not Stage.REST:
             self.transport.write(problem.raw(kind, ids.new("req")))
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()
+        self._end()
+
+    def _refuse_in_turn(self) -> None:
+        """Answer what came before, and then end: no answer may overtake another."""
+        self.pipeline.popleft()
+        self._is_last = True
+        self.stage = Stage.WORK
+        self._place.pop(self, None)
+        self.flow.pause_reading()
+
+    def _end(self) -> None:
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._wait(Stage.LAST, _LINGER)

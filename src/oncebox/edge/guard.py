@@ -47,6 +47,7 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST_LENGTH = 20
 #: bodies up to this size are not counted towards the memory of all
 _SMALL = 64 * 1024
+_CLOSE = (b"connection", b"close")
 _GONE: Message = {"type": "http.disconnect"}
 
 
@@ -96,11 +97,19 @@ class Visit:
         return self.pass_on(message)
 
     async def refuse(
-        self, error: OnceboxError | type[OnceboxError], retry_after: float | None = None
+        self,
+        error: OnceboxError | type[OnceboxError],
+        retry_after: float | None = None,
+        *,
+        is_last: bool = False,
     ) -> None:
-        """Answer with a problem; whatever else is answered is dropped."""
+        """Answer with a problem; whatever else is answered is dropped.
+
+        The last answer closes the connection.
+        """
         told = problem.describe(error, self.request_id)
         headers, body = problem.response(told, retry_after)
+        headers = [*headers, _CLOSE] if is_last else headers
         await self.send({"type": "http.response.start", "status": told.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
         self.answered = True
@@ -160,8 +169,7 @@ class Guard:
             if refused is not None:
                 await now.refuse(refused)
             elif self._buckets is None or await self._is_in_time(now, self._buckets):
-                bounded = self._bounded(receive, now) if now.is_large else receive
-                await self._app(scope, bounded, now.send)
+                await self._app(scope, self._watched(scope, receive, now), now.send)
         except Exception:
             # The last place that hears of it; the client learns only that it happened.
             self._telemetry.log.exception("request_failed", request=now.request_id)
@@ -262,6 +270,12 @@ class Guard:
             await now.refuse(refusals.TooManyRequests, retry_after=wait)
         return not wait
 
+    def _watched(self, scope: Scope, receive: Receive, now: Visit) -> Receive:
+        """Return what the application receives a body by: whole, and within the limits."""
+        if SMALL not in scope and _LENGTH in now.headers:
+            receive = _counted(receive, now)
+        return self._bounded(receive, now) if now.is_large else receive
+
     def _bounded(self, receive: Receive, now: Visit) -> Receive:
         """Return what the application receives a large body by: only within the limits."""
 
@@ -284,6 +298,26 @@ class Guard:
         if now.held > now.limit:
             return errors.BodyTooLarge
         return refusals.ServerBusy if self._held > self._settings.bodies else None
+
+
+def _counted(receive: Receive, now: Visit) -> Receive:
+    """Return what a body of a known length is received by: a part of it is never all of it.
+
+    Our own connections see to that themselves; this is for other servers.
+    """
+    missing = int(now.headers[_LENGTH])
+
+    async def counted() -> Message:
+        nonlocal missing
+        message = await receive()
+        missing -= len(message.get("body", b""))
+        is_end = message["type"] == "http.request" and not message.get("more_body")
+        if not is_end or not missing:
+            return message
+        await now.refuse(refusals.RequestMalformed, is_last=True)
+        return _GONE
+
+    return counted
 
 
 def _size(scope: Scope) -> int:
