@@ -180,6 +180,13 @@ async def test_a_refusal_never_overtakes_the_answer_to_an_earlier_request() -> N
     assert app.bodies == [b"first"]
 
 
+async def test_chunks_that_are_none_are_malformed_however_much_follows_them() -> None:
+    async with serving(Recorder(), headers=1_000) as served:
+        answer = await served.ask(BROKEN + b"y" * 10_000)
+
+    assert answer.status == 400
+
+
 async def test_a_refused_request_is_not_answered_twice() -> None:
     async with serving(Recorder(), body=10) as served:
         peer = await served.connect()

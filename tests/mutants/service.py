@@ -115,8 +115,8 @@ SERVICE = (
                 "",
             ),
             Patch(
-                f"{_EDGE}/connection.py",
-                "        if not self._is_whole():\n            raise Unframed\n",
+                f"{_EDGE}/framing.py",
+                "        if not self._is_whole(headers):\n            raise Unframed\n",
                 "",
             ),
         ),
@@ -142,8 +142,8 @@ SERVICE = (
         "a part of a body that is taken for all of it",
         (
             Patch(
-                f"{_EDGE}/connection.py",
-                "        if not self._is_whole():\n            raise Unframed\n",
+                f"{_EDGE}/framing.py",
+                "        if not self._is_whole(headers):\n            raise Unframed\n",
                 "",
             ),
         ),
@@ -175,6 +175,56 @@ SERVICE = (
                 "test_a_refusal_never_overtakes_the_answer_to_an_earlier_request",
             ),
         ),
+    ),
+    Mutant(
+        "a trailer that is taken for headers",
+        (
+            Patch(
+                f"{_EDGE}/connection.py",
+                "            self._framing.add_field(name, value)\n",
+                "            HttpToolsProtocol.on_header(self, name, value)\n",
+            ),
+        ),
+        (
+            _tests("test_trailers.py", "test_a_key_in_a_trailer_opens_nothing"),
+            _tests("test_trailers.py", "test_a_signature_in_a_trailer_proves_nothing"),
+        ),
+    ),
+    Mutant(
+        "a trailer of headers without a limit",
+        (
+            Patch(
+                f"{_EDGE}/framing.py",
+                "        if self.has_large_trailer:\n            raise Unframed\n",
+                "",
+            ),
+        ),
+        (_tests("test_trailers.py", "test_a_large_trailer_is_refused_and_ends_the_connection"),),
+    ),
+    Mutant(
+        "a trailer that is counted when it has come",
+        (
+            Patch(
+                f"{_EDGE}/framing.py",
+                "return self.has_head and self._others > self._most",
+                "return self.has_large_trailer",
+            ),
+        ),
+        (
+            _tests("test_trailers.py", "test_an_endless_trailer_costs_no_memory"),
+            _tests("test_trailers.py", "test_extensions_of_chunks_are_counted_together"),
+        ),
+    ),
+    Mutant(
+        "a trailer that small chunks pay for",
+        (
+            Patch(
+                f"{_EDGE}/framing.py",
+                "self._others = max(0, self._others) + size",
+                "self._others += size",
+            ),
+        ),
+        (_tests("test_trailers.py", "test_small_chunks_pay_for_no_trailer"),),
     ),
     Mutant(
         "a length and chunks together",

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from oncebox import clock, ids, refusals
 from oncebox.edge import problem
 from oncebox.edge.express import Headers, Passing, Write
+from oncebox.edge.framing import Framing, Unframed
 from oncebox.edge.guard import HOOKS, SMALL
 from oncebox.edge.watch import Watch
 from oncebox.errors import OnceboxError
@@ -24,8 +25,6 @@ _LINGER = 2.0
 
 
 _OK = b"HTTP/1.1 200 OK\r\n"
-_LENGTH = b"content-length"
-_CHUNKED = b"transfer-encoding"
 _EXPRESS = HOOKS.encode()
 
 #: path, headers, body, client, and who writes the answer; says whether it took the request
@@ -51,10 +50,6 @@ class Stage(IntEnum):
     LAST = auto()
 
 
-class Unframed(Exception):
-    """Where a request ends cannot be trusted; the parser is stopped by it."""
-
-
 class Connection(HttpToolsProtocol):
     """One client's connection."""
 
@@ -65,9 +60,7 @@ class Connection(HttpToolsProtocol):
         self._express = express
         #: the body of a request that may go by the express; None for any other
         self._parcel: bytes | None = None
-        #: bytes of the body that were passed on, and chunks that began
-        self._body_bytes = 0
-        self._chunks = 0
+        self._framing = Framing(watch.settings.headers)
         #: an earlier request is answered, and then it ends
         self._is_last = False
         self._settings = watch.settings
@@ -116,6 +109,7 @@ class Connection(HttpToolsProtocol):
         if before is Stage.LAST or self._is_last:
             return  # not heard any more; kept open so that our last word arrives
         size = self._read_bytes = len(data)
+        self._framing.add_read(size)
         HttpToolsProtocol.data_received(self, data)
         if self._parcel is not None:
             self._go_the_usual_way()  # it has not come in one piece
@@ -126,6 +120,16 @@ class Connection(HttpToolsProtocol):
         else:
             self._hold_back(size)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one that comes behind the body is not the request's, and is dropped.
+
+        Raises: Unframed.
+        """
+        if self._framing.has_head:
+            self._framing.add_field(name, value)
+        else:
+            HttpToolsProtocol.on_header(self, name, value)
+
     def on_headers_complete(self) -> None:
         """Wait for the body from here on.
 
@@ -134,7 +138,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             raise Unframed
         self.stage = Stage.BODY
-        self._body_bytes = self._chunks = 0
+        self._framing.begin()
         if self._is_free and _looks_plain(self.url, self.parser):
             self._parcel = b""
         else:
@@ -142,23 +146,22 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
-        self._body_bytes += len(body)
+        self._framing.add_body(len(body))
         if self._parcel is not None:
             self._parcel += body
         else:
             HttpToolsProtocol.on_body(self, body)
 
     def on_chunk_header(self) -> None:
-        """Count a chunk; the last one, which is empty, is one too."""
-        self._chunks += 1
+        """Begin a chunk."""
+        self._framing.add_chunk()
 
     def on_message_complete(self) -> None:
         """Go to work, unless the answer was given before all of it had come.
 
         Raises: Unframed; whatever the parser says, a part of a body is never a whole one.
         """
-        if not self._is_whole():
-            raise Unframed
+        self._framing.end(self.headers)
         is_small = self._came_before + self._read_bytes <= self._small
         if self._parcel is not None:
             if is_small and self._goes_by_express(self._parcel):
@@ -171,15 +174,6 @@ class Connection(HttpToolsProtocol):
         if is_small:
             self.scope[SMALL] = True  # type: ignore[literal-required]
         HttpToolsProtocol.on_message_complete(self)
-
-    def _is_whole(self) -> bool:
-        """Say whether as much of the body was passed on as the head announced."""
-        for name, value in self.headers:
-            if name == _LENGTH:
-                return self._body_bytes == int(value)
-            if name == _CHUNKED:
-                return self._chunks > 0
-        return not self._body_bytes
 
     def _begin_work(self) -> None:
         self.stage = Stage.WORK
@@ -227,6 +221,8 @@ class Connection(HttpToolsProtocol):
         if self.stage is Stage.WORK:
             self.cycle.keep_alive = False
             self.flow.pause_reading()
+        elif self._framing.has_large_trailer:
+            self.refuse(refusals.HeadersTooLarge, "large_headers")
         else:
             self.refuse(refusals.RequestMalformed, "malformed")
 
@@ -322,7 +318,9 @@ class Connection(HttpToolsProtocol):
         """Note that a part of a request has come."""
         self._fresh_bytes += size
         self._came_before += size
-        if self.stage is Stage.BODY:
+        if self.stage is not Stage.LAST and self._framing.is_large():
+            self.refuse(refusals.HeadersTooLarge, "large_headers")
+        elif self.stage is Stage.BODY:
             if before is not Stage.BODY:
                 self._expect_body()
         elif self.stage is Stage.IDLE and before is Stage.REST:
