@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from oncebox import clock
 
 _NAME = "oncebox"
 _FIRST = ("timestamp", "level", "event")
+#: errors of which a traceback tells: the one, and what caused it
+_MOST_ERRORS = 6
+#: frames of one error: so many from its beginning, so many from its end
+_FIRST_FRAMES, _LAST_FRAMES = 10, 20
 
 
 class Log:
@@ -55,13 +60,48 @@ class Log:
 
     def _tell(self, level: int, event: str, facts: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
-            now = datetime.fromtimestamp(clock.system() / 1000, UTC)
             name = logging.getLevelName(level).lower()
-            fact = {"timestamp": _written(now), "level": name, "event": event, **facts}
+            fact = {"timestamp": written(clock.system()), "level": name, "event": event, **facts}
             self._logger.log(level, fact)
 
 
-def _written(moment: datetime) -> str:
+def traced(error: BaseException) -> dict[str, str]:
+    """Return of an error, as facts for the log, what it is and where it and its causes arose.
+
+    Never its words: they may quote mail.
+    """
+    ways = [f"{type(each).__name__} at {_way(each)}" for each in _causes(error)]
+    return {"error": type(error).__name__, "traceback": "; from ".join(ways)}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it, each once and not without end."""
+    found = [error]
+    for each in found:
+        yield each
+        context = None if each.__suppress_context__ else each.__context__
+        group = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        causes = (each.__cause__ or context, *group)
+        found += [new for new in causes if new is not None and not _has(found, new)]
+        del found[_MOST_ERRORS:]
+
+
+def _has(found: list[BaseException], error: BaseException) -> bool:
+    return any(each is error for each in found)
+
+
+def _way(error: BaseException) -> str:
+    """Return the way an error took, from who called to where it arose."""
+    walked = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frames = [f"{code.co_filename}:{line} in {code.co_qualname}" for code, line in walked]
+    if len(frames) > _FIRST_FRAMES + _LAST_FRAMES:
+        frames[_FIRST_FRAMES:-_LAST_FRAMES] = ["…"]
+    return " > ".join(frames) or "an unknown place"
+
+
+def written(milliseconds: int) -> str:
+    """Return a moment as it stands in the log."""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -157,7 +157,8 @@ class Worker:
         if why is Stopped.WORKER_STOPS:
             return given_back(delivery, self._desk.clock())
         if why is Stopped.TIME_LIMIT:
-            error = TimeoutError("the handler's time limit has passed")
+            trace = error.__traceback__  # where the handler was
+            error = TimeoutError("the handler's time limit has passed").with_traceback(trace)
         return self._performer.failed(delivery, error)
 
     async def _permit(self, delivery: Delivery) -> None:

@@ -12,6 +12,7 @@ from oncebox.errors import (
 )
 from oncebox.ledger.deliveries.desk import Desk
 from oncebox.ledger.sends.outbox import Outbox
+from oncebox.log import traced, written
 from oncebox.model.delivery import Delivery, Outcome, Settlement, State
 from oncebox.model.intent import Origin
 from oncebox.model.policy import Allow, Drop, Hold, Ruling
@@ -25,6 +26,9 @@ from oncebox.worker.threads import in_thread
 
 Permit = Callable[[Delivery], Awaitable[None]]
 Hear = Callable[[Delivery], Awaitable[None]]
+
+#: what happens next with a failed try, in the log
+_NEXT = {State.FAILED: "retry", State.DEAD: "given_up", State.HELD: "held"}
 
 
 class Performs(Protocol):
@@ -88,7 +92,7 @@ class Performer:
         except LeaseLost:
             raise
         except EffectInDoubt as error:
-            return _held(delivery, str(error))
+            return self._logged(_held(delivery, str(error)), error)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is recorded
@@ -99,7 +103,25 @@ class Performer:
         """Return how a failed try goes on: repeated later, or given up."""
         rules = self._handlers.rules(delivery.source).retry
         now = self._desk.clock()
-        return after_failure(delivery, failure_of(error), rules, now=now, random=self._random)
+        settlement = after_failure(delivery, failure_of(error), rules, now=now, random=self._random)
+        return self._logged(settlement, error)
+
+    def _logged(self, settlement: Settlement, error: BaseException) -> Settlement:
+        """Log a failed try; what its error says is kept with the delivery only."""
+        delivery, due_at = settlement.delivery, settlement.due_at
+        log = self._telemetry.log
+        tell = log.warning if settlement.state is State.FAILED else log.error
+        tell(
+            "handler_failed",
+            delivery=delivery.id,
+            source=delivery.source,
+            tries=delivery.tries,
+            outcome=settlement.outcome,
+            next=_NEXT[settlement.state],
+            due=None if due_at is None else written(due_at),
+            **traced(error),
+        )
+        return settlement
 
     async def _stopped(self, delivery: Delivery, permit: Permit) -> Settlement | None:
         """Ask the policy, once; return how the delivery ends if it says no."""
