@@ -2,7 +2,8 @@
 # ONLY=name narrows bench and torture; PYTEST_ARGS replaces pytest's arguments.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 3 --dist worksteal
+# Many tests wait for another process or for a time-out, so two cores have work for four workers.
+PYTEST_ARGS ?= -n 4 --dist worksteal
 ONLY ?=
 
 BIN := .venv/bin
@@ -12,17 +13,21 @@ export UV_PYTHON_DOWNLOADS := never
 # Trust the certificates the machine trusts, also behind a company's proxy.
 export UV_SYSTEM_CERTS := true
 UV_PIP := $(UV) pip --quiet --no-progress
+# Compiled tests are kept, whatever the shell says, so that they are collected faster next time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format docs dist bench torture corpus mutants lock clean
+.PHONY: help setup run test quick check compiled format sync-client docs dist bench torture corpus mutants lock clean
 
 help:
-	@echo 'make setup    create .venv from the pinned requirements'
-	@echo 'make run      run the service with the example handler'
-	@echo 'make test     check, then every test'
+	@echo 'make setup    create .venv with everything for development'
+	@echo 'make run      run the service with the example handler; installs only what it needs'
+	@echo 'make test     check, then every test, and where the time went'
+	@echo 'make quick    the unit and contract tests, on SQLite only'
 	@echo 'make check    format, lint, import rules, types'
 	@echo 'make format   format and fix'
+	@echo 'make sync-client  generate the sync client from the async client'
 	@echo 'make docs     build the pages as a site, into build/site'
 	@echo 'make dist     build the wheel and the sdist, into dist'
 	@echo 'make bench    measure          (ONLY=name)'
@@ -34,11 +39,22 @@ help:
 
 setup: .venv/.ready
 
-run: setup
+# The service needs the runtime requirements only; a full environment has them already.
+run: $(if $(wildcard .venv/.ready),setup,.venv/.runtime)
 	$(BIN)/oncebox serve examples.hello:box
 
-test: check
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup
+	@$(MAKE) --no-print-directory --jobs=2 check compiled
+	$(BIN)/python -m pytest --timetable $(PYTEST_ARGS)
+
+# No checks and no server: what to run after every change.
+quick: setup
+	$(BIN)/python -m pytest --sqlite-only --timetable $(PYTEST_ARGS) tests/core tests/model tests/db tests/ledger tests/contract
+
+# pytest rewrites every test once, and keeps the result; done here, no worker has to do it again.
+# mypy has the other core meanwhile. What is wrong with a test is told when it runs.
+compiled: setup
+	-@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -49,6 +65,9 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+sync-client: setup
+	$(BIN)/python -m tools.sync_client
 
 # A broken link or anchor is an error.
 docs: setup
@@ -86,14 +105,25 @@ mutants: setup
 	  --target .boot -r requirements/boot.txt
 	@touch $@
 
+VENV = test -x $(BIN)/python || $(UV) venv --quiet \
+  --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
+SYNC = $(UV_PIP) sync --compile-bytecode --python $(BIN)/python --require-hashes
+EDITABLE = $(UV_PIP) install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+
+.venv/.runtime: pyproject.toml requirements/run.txt requirements/build.txt .boot/.ready
+	$(VENV)
+	$(SYNC) requirements/run.txt requirements/build.txt
+	$(EDITABLE)
+	$(BIN)/python -m compileall -q src
+	@touch $@
+
 .venv/.deps: requirements/dev.txt .boot/.ready
-	test -x $(BIN)/python || $(UV) venv --quiet \
-	  --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" .venv
-	$(UV_PIP) sync --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(VENV)
+	$(SYNC) requirements/dev.txt
 	@touch $@
 
 .venv/.ready: pyproject.toml .venv/.deps
-	$(UV_PIP) install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	$(EDITABLE)
 	$(BIN)/python -m compileall -q src
 	@touch $@
 

@@ -9,14 +9,15 @@ import uvloop
 
 from bench import load
 from bench.ours import new_box
-from oncebox import Oncebox, ids
-from oncebox.ledger.inboxes.artifacts import _sql as artifacts_sql
-from oncebox.ledger.inboxes.grants import claimant
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.model.artifact import ArtifactValue
-from oncebox.model.candidate import Kind
-from oncebox.model.inbox import InboxPolicy
-from oncebox.store.database import Row, Transaction
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.db.database import Row, Transaction
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.artifacts.artifacts import _sql as artifacts_sql
+from oncebox.ledger.artifacts.claims import claimant_of
+from oncebox.model.inboxes.artifact import ArtifactValue
+from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.received_mail import ArtifactKind
 
 INBOX, KEY = "inb_bench", "key_bench"
 BATCH = 5_000
@@ -32,10 +33,10 @@ async def grant(options: argparse.Namespace) -> None:
     box = new_box(options)
     await box.open()
     wanted = iter(await _filled(box, options.artifacts))
-    who = claimant(Asker(tenant=box.settings.tenant, key=KEY, sees_all=False))
+    who = claimant_of(Requester(tenant=box.settings.tenant, key=KEY, sees_all=False))
 
     async def call(_key: str, _body: bytes) -> object:
-        granted = await box.rooms.grants.claim(who, next(wanted))
+        granted = await box.components.grants.claim(who, next(wanted))
         assert not granted.repeated
         return granted.value.value
 
@@ -46,7 +47,7 @@ async def grant(options: argparse.Namespace) -> None:
 
 async def _filled(box: Oncebox, count: int) -> list[str]:
     """Store artifacts that nobody has claimed; return their ids."""
-    database = box.rooms.database
+    database = box.components.database
     mark = "?" if database.kind == "sqlite" else "%s"
     await database.write(_add_inbox, box.settings.tenant, mark)
     rows = [_row(box, number) for number in range(count)]
@@ -66,11 +67,11 @@ def _insert(tx: Transaction, rows: list[Row]) -> None:
 
 def _row(box: Oncebox, number: int) -> Row:
     id_, tenant, value = ids.new("art"), box.settings.tenant, f"{number:08}"
-    strongbox = box.rooms.strongbox
+    strongbox = box.components.artifact_cipher
     return (
         id_, tenant, INBOX, "bench", ids.new("msg"), number, "code",
-        strongbox.mark(tenant, INBOX, Kind.CODE, value),
-        strongbox.seal(tenant, id_, ArtifactValue(value=value)), 0, 900, 0, 1, "login",
+        strongbox.value_fingerprint(tenant, INBOX, ArtifactKind.CODE, value),
+        strongbox.encrypt(tenant, id_, ArtifactValue(value=value)), 0, 900, 0, 1, "login",
         "no-reply@shop.example", "shop.example", "pass", 1, 1, None, b"[]",
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import time
 
 from bench import load
 from bench.mails import CODE, LINK, html_mail, pin
-from oncebox.mail.parse import parse
+from oncebox.mail.parser import parse
 
 SECONDS = 5.0
 _KIB = 1024

@@ -15,17 +15,25 @@ import uvloop
 from bench import load
 from bench.mails import mail, pin
 from bench.ours import new_box
-from oncebox import Oncebox, ids
-from oncebox.ledger import vault as vaults
-from oncebox.ledger.deliveries import arrivals
-from oncebox.ledger.inboxes import messages, reading
-from oncebox.model.delivery import Delivery, NewDelivery, encode_headers
-from oncebox.model.envelope import MAIL, TYPE, Envelope, Recipient, encode
-from oncebox.model.filing import Filing, filing
-from oncebox.model.inbox import InboxPolicy
-from oncebox.model.message import Parsed, Status
-from oncebox.model.verdict import Verdict
-from oncebox.store.database import Transaction
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger import ciphers as vaults
+from oncebox.ledger.deliveries import deduplication
+from oncebox.ledger.inboxes import messages
+from oncebox.model.deliveries.delivery import Delivery, NewDelivery, encode_headers
+from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.message import NewMessage, new_message
+from oncebox.model.inboxes.received_mail import (
+    MAIL_SOURCE,
+    MAIL_TYPE,
+    Envelope,
+    EnvelopeRecipient,
+    ParsedMail,
+    ParseStatus,
+    SenderVerdict,
+    encode_envelope,
+)
 
 INBOX = "inb_bench"
 BATCH = 500
@@ -41,10 +49,10 @@ async def file(options: argparse.Namespace) -> None:
     pin()
     box = await _opened(options)
     for start in range(0, options.mails, BATCH):
-        await box.rooms.database.write(_post, _mails(box, start, start + BATCH))
+        await box.components.database.write(_post, _mails(box, start, start + BATCH))
     began = time.perf_counter()
-    box._start_working()  # noqa: SLF001 - only the worker for mail is measured
-    while (filed := await box.rooms.database.read(_count)) < options.mails:  # noqa: ASYNC110
+    box._start_workers()  # noqa: SLF001 - only the worker for mail is measured
+    while (filed := await box.components.database.read(_count)) < options.mails:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     load.report(filed / (time.perf_counter() - began), f"{options.mails} mails, one core")
     await box.close()
@@ -53,7 +61,7 @@ async def file(options: argparse.Namespace) -> None:
 async def list_(options: argparse.Namespace) -> None:
     """Report how many pages of 50 are read a second, from anywhere in an inbox."""
     box = await _opened(options)
-    database, dice = box.rooms.database, random.Random(1)
+    database, dice = box.components.database, random.Random(1)
     for start in range(0, options.messages, BATCH):
         size = min(BATCH, options.messages - start)
         await database.write(_store, box, size)
@@ -61,12 +69,12 @@ async def list_(options: argparse.Namespace) -> None:
     while (spent := time.perf_counter() - began) < options.seconds:
         after = dice.randrange(options.messages - PAGE)
         page = await database.read(
-            reading.page,
+            messages.page,
             box.settings.tenant,
             INBOX,
             after=after,
             most=PAGE,
-            documents=box.rooms.vault,
+            documents=box.components.mail_cipher,
         )
         assert len(page.documents) == PAGE
         pages += 1
@@ -77,9 +85,9 @@ async def list_(options: argparse.Namespace) -> None:
 async def _opened(options: argparse.Namespace) -> Oncebox:
     box = new_box(options)
     await box.open()
-    mark = "?" if box.rooms.database.kind == "sqlite" else "%s"
+    mark = "?" if box.components.database.kind == "sqlite" else "%s"
     values = (INBOX, box.settings.tenant, "a@b", "a@b", b"{}", msgspec.json.encode(InboxPolicy()))
-    await box.rooms.database.write(lambda tx: tx.execute(_ADD.format(mark), values))
+    await box.components.database.write(lambda tx: tx.execute(_ADD.format(mark), values))
     return box
 
 
@@ -89,21 +97,22 @@ def _count(tx: Transaction) -> int:
 
 
 def _post(tx: Transaction, new: Sequence[NewDelivery]) -> None:
-    arrivals.accept(tx, new, new[0].received_at)
+    deduplication.accept(tx, new, new[0].received_at)
 
 
 def _mails(box: Oncebox, start: int, end: int) -> list[NewDelivery]:
-    now, tenant = box.rooms.database.clock(), box.settings.tenant
-    headers = encode_headers(tuple(encode(_envelope(tenant))))
+    now, tenant = box.components.database.clock(), box.settings.tenant
+    headers = encode_headers(tuple(encode_envelope(_envelope(tenant))))
     found = []
     for number in range(start, end):
         raw = mail(number)
         digest, id_ = hashlib.sha256(raw), ids.new("dlv")
         found.append(
             NewDelivery(
-                id=id_, tenant=tenant, source=MAIL, key=f"{INBOX}:{digest.hexdigest()}",
-                body=box.rooms.vault.seal(raw, vaults.mail(tenant, id_)), length=len(raw),
-                headers=headers, fingerprint=digest.digest(), type=TYPE, road="smtp",
+                id=id_, tenant=tenant, source=MAIL_SOURCE, key=f"{INBOX}:{digest.hexdigest()}",
+                body=box.components.mail_cipher.encrypt(raw, vaults.mail_aad(tenant, id_)),
+                length=len(raw),
+                headers=headers, fingerprint=digest.digest(), type=MAIL_TYPE, road="smtp",
                 received_at=now,
             )
         )  # fmt: skip
@@ -111,7 +120,7 @@ def _mails(box: Oncebox, start: int, end: int) -> list[NewDelivery]:
 
 
 def _envelope(tenant: str) -> Envelope:
-    to = Recipient(inbox_id=INBOX, tenant=tenant, address="a@b")
+    to = EnvelopeRecipient(inbox_id=INBOX, tenant=tenant, address="a@b")
     return Envelope(client="127.0.0.1", helo="x", sender="a@b", recipients=(to,))
 
 
@@ -119,29 +128,32 @@ def _store(tx: Transaction, box: Oncebox, count: int) -> None:
     """Store messages with a kilobyte of text each."""
     new = [_small(box) for _ in range(count)]
     _post(tx, new)
-    messages.file(tx, [_filing(box, each) for each in new], 0, vault=box.rooms.vault)
+    messages.file(tx, [_filing(box, each) for each in new], 0, vault=box.components.mail_cipher)
 
 
 def _small(box: Oncebox) -> NewDelivery:
     id_ = ids.new("dlv")
     return NewDelivery(
-        id=id_, tenant=box.settings.tenant, source=MAIL, key=id_, body=b"", headers=b"[]",
-        fingerprint=b"", type=TYPE, road="smtp", received_at=0,
+        id=id_, tenant=box.settings.tenant, source=MAIL_SOURCE, key=id_, body=b"", headers=b"[]",
+        fingerprint=b"", type=MAIL_TYPE, road="smtp", received_at=0,
     )  # fmt: skip
 
 
-def _filing(box: Oncebox, new: NewDelivery) -> Filing:
+def _filing(box: Oncebox, new: NewDelivery) -> NewMessage:
     said = _envelope(box.settings.tenant)
     delivery = Delivery(
-        new.id, new.tenant, MAIL, new.key, "", TYPE, None, False, None, 1, 1, 0, 0, b"[]", b""  # noqa: FBT003
+        new.id, new.tenant, MAIL_SOURCE, new.key, "", MAIL_TYPE, None, False, None,  # noqa: FBT003
+        1, 1, 0, 0, b"[]", b"",
     )  # fmt: skip
-    parsed = Parsed(status=Status.PARSED, subject="Hello", text="x" * 1000)
-    read = filing(
-        delivery, said.recipients[0], said, parsed=parsed, verdict=Verdict(), mismatch="",
+    parsed = ParsedMail(status=ParseStatus.PARSED, subject="Hello", text="x" * 1000)
+    read = new_message(
+        delivery, said.recipients[0], said, parsed=parsed, verdict=SenderVerdict(), mismatch="",
         ids=(ids.new("msg"), ids.new("evt")),
     )  # fmt: skip
-    place = vaults.document(new.tenant, read.message_id)
-    return msgspec.structs.replace(read, encoded=box.rooms.vault.seal(read.encoded, place))
+    place = vaults.document_aad(new.tenant, read.message_id)
+    return msgspec.structs.replace(
+        read, encoded=box.components.mail_cipher.encrypt(read.encoded, place)
+    )
 
 
 def main() -> None:

@@ -11,10 +11,13 @@ from msgspec.structs import replace
 
 from bench import load
 from bench.ours import new_box
-from oncebox import Email, Oncebox, ids
-from oncebox.model.intent import Intent, Origin
-from oncebox.model.outcome import Accepted
-from oncebox.model.send import Answer, Intended, SendState, SendWord
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.ledger.sends import lifecycle, submission
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.intent import Intent, SendOrigin
+from oncebox.model.sends.send import AnswerStatus, IntentAccepted, SendReport, SendState
+from oncebox.model.sends.transports import SendAccepted
 
 TYPE = "order.confirmation"
 KNOWN = 10_000
@@ -28,7 +31,7 @@ async def send(options: argparse.Namespace) -> None:
         async def call(key: str, body: bytes) -> None:
             mail = _mail(body.decode())
             told = await box.send(mail, event_type=TYPE, entity_id=key, wait=30)
-            assert told.status is Answer.LOGGED
+            assert told.status is AnswerStatus.LOGGED
 
         await _measure(call, options)
 
@@ -39,15 +42,15 @@ async def claim(options: argparse.Namespace) -> None:
     The mail is written beforehand: the other side claims without one.
     """
     async with _opened(options) as box:
-        desk, new = box.rooms.sends, box.rooms.outbox.frozen(_me(box), _intent("any"))
+        ledger = box.components.ledger
+        new = box.components.outbox.compose(_me(box), _intent("any"))
 
         async def call(key: str, _body: bytes) -> None:
             digest = hashlib.sha256(key.encode()).digest()
             message_id = f"<{digest.hex()[:32]}@example.com>"
-            told = await desk.intend(
-                replace(new, id=ids.new("snd"), key=digest, message_id=message_id)
-            )
-            assert isinstance(told, Intended)
+            one = replace(new, id=ids.new("snd"), key=digest, message_id=message_id)
+            told = await ledger.submit(submission.store_intents, one)
+            assert isinstance(told, IntentAccepted)
             assert told.created
 
         await _measure(call, options)
@@ -56,12 +59,12 @@ async def claim(options: argparse.Namespace) -> None:
 async def duplicate(options: argparse.Namespace) -> None:
     """Report how many are told that their mail was sent before."""
     async with _opened(options) as box:
-        me, outbox = _me(box), box.rooms.outbox
+        me, outbox = _me(box), box.components.outbox
         await _fill(box)
 
         async def call(key: str, _body: bytes) -> None:
             told = await outbox.send(me, _intent(str(hash(key) % KNOWN)))
-            assert told.answer is Answer.DUPLICATE
+            assert told.status is AnswerStatus.DUPLICATE
 
         await _measure(call, options)
 
@@ -74,12 +77,12 @@ async def _measure(call: load.Accept, options: argparse.Namespace) -> None:
 
 async def _fill(box: Oncebox) -> None:
     """Store sends that were taken by the other side."""
-    me, rooms = _me(box), box.rooms
+    me, rooms = _me(box), box.components
 
     async def taken(number: int) -> None:
         told = await rooms.outbox.send(me, _intent(str(number)))
-        word = SendWord(tenant=me.tenant, id=told.send.id, fence=0, outcome=Accepted())
-        settled = await rooms.sends.settle(word)
+        word = SendReport(tenant=me.tenant, id=told.send.id, fence=0, outcome=SendAccepted())
+        settled = await rooms.ledger.submit(lifecycle.settle, word)
         assert settled is not None
         assert settled.send.state is SendState.SENT
 
@@ -105,8 +108,8 @@ class _Opened:
         await self._box.close()
 
 
-def _me(box: Oncebox) -> Origin:
-    return Origin(tenant=box.settings.tenant, key="key_bench")
+def _me(box: Oncebox) -> SendOrigin:
+    return SendOrigin(tenant=box.settings.tenant, key="key_bench")
 
 
 def _mail(text: str) -> Email:

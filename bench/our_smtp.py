@@ -10,8 +10,8 @@ import tempfile
 
 from bench import mailload
 from bench.ours import MASTER_KEY
-from oncebox import clock, ids
-from oncebox.store.database import Transaction
+from oncebox.core import clock, ids
+from oncebox.db.database import Transaction
 from tests.support.databases import Place
 
 ONCEBOX = (sys.executable, "-m", "oncebox")

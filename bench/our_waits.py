@@ -18,9 +18,9 @@ from typing import Any
 
 from bench import load
 from bench.ours import MASTER_KEY
-from oncebox import credentials
-from oncebox.client import AsyncClient, Inbox
-from oncebox.client.room import Later
+from oncebox.client import AsyncInbox
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.core import credentials
 from tests.support.ports import free_port
 from tests.torture.artifacts.courier import Courier, letter
 
@@ -33,7 +33,7 @@ PAUSE = 0.3
 EVERY = 0.25
 
 #: returns the number of the message whose code was granted, after another number
-Wait = Callable[[AsyncClient, Inbox[Later], int], Coroutine[Any, Any, int]]
+Wait = Callable[[AsyncClient, AsyncInbox, int], Coroutine[Any, Any, int]]
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ async def _measured(options: argparse.Namespace, url: str, smtp: int, key: str) 
 
 
 async def _one(
-    client: AsyncClient, inbox: Inbox[Later], smtp: int, wait: Wait, count: int
+    client: AsyncClient, inbox: AsyncInbox, smtp: int, wait: Wait, count: int
 ) -> list[float]:
     """Send one mail after another to an inbox; return how long each answer took from its 250."""
     dice, courier, times, after = random.Random(inbox.attempt_id), Courier(smtp), [], 0
@@ -111,12 +111,12 @@ async def _one(
     return times
 
 
-async def _waited(_client: AsyncClient, inbox: Inbox[Later], after: int) -> int:
+async def _waited(_client: AsyncClient, inbox: AsyncInbox, after: int) -> int:
     grant = await inbox.wait_for_code(after=after, within=60)
     return grant.sequence
 
 
-async def _polled(client: AsyncClient, inbox: Inbox[Later], after: int) -> int:
+async def _polled(client: AsyncClient, inbox: AsyncInbox, after: int) -> int:
     """Look at the list of artifacts every now and then, and claim what is new."""
     while True:
         page = await client.artifacts.page(inbox.id, limit=1)

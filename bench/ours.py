@@ -11,8 +11,10 @@ from collections.abc import Iterable
 import uvloop
 
 from bench import load, preload
-from oncebox import Delivery, Once, Oncebox, config
-from oncebox.model.delivery import Outcome
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome
+from oncebox.settings import load_settings
+from oncebox.workers.deliveries.once import Once
 
 # Every open of the same database must bring the same key.
 MASTER_KEY = base64.b64encode(bytes(32)).decode()
@@ -23,7 +25,7 @@ def new_box(options: argparse.Namespace) -> Oncebox:
     """Return a box on the given database, with the default settings unless told otherwise."""
     concurrency = getattr(options, "concurrency", None)
     worker = {"concurrency": concurrency} if concurrency else None
-    settings = config.load(database_url=options.url, master_key=MASTER_KEY, worker=worker)
+    settings = load_settings(database_url=options.url, master_key=MASTER_KEY, worker=worker)
     return Oncebox(settings=settings, migrate=True)
 
 
@@ -75,7 +77,7 @@ async def settled(box: Oncebox, jobs: int) -> None:
 def settlements(box: Oncebox) -> int:
     """Return how many tries ended well, by the box's own count."""
     samples = (sample for metric in box.telemetry.settled.collect() for sample in metric.samples)
-    ended_well = {"outcome": Outcome.HANDLED}
+    ended_well = {"outcome": DeliveryOutcome.HANDLED}
     return int(
         sum(
             sample.value

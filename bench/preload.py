@@ -17,8 +17,8 @@ import psycopg
 from psycopg import sql
 
 from bench import load
-from oncebox import ids
-from oncebox.model.delivery import Outcome
+from oncebox.core import ids
+from oncebox.model.deliveries.delivery import DeliveryOutcome
 
 CHUNK = 100_000
 # A year before the first measured key: 5 million rows take a little more than a day of it.
@@ -65,7 +65,7 @@ def _delivery(id_: str, key: str, body: bytes, at: int) -> tuple[Value, ...]:
     return (
         id_, TENANT, load.SOURCE, key, "", load.TYPE, "api", hashlib.sha256(body).digest(), id_,
         len(body), "done", at, at + 2, 1, 1, WORKER, at + 5,
-        Outcome.HANDLED.value, at + 9,
+        DeliveryOutcome.HANDLED.value, at + 9,
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from dbos import DBOS, SetWorkflowID
 
-from oncebox import Client, Email
+from oncebox.client.sync import Client
+from oncebox.model.sends.email import Email
 
 
 def reserve(order: str) -> str:

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
 box = Oncebox()
 

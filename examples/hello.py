@@ -1,6 +1,8 @@
 """A handler to play with: `make run`, then hand it a delivery as it says."""
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
 box = Oncebox()
 

@@ -22,7 +22,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import RetryPolicy
 
-from oncebox import Client
+from oncebox.client.sync import Client
 
 SITE = os.environ.get("SITE", "http://127.0.0.1:8000")
 client = Client()

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from oncebox import Client
+from oncebox.client.sync import Client
 
 SITE = os.environ.get("SITE", "http://127.0.0.1:8000")
 TOOLS = ("open_inbox", "sign_up", "wait_for_code", "verify")

@@ -13,15 +13,14 @@ A function that plays a script stands in for the real model.
 import asyncio
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import httpx2
 from pydantic_ai import Agent, ModelMessage, ModelResponse, RunContext, TextPart, ToolCallPart
 from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from oncebox import AsyncClient
-from oncebox.client import Inbox
+from oncebox.client import AsyncInbox
+from oncebox.client.asynchronous import AsyncClient
 
 SITE = os.environ.get("SITE", "http://127.0.0.1:8000")
 
@@ -33,7 +32,7 @@ class Signup:
     client: AsyncClient
     attempt_id: str
 
-    async def inbox(self) -> Inbox[Any]:
+    async def inbox(self) -> AsyncInbox:
         return await self.client.inboxes.create(attempt_id=self.attempt_id)
 
     async def once(self, page: str, **fields: str) -> str:

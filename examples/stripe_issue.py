@@ -12,7 +12,9 @@ the handler runs. If the process dies after the issue was opened, the handler ru
 import os
 from pathlib import Path
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
 box = Oncebox()
 

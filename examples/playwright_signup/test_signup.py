@@ -7,14 +7,12 @@
 has an address of its own, and a copy of the mail does no harm.
 """
 
-from typing import Any
-
 from playwright.sync_api import Page, expect
 
 from oncebox.client import Inbox
 
 
-def test_signup(page: Page, inbox: Inbox[Any]) -> None:
+def test_signup(page: Page, inbox: Inbox) -> None:
     page.goto("/")
     page.get_by_label("Email").fill(inbox.email)
     page.get_by_role("button", name="Sign up").click()

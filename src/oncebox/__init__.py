@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oncebox.box import Oncebox
     from oncebox.client.asynchronous import AsyncClient
-    from oncebox.client.receiver import verify
     from oncebox.client.sync import Client
+    from oncebox.client.webhooks import verify
     from oncebox.errors import NotDone, OnceboxError, Permanent, Transient
-    from oncebox.model.delivery import Accepted, Delivery
-    from oncebox.model.effect import Done
-    from oncebox.model.email import Attachment, Email
-    from oncebox.model.policy import Allow, Drop, Hold
-    from oncebox.wire.sends import SendAnswer
-    from oncebox.worker.once import Once
-    from oncebox.worker.sync_once import SyncOnce
+    from oncebox.model.deliveries.delivery import Accepted, Allow, Delivery, Drop, Hold
+    from oncebox.model.deliveries.effects import Done
+    from oncebox.model.sends.email import Attachment, Email
+    from oncebox.schemas.sends import SendAnswer
+    from oncebox.workers.deliveries.once import Once, SyncOnce
 
 __all__ = [
     "Accepted",
@@ -41,26 +39,26 @@ __all__ = [
 
 #: where each public name lives; loaded when first used, so that programs that only call
 #: the service, and the command line, start fast
-_ROOMS = {
-    "Accepted": "model.delivery",
-    "Allow": "model.policy",
+_PUBLIC_NAMES = {
+    "Accepted": "model.deliveries.delivery",
+    "Allow": "model.deliveries.delivery",
     "AsyncClient": "client.asynchronous",
-    "Attachment": "model.email",
+    "Attachment": "model.sends.email",
     "Client": "client.sync",
-    "Delivery": "model.delivery",
-    "Done": "model.effect",
-    "Drop": "model.policy",
-    "Email": "model.email",
-    "Hold": "model.policy",
+    "Delivery": "model.deliveries.delivery",
+    "Done": "model.deliveries.effects",
+    "Drop": "model.deliveries.delivery",
+    "Email": "model.sends.email",
+    "Hold": "model.deliveries.delivery",
     "NotDone": "errors",
-    "Once": "worker.once",
+    "Once": "workers.deliveries.once",
     "Oncebox": "box",
     "OnceboxError": "errors",
     "Permanent": "errors",
-    "SendAnswer": "wire.sends",
-    "SyncOnce": "worker.sync_once",
+    "SendAnswer": "schemas.sends",
+    "SyncOnce": "workers.deliveries.once",
     "Transient": "errors",
-    "verify": "client.receiver",
+    "verify": "client.webhooks",
 }
 
 
@@ -68,10 +66,10 @@ if not TYPE_CHECKING:  # or any name would look like one of ours
 
     def __getattr__(name: str) -> Any:
         """Load a public name from its room."""
-        if name not in _ROOMS:
+        if name not in _PUBLIC_NAMES:
             message = f"module 'oncebox' has no attribute {name!r}"
             raise AttributeError(message)
-        return getattr(import_module(f"oncebox.{_ROOMS[name]}"), name)
+        return getattr(import_module(f"oncebox.{_PUBLIC_NAMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m oncebox``: the same as ``oncebox``."""
+"""``python -m oncebox``: the same as the ``oncebox`` command."""
 
 from oncebox.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``Oncebox``: the ledger and its worker, embedded in a program of your own."""
+"""``Oncebox``: the ledger and its workers, embedded in your own program."""
 
 import asyncio
 import os
@@ -7,27 +7,28 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from oncebox import assembly, config, ids
-from oncebox.assembly import Rooms, open_rooms
-from oncebox.config import Settings
+from oncebox import wiring
+from oncebox.components import Components
+from oncebox.core import ids
+from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError
-from oncebox.ledger.deliveries.rules import by_default
-from oncebox.ledger.inboxes.claims import JudgeLink
-from oncebox.model.asking import SendOptions
-from oncebox.model.delivery import Accepted
-from oncebox.model.email import Email
-from oncebox.model.intent import Origin
-from oncebox.model.source import Source
-from oncebox.telemetry import Telemetry
-from oncebox.wire.sends import SendAnswer
-from oncebox.worker.handlers import ANY_TYPE, Handlers
-from oncebox.worker.postbox import Postbox
-from oncebox.worker.watchdog import Watchdog
+from oncebox.ledger.artifacts.claims import JudgeLink
+from oncebox.ledger.deliveries.settlements import default_retry_rules
+from oncebox.model.deliveries.delivery import Accepted
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.intent import SendOptions, SendOrigin
+from oncebox.model.webhooks.source import Source
+from oncebox.schemas.sends import SendAnswer
+from oncebox.settings import Settings, load_settings
+from oncebox.wiring import open_components
+from oncebox.workers.deliveries.handlers import ANY_TYPE, Handlers
+from oncebox.workers.deliveries.once import SendApi
+from oncebox.workers.process.child_control import Watchdog
 
 if TYPE_CHECKING:  # loaded by those who work; see Oncebox.hire
-    from oncebox.crew import Crew
-    from oncebox.worker.loop import Worker
-    from oncebox.worker.sends import SendWorker
+    from oncebox.workers.deliveries.delivery_worker import DeliveryWorker
+    from oncebox.workers.factory import Workers
+    from oncebox.workers.sends.send_worker import SendWorker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,18 +47,18 @@ class Oncebox:
         migrate: bool | None = None,
     ) -> None:
         """Prepare; nothing is opened before ``async with``."""
-        self.settings = settings or config.load(database_url=url)
+        self.settings = settings or load_settings(database_url=url)
         self.telemetry = Telemetry()
-        self.handlers = Handlers(by_default(self.settings.retry))
+        self.handlers = Handlers(default_retry_rules(self.settings.retry))
         #: which links are let out, where not by the rules of the house; for tests
         self.judge_link: JudgeLink | None = None
         self._migrate = migrate
-        self._rooms: Rooms | None = None
-        self._working: list[asyncio.Task[None]] = []
-        self._workers: list[Worker] = []
-        self._senders: list[SendWorker] = []
-        self._numbering: list[asyncio.Task[None]] = []
-        self._stops = 0
+        self._components: Components | None = None
+        self._worker_tasks: list[asyncio.Task[None]] = []
+        self._workers: list[DeliveryWorker] = []
+        self._send_workers: list[SendWorker] = []
+        self._sequencer_tasks: list[asyncio.Task[None]] = []
+        self._stop_requests = 0
 
     def on(
         self,
@@ -68,7 +69,7 @@ class Oncebox:
     ) -> Callable[[F], F]:
         """Register a handler for a type of a source, or for all its types.
 
-        Raises: HandlerTwice.
+        Raises: HandlerRegisteredTwice.
         """
 
         def register(function: F) -> F:
@@ -80,7 +81,7 @@ class Oncebox:
     def policy(self, source: str) -> Callable[[F], F]:
         """Register what decides, after the claim, whether a delivery runs, is held or dropped.
 
-        Raises: HandlerTwice.
+        Raises: HandlerRegisteredTwice.
         """
 
         def register(function: F) -> F:
@@ -132,7 +133,7 @@ class Oncebox:
 
         Raises: InputRefused, StoreUnavailable.
         """
-        return await self.rooms.intake.accept(
+        return await self.components.intake.accept(
             source,
             key=key,
             body=body.encode() if isinstance(body, str) else body,
@@ -153,23 +154,23 @@ class Oncebox:
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
-        rooms = self.rooms
-        if not self._senders:
-            await self.hire()
-            self._start_sending()
-        origin = Origin(tenant=self.settings.tenant)
-        return await Postbox(rooms.outbox, origin).send(email, wait=wait, **options)
+        rooms = self.components
+        if not self._send_workers:
+            await self.load_workers()
+            self._start_send_workers()
+        origin = SendOrigin(tenant=self.settings.tenant)
+        return await SendApi(rooms.outbox, origin).send(email, wait=wait, **options)
 
     @property
-    def rooms(self) -> Rooms:
+    def components(self) -> Components:
         """The opened rooms.
 
         Raises: OnceboxError, when the box is not open.
         """
-        if self._rooms is None:
+        if self._components is None:
             message = "the box is not open; use it inside: async with box"
             raise OnceboxError(message)
-        return self._rooms
+        return self._components
 
     def metrics(self) -> str:
         """Return all metrics as Prometheus text."""
@@ -177,25 +178,27 @@ class Oncebox:
 
     async def open(self) -> None:
         """Open the database without starting to work."""
-        if self._rooms is None:
-            rooms = await open_rooms(
+        if self._components is None:
+            rooms = await open_components(
                 self.settings,
                 self.telemetry,
                 migrate=self._migrate,
                 judge_link=self.judge_link,
             )
             try:
-                await rooms.book.refresh()
+                await rooms.sources.refresh()
             except BaseException:
                 await rooms.close()
                 raise
-            rooms.book.start()
-            self._rooms = rooms
-            self.handlers.follow(self._written)
+            rooms.sources.start()
+            self._components = rooms
+            self.handlers.use_configured_sources(self._configured_source)
 
-    def _written(self, source: str) -> Source | None:
+    def _configured_source(self, source: str) -> Source | None:
         """Return what is written of a source in the settings or the database."""
-        entry = self.rooms.book.find(self.settings.tenant, source) if self._rooms else None
+        entry = (
+            self.components.sources.find(self.settings.tenant, source) if self._components else None
+        )
         return entry.source if entry else None
 
     def asgi(self, stopping: asyncio.Event | None = None) -> Any:
@@ -203,50 +206,50 @@ class Oncebox:
 
         Such a server must itself end clients that are slow.
         """
-        return assembly.front_of(self.rooms, stopping or asyncio.Event())
+        return wiring.build_asgi_app(self.components, stopping or asyncio.Event())
 
-    async def hire(self) -> None:
+    async def load_workers(self) -> None:
         """Load whoever works: reading and sending mail needs much that answering does not.
 
         In a thread, so that requests are answered meanwhile.
         """
-        await asyncio.to_thread(import_module, "oncebox.crew")
+        await asyncio.to_thread(import_module, "oncebox.workers.factory")
 
-    def _crew(self) -> "Crew":
-        from oncebox.crew import Crew  # noqa: PLC0415 - see hire
+    def _make_workers(self) -> "Workers":
+        from oncebox.workers.factory import Workers  # noqa: PLC0415 - see hire
 
-        return Crew(self.rooms, self.settings, self.handlers, name=_name())
+        return Workers(self.components, self.settings, self.handlers, name=_worker_name())
 
-    def _start_working(self) -> None:
+    def _start_workers(self) -> None:
         """Work on mail, on sends, and on what has handlers."""
-        crew = self._crew()
+        crew = self._make_workers()
         workers = [crew.mail_worker()]
         if self.handlers.sources:
             workers.append(crew.handler_worker())
         self._workers += workers
-        self._working += [asyncio.create_task(each.run()) for each in workers]
-        self._start_sending()
+        self._worker_tasks += [asyncio.create_task(each.run()) for each in workers]
+        self._start_send_workers()
 
-    def _start_sending(self) -> None:
+    def _start_send_workers(self) -> None:
         """Work on sends, if nobody does in this process yet."""
-        if self._senders:
+        if self._send_workers:
             return
-        crew = self._crew()
+        crew = self._make_workers()
         sender, listener = crew.send_worker(), crew.evidence_worker()
-        self._senders.append(sender)
+        self._send_workers.append(sender)
         self._workers.append(listener)
-        self._working += [asyncio.create_task(each.run()) for each in (sender, listener)]
+        self._worker_tasks += [asyncio.create_task(each.run()) for each in (sender, listener)]
         if self.settings.sends.fail_open:
-            self._numbering.append(asyncio.create_task(crew.fail_open().run()))
+            self._sequencer_tasks.append(asyncio.create_task(crew.fail_open().run()))
         # Whoever works makes events, and there may be no service beside it that numbers them.
-        self._numbering.append(asyncio.create_task(crew.sequencer().run()))
+        self._sequencer_tasks.append(asyncio.create_task(crew.sequencer().run()))
 
     def stop_working(self) -> None:
         """Ask the workers to finish what they do, or give it back."""
-        self._stops += 1
+        self._stop_requests += 1
         for worker in self._workers:
             worker.stop()
-        for sender in self._senders:
+        for sender in self._send_workers:
             sender.stop()
 
     async def work(self) -> None:
@@ -254,41 +257,46 @@ class Oncebox:
         watching = asyncio.create_task(
             Watchdog(self.telemetry, limit=self.settings.worker.watchdog).watch()
         )
-        stops = self._stops
+        stops = self._stop_requests
         try:
-            await self.hire()
-            if stops == self._stops:  # nobody has asked to stop meanwhile
-                self._start_working()
-            await self._finished()
+            await self.load_workers()
+            if stops == self._stop_requests:  # nobody has asked to stop meanwhile
+                self._start_workers()
+            await self._wait_for_workers()
         finally:
             watching.cancel()
 
-    async def _finished(self) -> None:
+    async def _wait_for_workers(self) -> None:
         """Wait until all workers have ended; one that fails ends the others."""
         try:
-            await asyncio.gather(*self._working)
+            await asyncio.gather(*self._worker_tasks)
         finally:
             self.stop_working()
 
     async def close(self) -> None:
         """Stop working and let go of the database."""
         self.stop_working()
-        await asyncio.gather(*self._working, return_exceptions=True)
-        for each in self._numbering:
+        await asyncio.gather(*self._worker_tasks, return_exceptions=True)
+        for each in self._sequencer_tasks:
             each.cancel()
-        await asyncio.gather(*self._numbering, return_exceptions=True)
-        if self._rooms is not None:
-            await self._rooms.close()
-        self._rooms = None
-        self._workers, self._senders, self._working, self._numbering = [], [], [], []
+        await asyncio.gather(*self._sequencer_tasks, return_exceptions=True)
+        if self._components is not None:
+            await self._components.close()
+        self._components = None
+        self._workers, self._send_workers, self._worker_tasks, self._sequencer_tasks = (
+            [],
+            [],
+            [],
+            [],
+        )
 
     async def __aenter__(self) -> Self:
         """Open, and start working if there are handlers."""
         await self.open()
         try:
             if self.handlers.sources:
-                await self.hire()
-                self._start_working()
+                await self.load_workers()
+                self._start_workers()
         except BaseException:  # whoever is cancelled while entering never leaves
             await self.close()
             raise
@@ -299,7 +307,7 @@ class Oncebox:
         await self.close()
 
 
-def _name() -> str:
+def _worker_name() -> str:
     return f"{platform.node()}:{os.getpid()}:{ids.new('wrk')[-6:]}"
 
 

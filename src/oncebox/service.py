@@ -1,4 +1,4 @@
-"""The service: a box with HTTP and SMTP before it; opens, listens, works, stops in order."""
+"""``Service``: runs one box in one role, with HTTP and SMTP in front of it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -10,17 +10,16 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from oncebox.assembly import Drill, front_of, load_edges, smtp_of
 from oncebox.box import Oncebox
-from oncebox.edge.server import Server, listen
-from oncebox.errors import AddressUnavailable
-from oncebox.ledger.office import first_key
-from oncebox.worker.expiry import Expiry
-from oncebox.worker.sweep import Sweeper
-from oncebox.worker.watchdog import Watchdog
+from oncebox.errors import ListenAddressUnavailable
+from oncebox.ledger.admin import api_keys
+from oncebox.server.http.http_server import HttpServer, listen
+from oncebox.wiring import Interceptor, build_asgi_app, build_smtp_server, load_server
+from oncebox.workers.maintenance.sweeper import InboxExpirer, Sweeper
+from oncebox.workers.process.child_control import Watchdog
 
 if TYPE_CHECKING:
-    from oncebox.edge.smtp.server import SmtpServer
+    from oncebox.server.smtp.smtp_server import SmtpServer
 
 
 class Role(StrEnum):
@@ -35,7 +34,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ServiceStarted:
     """What is known once a service is up."""
 
     #: where it answers; none for a worker
@@ -49,55 +48,55 @@ class Started:
 
     def __repr__(self) -> str:
         """Show where it is, never the key."""
-        return f"Started(url={self.url!r})"
+        return f"ServiceStarted(url={self.url!r})"
 
 
 class Service:
     """Runs one box in one role."""
 
-    def __init__(self, box: Oncebox, role: Role, drill: Drill | None = None) -> None:
+    def __init__(self, box: Oncebox, role: Role, drill: Interceptor | None = None) -> None:
         """Prepare; nothing is opened before ``run``. Only tests have a ``drill``."""
         self._box = box
-        self._drill = drill
+        self._interceptor = drill
         if drill is not None:
             box.judge_link = drill.judge_link
         self._role = role
         self._stopping = asyncio.Event()
-        self._server: Server | None = None
+        self._server: HttpServer | None = None
         self._smtp: SmtpServer | None = None
 
     def stop(self) -> None:
         """Ask the service to finish what it does."""
         self._stopping.set()
 
-    async def run(self, tell: Callable[[Started], None]) -> None:
+    async def run(self, tell: Callable[[ServiceStarted], None]) -> None:
         """Serve until ``stop``; ``tell`` hears where, once clients can connect.
 
-        Raises: AddressUnavailable, ConfigInvalid, StoreError.
+        Raises: ListenAddressUnavailable, ConfigInvalid, StoreError.
         """
         with ExitStack() as stack:
             # Bound before anything else is touched: a port that is taken is the commonest trouble.
-            http, smtp = self._listen(stack)
+            http, smtp = self._bind(stack)
             try:
-                await self._open()
-                started = await self._prepared(http, smtp)
-                await self._start(http, smtp)
-                await self._work(lambda: tell(started))
+                await self._open_box()
+                started = await self._prepare(http, smtp)
+                await self._start_servers(http, smtp)
+                await self._run_until_stopped(lambda: tell(started))
             finally:
                 await self._box.close()
 
-    async def _open(self) -> None:
+    async def _open_box(self) -> None:
         """Open the box; while the disk is waited for, what answers is loaded."""
         if self._role is Role.WORKER:
             await self._box.open()
             return
-        loading = asyncio.create_task(asyncio.to_thread(load_edges))
+        loading = asyncio.create_task(asyncio.to_thread(load_server))
         try:
             await self._box.open()
         finally:
             await loading
 
-    def _listen(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
+    def _bind(self, stack: ExitStack) -> tuple[list[socket], list[socket]]:
         """Return the sockets for HTTP and for SMTP."""
         if self._role is Role.WORKER:
             return [], []
@@ -109,56 +108,56 @@ class Service:
             return http, []
         try:
             smtp = listen(settings.smtp.host, settings.smtp.port)
-        except AddressUnavailable as error:
+        except ListenAddressUnavailable as error:
             message = f"{error} (smtp.host and smtp.port, or smtp.enabled = false)"
-            raise AddressUnavailable(message) from error
+            raise ListenAddressUnavailable(message) from error
         return http, [stack.enter_context(each) for each in smtp]
 
-    async def _start(self, http: list[socket], smtp: list[socket]) -> None:
+    async def _start_servers(self, http: list[socket], smtp: list[socket]) -> None:
         """Begin to answer."""
-        rooms, settings = self._box.rooms, self._box.settings
+        rooms, settings = self._box.components, self._box.settings
         if http:
-            app = front_of(rooms, self._stopping, self._tools, self._drill)
-            self._server = Server(app, http, settings.http, self._box.telemetry)
+            app = build_asgi_app(rooms, self._stopping, self._mcp_app, self._interceptor)
+            self._server = HttpServer(app, http, settings.http, self._box.telemetry)
             await self._server.start()
         if smtp:
-            self._smtp = smtp_of(rooms, smtp, self._drill)
+            self._smtp = build_smtp_server(rooms, smtp, self._interceptor)
             await self._smtp.start()
 
-    def _tools(self, api: Any) -> Any:
+    def _mcp_app(self, api: Any) -> Any:
         """Return the agent's tools; imported here, because they take a second and few need them.
 
         Raises: ExtraMissing.
         """
-        from oncebox.mcp.extra import check  # noqa: PLC0415
+        from oncebox.mcp.dispatch import check_installed  # noqa: PLC0415
 
-        check()
-        from oncebox.mcp.http import HttpTools  # noqa: PLC0415
+        check_installed()
+        from oncebox.mcp.http_app import McpHttpApp  # noqa: PLC0415
 
-        return HttpTools(api, self._stopping)
+        return McpHttpApp(api, self._stopping)
 
-    async def _prepared(self, http: list[socket], smtp: list[socket]) -> Started:
+    async def _prepare(self, http: list[socket], smtp: list[socket]) -> ServiceStarted:
         """Make sure that there is a first key, and say where everything is."""
         if not http:
-            return Started()
-        rooms, settings = self._box.rooms, self._box.settings
-        url = f"http://{_place(settings.http.host, http)}"
-        mail = _place(settings.smtp.host, smtp) if smtp else None
-        if self._drill is not None:
-            await self._drill.begin(rooms, mail)
-        first = await first_key.ensure(
+            return ServiceStarted()
+        rooms, settings = self._box.components, self._box.settings
+        url = f"http://{_local_address(settings.http.host, http)}"
+        mail = _local_address(settings.smtp.host, smtp) if smtp else None
+        if self._interceptor is not None:
+            await self._interceptor.begin(rooms, mail)
+        first = await api_keys.ensure_first_key(
             rooms.database, settings.folder, tenant=settings.tenant, url=url
         )
         if not first.known:
             self._box.telemetry.log.warning("credentials_of_another_database", file=str(first.path))
-            return Started(url=url, smtp=mail)
+            return ServiceStarted(url=url, smtp=mail)
         key = first.credentials.key if first.new else None
-        return Started(url=url, smtp=mail, credentials=first.path, key=key)
+        return ServiceStarted(url=url, smtp=mail, credentials=first.path, key=key)
 
-    async def _work(self, tell: Callable[[], None]) -> None:
+    async def _run_until_stopped(self, tell: Callable[[], None]) -> None:
         """Do everything at once until told to stop, or until a part of it fails."""
-        working = [asyncio.create_task(self._box.work())] if self.works else []
-        background = [asyncio.create_task(each) for each in self._background()]
+        working = [asyncio.create_task(self._box.work())] if self.runs_workers else []
+        background = [asyncio.create_task(each) for each in self._background_tasks()]
         stopped = asyncio.create_task(self._stopping.wait())
         everything = {*working, *background, stopped}
         try:
@@ -171,35 +170,35 @@ class Service:
             self._box.stop_working()
             servers = [each.stop() for each in (self._server, self._smtp) if each is not None]
             await asyncio.gather(*servers)
-            if self._drill is not None:
-                await self._drill.end()
+            if self._interceptor is not None:
+                await self._interceptor.end()
             for each in (*background, stopped):
                 each.cancel()
             await asyncio.gather(*everything, return_exceptions=True)
 
     @property
-    def works(self) -> bool:
+    def runs_workers(self) -> bool:
         """Whether this process works at all: on mail, and on what has handlers."""
         return self._role is not Role.EDGE
 
-    def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
-        rooms, telemetry = self._box.rooms, self._box.telemetry
-        if not self.works:  # who works has a watchdog already
-            yield _watch(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
+    def _background_tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
+        rooms, telemetry = self._box.components, self._box.telemetry
+        if not self.runs_workers:  # who works has a watchdog already
+            yield _watch_forever(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
         if self._role is not Role.EDGE:
-            yield Expiry(rooms.counter, telemetry, draining=rooms.postmaster.draining).run()
+            yield InboxExpirer(rooms.ledger, telemetry, draining=rooms.inboxes.draining).run()
             events = self._box.settings.events
             keep = self._box.settings.retention
-            yield Sweeper(rooms.counter, rooms.book, telemetry, events=events, keep=keep).run()
+            yield Sweeper(rooms.ledger, rooms.sources, telemetry, events=events, keep=keep).run()
 
 
-async def _watch(watchdog: Watchdog) -> None:
+async def _watch_forever(watchdog: Watchdog) -> None:
     """Watch for ever, also where the watchdog is switched off."""
     await watchdog.watch()
     await asyncio.Event().wait()
 
 
-def _place(host: str, sockets: list[socket]) -> str:
+def _local_address(host: str, sockets: list[socket]) -> str:
     """Return where a client on this machine reaches us."""
     port = sockets[0].getsockname()[1]
     try:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.ledger import Ledger
-from tests.support.postgres import PostgresServer, start_or_skip
+from tests.support import databases
+from tests.support.databases import Place
+from tests.support.postgres import Postgres, PostgresServer
 
 #: quick retries, so that what fails is soon given up
 _SETTINGS = {
@@ -18,13 +20,6 @@ _SETTINGS = {
     "ONCEBOX_SMTP__PORT": "0",
     "ONCEBOX_MASTER_KEY": base64.b64encode(bytes(32)).decode(),
 }
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """One PostgreSQL for the session."""
-    with start_or_skip(tmp_path_factory.mktemp("postgres")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -40,21 +35,33 @@ def bare(
     return Ledger(capsys, monkeypatch)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def careful() -> Iterator[Postgres]:
+    """A server as the doctor wants it: it flushes."""
+    with PostgresServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def sound_ledger(
+    kind: str, request: pytest.FixtureRequest, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> Ledger:
+    """An empty ledger in which the doctor finds nothing wrong, on each database in turn."""
+    if kind == "postgres":
+        place = databases.fresh_postgres(request.getfixturevalue("careful"))
+        monkeypatch.setenv("ONCEBOX_DATABASE_URL", place.url)
+    return ledger
+
+
+@pytest.fixture
 def ledger(
-    request: pytest.FixtureRequest,
-    bare: Ledger,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Ledger]:
+    kind: str, request: pytest.FixtureRequest, bare: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> Ledger:
     """An empty ledger, on each database in turn."""
-    if request.param == "sqlite":
-        bare.type("migrate")
-        yield bare
-        return
-    running: PostgresServer = request.getfixturevalue("server")
-    name = f"cli_{tmp_path.name}".lower().replace("-", "_")[:60]
-    monkeypatch.setenv("ONCEBOX_DATABASE_URL", running.create_database(name))
-    bare.type("migrate")
-    yield bare
-    running.drop_database(name)
+    if kind == "sqlite":
+        Path("data").mkdir(mode=0o700)
+        databases.fresh_sqlite(Path("data").resolve())
+    else:
+        place: Place = request.getfixturevalue("place")
+        monkeypatch.setenv("ONCEBOX_DATABASE_URL", place.url)
+    return bare

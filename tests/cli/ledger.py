@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from oncebox import Oncebox, config
-from oncebox.assembly import open_rooms
+from oncebox.box import Oncebox
 from oncebox.cli import main
+from oncebox.ledger.admin import audit
 from oncebox.ledger.deliveries import inspections
-from oncebox.ledger.office import audit
-from oncebox.model.delivery import State
+from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.settings import load_settings
+from oncebox.wiring import open_components
 
 Handler = Callable[..., Any]
 
-_OPEN = {State.RECEIVED, State.PROCESSING, State.FAILED}
+_OPEN = {DeliveryState.RECEIVED, DeliveryState.PROCESSING, DeliveryState.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +95,19 @@ async def _work(handler: Handler, source: str) -> None:
     box.on(source)(handler)
     async with box:
         while await _has_open(box, source):
-            await box.rooms.database.wait("due", 0.01)
+            await box.components.database.wait("due", 0.01)
 
 
 async def _has_open(box: Oncebox, source: str) -> bool:
     tenant = box.settings.tenant
-    found = await box.rooms.database.read(inspections.newest, tenant, source=source, most=1000)
+    found = await box.components.database.read(inspections.newest, tenant, source=source, most=1000)
     return any(facts.state in _OPEN for facts in found)
 
 
 async def _audit(target: str, tenant: str) -> list[tuple[str, str, str]]:
-    rooms = await open_rooms(config.load())
+    rooms = await open_components(load_settings())
     try:
-        found = await rooms.database.read(audit.of, tenant, target)
+        found = await rooms.database.read(audit.for_target, tenant, target)
     finally:
         await rooms.close()
     return [(each.who, each.action, each.why) for each in found]

@@ -2,23 +2,25 @@
 
 import asyncio
 
-from oncebox import config
-from oncebox.assembly import Rooms, open_rooms
-from oncebox.ledger.sends.leases import SendClaimant
-from oncebox.model.outcome import Outcome, Phase, Unknown
-from oncebox.model.send import Marker, Send, SendWord
+from oncebox.components import Components
+from oncebox.ledger.sends import lifecycle
+from oncebox.ledger.sends.lifecycle import SendClaimant
+from oncebox.model.sends.send import Send, SendMarker, SendReport
+from oncebox.model.sends.transports import SendOutcome, SendPhase, SendUnknown
+from oncebox.settings import load_settings
+from oncebox.wiring import open_components
 
-SILENCE = Unknown(code="no_answer", phase=Phase.HANDED_OVER)
+SILENCE = SendUnknown(code="no_answer", phase=SendPhase.HANDED_OVER)
 _LEASE = 60_000
 
 
 def tried(
-    name: str = "relay", outcome: Outcome | None = SILENCE, *, wait: int | None = None
+    name: str = "relay", outcome: SendOutcome | None = SILENCE, *, wait: int | None = None
 ) -> Send:
     """Claim the send that is due by a transport, mark it, and say how it ended; None: not yet."""
 
     async def work() -> Send:
-        rooms = await open_rooms(config.load())
+        rooms = await open_components(load_settings())
         try:
             return await _try(rooms, name, outcome, wait)
         finally:
@@ -27,15 +29,16 @@ def tried(
     return asyncio.run(work())
 
 
-async def _try(rooms: Rooms, name: str, outcome: Outcome | None, wait: int | None) -> Send:
-    desk, tenant = rooms.sends, rooms.settings.tenant
-    (claimed,) = await desk.claim(SendClaimant(tenant, name, "ann:1", _LEASE), 1)
-    send, now = claimed.send, rooms.database.clock()
+async def _try(rooms: Components, name: str, outcome: SendOutcome | None, wait: int | None) -> Send:
+    ledger, tenant, now = rooms.ledger, rooms.settings.tenant, rooms.ledger.clock()
+    claimant = SendClaimant(tenant, name, "ann:1", _LEASE)
+    (claimed,) = await ledger.write(lifecycle.claim, claimant, 1, now)
+    send = claimed.send
     if outcome is None:
         return send
-    marker = Marker(tenant=tenant, id=send.id, fence=send.fence, until=now + _LEASE)
-    assert await desk.begin(marker)
-    word = SendWord(
+    marker = SendMarker(tenant=tenant, id=send.id, fence=send.fence, until=now + _LEASE)
+    assert await ledger.submit(lifecycle.mark_sending, marker)
+    word = SendReport(
         tenant=tenant,
         id=send.id,
         fence=send.fence,
@@ -43,6 +46,6 @@ async def _try(rooms: Rooms, name: str, outcome: Outcome | None, wait: int | Non
         transport=name,
         due_at=None if wait is None else now + wait,
     )
-    settled = await desk.settle(word)
+    settled = await ledger.submit(lifecycle.settle, word)
     assert settled is not None
     return settled.send

@@ -2,24 +2,26 @@
 
 import asyncio
 
-from oncebox import config
-from oncebox.assembly import open_rooms
-from oncebox.ledger.attempts.desk import Task
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.ledger.office import audit
-from oncebox.model.action import BegunAction, Standing
-from oncebox.model.effect import Safe
-from oncebox.model.inspection import Audited
+from oncebox.ledger.admin import audit
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.attempts.actions import ActionRef
+from oncebox.model.attempts import BeginActionResult, BeginStatus
+from oncebox.model.deliveries.effects import Safety
+from oncebox.model.deliveries.inspection import AuditRecord
+from oncebox.settings import load_settings
+from oncebox.wiring import open_components
 from tests.cli.ledger import Ledger
 
 
-def begin(name: str = "verify", safe: Safe = Safe.ONCE, lease: int = 1) -> BegunAction:
+def begin(name: str = "verify", safe: Safety = Safety.ONCE, lease: int = 1) -> BeginActionResult:
     """Begin an action as an agent does; its lease is over at once."""
 
-    async def work() -> BegunAction:
-        rooms = await open_rooms(config.load())
+    async def work() -> BeginActionResult:
+        rooms = await open_components(load_settings())
         try:
-            task = Task(Asker(tenant=rooms.settings.tenant, key="key_1"), "signup-42", name)
+            task = ActionRef(
+                Requester(tenant=rooms.settings.tenant, key="key_1"), "signup-42", name
+            )
             begun = await rooms.attempts.begin(task, safe, lease=lease, window=86_400_000)
             await asyncio.sleep(0.01)
             return begun
@@ -29,11 +31,11 @@ def begin(name: str = "verify", safe: Safe = Safe.ONCE, lease: int = 1) -> Begun
     return asyncio.run(work())
 
 
-def audited(target: str) -> list[Audited]:
-    async def work() -> list[Audited]:
-        rooms = await open_rooms(config.load())
+def audited(target: str) -> list[AuditRecord]:
+    async def work() -> list[AuditRecord]:
+        rooms = await open_components(load_settings())
         try:
-            return await rooms.database.read(audit.of, rooms.settings.tenant, target)
+            return await rooms.database.read(audit.for_target, rooms.settings.tenant, target)
         finally:
             await rooms.close()
 
@@ -73,7 +75,7 @@ def test_a_persons_word_ends_the_doubt_and_is_audited(ledger: Ledger) -> None:
     (entry,) = audited("action:signup-42/verify")
 
     assert (done.code, done.rows) == (0, [["signup-42", "verify", "done"]])
-    assert begin().standing is Standing.DONE
+    assert begin().status is BeginStatus.DONE
     assert (again.code, again.error["code"]) == (4, "state_conflict")
     assert (entry.who, entry.why, entry.detail) == ("eve", "the account is there", "done")
 
@@ -85,9 +87,9 @@ def test_what_a_person_denied_begins_again(ledger: Ledger) -> None:
         "action", "resolve", "signup-42", "verify", "--not-done", "--why", "none", "--json"
     ).record
 
-    assert held.standing is Standing.HELD
+    assert held.status is BeginStatus.HELD
     assert (record["state"], record["has_result"]) == ("not_done", False)
-    assert begin().standing is Standing.BEGUN
+    assert begin().status is BeginStatus.BEGUN
 
 
 def test_half_a_word_is_refused(ledger: Ledger) -> None:

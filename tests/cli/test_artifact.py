@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from oncebox import Oncebox
+from oncebox.box import Oncebox
 from tests.cli.ledger import Ledger
 from tests.support.finds import bring, code
 from tests.support.sorter import Sorter
@@ -40,7 +40,7 @@ def test_artifacts_are_listed_and_shown_without_what_they_say(
     assert (ids, links) == ([artifact], [])
     assert "sender\tno-reply@shop.example\tpass" in shown.out
     assert (record["state"], record["confidence"]) == ("available", 0.987)
-    assert "claim_mark" not in record
+    assert "claim_fingerprint" not in record
     assert "481920" not in listed.out + shown.out + str(record)
 
 

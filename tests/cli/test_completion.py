@@ -107,7 +107,7 @@ def test_completion_imports_no_command_it_does_not_complete(bare: Ledger) -> Non
         "delivery re": set[str](),
         "source secret ": set[str](),
         "--da": set[str](),
-        "hook schemes --j": {"oncebox.cli.hook"},
+        "hook schemes --j": {"oncebox.cli.commands.hook"},
     }
     package = str(Path(oncebox.__file__).parent)
     words = list(asked)
@@ -123,14 +123,17 @@ def test_completion_imports_no_command_it_does_not_complete(bare: Ledger) -> Non
         commands = {each for each in loaded.split() if each in _COMMANDS}
         assert commands == asked[text], text
         if not asked[text]:
-            assert not {"apsw", "rich", "asyncio", "oncebox.assembly"} & set(loaded.split())
+            assert not {"apsw", "rich", "asyncio", "oncebox.wiring"} & set(loaded.split())
 
 
 #: what a command is typed for, by the module that has it
+_CLI = Path(oncebox.__file__).parent / "cli"
 _COMMANDS = {
-    f"oncebox.cli.{path.stem}" for path in (Path(oncebox.__file__).parent / "cli").glob("*.py")
+    ".".join(("oncebox.cli", *path.relative_to(_CLI).with_suffix("").parts))
+    for path in _CLI.rglob("*.py")
+    if path.stem != "__init__"
 } - {f"oncebox.cli.{name}" for name in (
-    "__init__", "call", "escape", "failures", "lazy", "main", "printout", "progress", "vectors",
+    "context", "main", "output.failures", "output.printer", "output.progress",
 )}  # fmt: skip
 _LOOK = """
 import sys, types

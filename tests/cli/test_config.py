@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncebox.cli.origins import leaves
-from oncebox.cli.redaction import address, is_secret
-from oncebox.config import Settings
+from oncebox.cli.commands.config import all_settings
+from oncebox.cli.output.redaction import is_secret, redacted_url
+from oncebox.settings import Settings
 from tests.cli.ledger import Ledger
 
 CANARY = "CANARYSECRET"
@@ -35,7 +35,7 @@ def texts() -> list[str]:
     """Every setting that can hold a text."""
     return [
         ".".join(path)
-        for path, kind, _ in leaves()
+        for path, kind, _ in all_settings()
         if isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.StrType)
     ]
 
@@ -77,7 +77,7 @@ def test_config_show_never_shows_a_secret(
 
 def test_what_sounds_like_a_secret_is_hidden_unless_it_was_looked_at() -> None:
     """A new setting called so is hidden until somebody says that it is harmless."""
-    hidden = {name for path, _, _ in leaves() if is_secret(name := ".".join(path))}
+    hidden = {name for path, _, _ in all_settings() if is_secret(name := ".".join(path))}
 
     assert hidden == {"master_key"}
     assert all(map(is_secret, ("smtp.password", "api_key", "x.client_secret", "bot.tokens")))
@@ -101,7 +101,7 @@ def test_what_sounds_like_a_secret_is_hidden_unless_it_was_looked_at() -> None:
     ],
 )
 def test_an_address_is_shown_without_what_lets_one_in(text: str, expected: str) -> None:
-    assert address(text) == expected
+    assert redacted_url(text) == expected
 
 
 # Origins
@@ -109,7 +109,7 @@ def test_an_address_is_shown_without_what_lets_one_in(text: str, expected: str) 
 
 def test_every_setting_is_shown_with_its_default(clean: Ledger) -> None:
     found = shown(clean)
-    wanted = {".".join(path): default for path, _, default in leaves()}
+    wanted = {".".join(path): default for path, _, default in all_settings()}
 
     assert set(wanted) | {"client.url", "client.api_key"} == set(found)
     assert {each["origin"] for each in found.values()} == {"default"}
@@ -141,12 +141,12 @@ def test_an_option_beats_the_environment_and_that_the_file(
 
 
 def test_what_is_shown_is_what_holds(clean: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    from oncebox import config  # noqa: PLC0415 - it is the question
+    from oncebox.settings import load_settings  # noqa: PLC0415 - it is the question
 
     Path("oncebox.toml").write_text("[http]\nport = 1\nrate = 2\n[sends]\nfail_open = true\n")
     monkeypatch.setenv("ONCEBOX_HTTP__PORT", "3")
     monkeypatch.setenv("ONCEBOX_SMTP__ENABLED", "false")
-    holds = msgspec.to_builtins(config.load())
+    holds = msgspec.to_builtins(load_settings())
     found = shown(clean)
 
     for section in ("http", "smtp", "sends", "worker", "retention"):
@@ -189,7 +189,7 @@ def test_a_bad_value_is_shown_with_the_reason_and_fails_nothing(
     assert (found["worker.lease"]["value"], found["worker.lease"]["problem"]) == (
         "soon", "Expected `float`, got `str`",
     )  # fmt: skip
-    assert "spelling" in found["http.prot"]["problem"]
+    assert "did you mean ONCEBOX_HTTP__PORT?" in found["http.prot"]["problem"]
     assert "section" in found["smtp"]["problem"]
 
 

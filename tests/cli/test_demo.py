@@ -15,13 +15,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncebox.cli.demo.plain import Plain, verdict
-from oncebox.cli.demo.scene import Fact, Naive, Ours, Played
-from oncebox.cli.demo.story import SCENES
+from oncebox.cli.demo.scenes import SCENES, Assertion, NaiveResult, OnceboxResult, SceneResult
+from oncebox.cli.demo.text_report import TextReporter, verdict
 from tests.cli.ledger import Ledger
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.torture.processes import Child, Children, until
 
 pytestmark = pytest.mark.timeout(200)
@@ -32,7 +31,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 FORGETFUL = """
 import asyncio, sys
 if "worker" in sys.orig_argv:
-    from oncebox.worker.once import Once
+    from oncebox.workers.deliveries.once import Once
     async def do(self, name, function, *args, **options):
         return await asyncio.to_thread(function, *args)
     Once.do = do
@@ -147,15 +146,15 @@ def test_a_broken_promise_fails_the_command_and_can_be_looked_into(
 
 def test_a_broken_promise_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     facts = [
-        Fact(what="charged", counted=2, promised=1),
-        Fact(what="shipped", counted=1, promised=1),
+        Assertion(what="charged", counted=2, promised=1),
+        Assertion(what="shipped", counted=1, promised=1),
     ]
-    naive = Naive(came_to="charged 2 times", ran="run it again", figures={"charged": 2})
-    ours = Ours(came_to="charged 2 times", after="kill -9", facts=facts)
-    Plain(SCENES).see(SCENES[3], ours)
+    naive = NaiveResult(came_to="charged 2 times", ran="run it again", figures={"charged": 2})
+    ours = OnceboxResult(came_to="charged 2 times", after="kill -9", facts=facts)
+    TextReporter(SCENES).show_oncebox(SCENES[3], ours)
 
     assert "\n   BROKEN   charged: 2, promised was 1\n" in capsys.readouterr().out
-    played = [Played(scene=SCENES[3], naive=naive, ours=ours)]
+    played = [SceneResult(scene=SCENES[3], naive=naive, ours=ours)]
     assert verdict(played) == "1 of 2 checks did not hold: a promise is broken."
 
 

@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from oncebox import Delivery, Once, Permanent, config
-from oncebox.store import migrate, opening
+from oncebox.db import migrate, startup
+from oncebox.errors import Permanent
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.settings import load_settings
+from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import Postgres
 
 
 class Usage(NamedTuple):
@@ -29,23 +32,23 @@ def findings(ledger: Ledger, *options: str) -> dict[str, tuple[str, str, str]]:
 
 def applied(kind: str) -> list[list[str]]:
     """Return the lines of a first migration."""
-    return [[f"applied {each.name}"] for each in migrate.shipped(kind)]
+    return [[f"applied {each.name}"] for each in migrate.shipped_migrations(kind)]
 
 
-def test_a_healthy_ledger_passes_every_check(ledger: Ledger) -> None:
-    answer = ledger.type("doctor")
+def test_a_healthy_ledger_passes_every_check(sound_ledger: Ledger) -> None:
+    answer = sound_ledger.type("doctor")
 
     assert answer.code == 0
     assert {row[1] for row in answer.rows} == {"ok"}
     assert {"database", "schema", "clock", "master key"} <= {row[0] for row in answer.rows}
 
 
-def test_quiet_says_only_what_is_not_well(ledger: Ledger) -> None:
-    assert ledger.type("doctor", "-q").out == ""
+def test_quiet_says_only_what_is_not_well(sound_ledger: Ledger) -> None:
+    assert sound_ledger.type("doctor", "-q").out == ""
 
 
-def test_durability_is_looked_at(ledger: Ledger) -> None:
-    found = findings(ledger)
+def test_durability_is_looked_at(sound_ledger: Ledger) -> None:
+    found = findings(sound_ledger)
 
     sqlite = {"sqlite version", "write-ahead log", "sync", "file system", "disk space", "inodes"}
     postgres = {"synchronous_commit", "fsync", "full_page_writes"}
@@ -69,7 +72,7 @@ def test_work_that_nobody_does_is_told_by_source(
     _run("UPDATE oncebox_deliveries SET due_at = due_at - 3600000")
     status, message, remedy = findings(ledger)["waiting work"]
     assert status == "warn"
-    assert "1 of source shop wait since 60 min" in message
+    assert "1 of source shop overdue by up to 60 min" in message
     assert "oncebox worker" in remedy
 
 
@@ -124,26 +127,26 @@ def test_a_server_that_is_not_there_fails(bare: Ledger, monkeypatch: pytest.Monk
 
 
 def test_an_empty_server_needs_to_be_told_to_migrate(
-    bare: Ledger, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    bare: Ledger, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ONCEBOX_DATABASE_URL", server.create_database("empty"))
+    monkeypatch.setenv("ONCEBOX_DATABASE_URL", postgres.create_database("empty"))
 
     assert findings(bare)["schema"][0] == "fail"
     refused = bare.type("delivery", "list", "--json")
     assert (refused.code, refused.error["code"]) == (1, "schema_outdated")
     assert bare.type("migrate").rows == applied("postgres")
     assert findings(bare)["schema"][0] == "ok"
-    server.drop_database("empty")
+    postgres.drop_database("empty")
 
 
-def test_a_source_that_takes_no_requests_is_told_with_what_helps(ledger: Ledger) -> None:
-    assert findings(ledger)["sources"] == ("ok", "0 without trouble", "")
-    ledger.type("source", "add", "shop", "--scheme", "stripe", "--secret", "env:NOT_SET")
+def test_a_source_that_takes_no_requests_is_told_with_what_helps(sound_ledger: Ledger) -> None:
+    assert findings(sound_ledger)["sources"] == ("ok", "0 without trouble", "")
+    sound_ledger.type("source", "add", "shop", "--scheme", "stripe", "--secret", "env:NOT_SET")
 
-    status, message, remedy = findings(ledger)["source"]
+    status, message, remedy = findings(sound_ledger)["source"]
     assert (status, message) == ("warn", "shop is unready")
     assert "NOT_SET" in remedy
-    assert ledger.type("doctor").code == 0
+    assert sound_ledger.type("doctor").code == 0
 
 
 def test_a_file_from_before_a_migration_is_only_a_warning(bare: Ledger) -> None:
@@ -156,15 +159,15 @@ def test_a_file_from_before_a_migration_is_only_a_warning(bare: Ledger) -> None:
 
 
 def test_a_careless_server_fails(
-    bare: Ledger, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    bare: Ledger, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = server.create_database("careless")
+    url = postgres.create_database("careless")
     monkeypatch.setenv("ONCEBOX_DATABASE_URL", url)
     bare.type("migrate")
     monkeypatch.setenv("ONCEBOX_DATABASE_URL", f"{url}?options=-csynchronous_commit%3Doff")
 
     assert findings(bare)["synchronous_commit"][0] == "fail"
-    server.drop_database("careless")
+    postgres.drop_database("careless")
 
 
 def test_migrate_says_what_it_applied_and_when_there_was_nothing(bare: Ledger) -> None:
@@ -186,7 +189,7 @@ def _run(statement: str) -> None:
     """Change the ledger behind everybody's back."""
 
     async def run() -> None:
-        database = opening.connect(config.load().database)
+        database = startup.connect(load_settings().database)
         await database.write(lambda tx: tx.execute(statement))
         await database.close()
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from oncebox import clock
-from oncebox.cli import dns_checks, machine_checks
-from oncebox.cli.findings import Check
-from oncebox.config import InboxSettings, MailSettings, Settings
+from oncebox.cli.checks import Check, dns, machine
+from oncebox.core import clock
+from oncebox.settings import InboxSettings, MailSettings, Settings
 from tests.cli.ledger import Ledger
 from tests.support import certificates
 from tests.support.databases import fresh_sqlite
@@ -79,7 +78,7 @@ def asked(records: dict[Asked, list[str]], *domains: str, mood: str = "") -> lis
                 mail=MailSettings(dns_servers=server.address),
                 inboxes=InboxSettings(host="mx.example.com"),
             )
-            return await dns_checks.names(settings, domains, within=2.0)
+            return await dns.check_domains(settings, domains, within=2.0)
 
     return asyncio.run(ask())
 
@@ -229,7 +228,7 @@ def test_a_certificate_that_is_over_fails(
     now = clock.system()
     monkeypatch.setattr(clock, "system", lambda: now + later * 86_400_000)
 
-    assert machine_checks._certificate(str(tmp_path / "certificate.pem"), None).status == status
+    assert machine._check_certificate(str(tmp_path / "certificate.pem"), None).status == status
 
 
 def test_the_extras_are_named(bare: Ledger) -> None:

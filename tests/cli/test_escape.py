@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncebox.cli.escape import escape, to_json
+from oncebox.cli.output.printer import escape, to_json
 
 #: the hidden ones far more often than chance would bring them
 ANY_TEXT = st.text(

@@ -4,9 +4,9 @@ import asyncio
 import threading
 from typing import Any
 
-from oncebox import config
-from oncebox.ledger.events.outbox import STREAM
-from oncebox.store import opening
+from oncebox.db import startup
+from oncebox.ledger.notifications import STREAM
+from oncebox.settings import load_settings
 from tests.cli.ledger import Ledger
 from tests.support import events
 from tests.support.clerk import START
@@ -18,11 +18,11 @@ def happen(*subjects: str, **rest: Any) -> None:
     """Do what another process would, on a connection of its own."""
 
     async def tell() -> None:
-        database = opening.connect(config.load().database)
+        database = startup.connect(load_settings().database)
         told = [events.new(each, **{"tenant": TENANT, **rest}) for each in subjects]
         await database.write(events.record, *told)
         await database.write(events.number_all)
-        database.ring(STREAM)
+        database.notify(STREAM)
         await database.close()
 
     asyncio.run(tell())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.signature import schemes
+from oncebox.webhooks import registry
 from tests.cli.ledger import Answer, Ledger
-from tests.signature import senders
-from tests.signature.senders import NOW, SECRET, Sent
+from tests.webhooks import senders
+from tests.webhooks.senders import NOW, SECRET, Sent
 
 
 def typed(sent: Sent, *more: str) -> list[str]:
@@ -169,19 +169,19 @@ def test_schemes_are_listed_with_what_they_cover(bare: Ledger) -> None:
     rows = {row[0]: row for row in bare.type("hook", "schemes").rows}
     records = {record["name"]: record for record in bare.type("hook", "schemes", "--json").records}
 
-    assert set(rows) == set(records) == set(schemes.names())
+    assert set(rows) == set(records) == set(registry.scheme_names())
     assert rows["github"][5] == "header:X-GitHub-Delivery*"
     assert rows["stripe"][2] == "time, body"
     assert records["github"]["id_signed"] is False
     assert records["stripe"]["id_signed"] is True
-    assert bare.type("hook", "schemes", "-q").out.splitlines() == schemes.names()
+    assert bare.type("hook", "schemes", "-q").out.splitlines() == registry.scheme_names()
 
 
 def test_a_broken_scheme_does_not_hide_the_others(
     bare: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = EntryPoint("acme", "no_such_package:SCHEME", schemes.GROUP)
-    monkeypatch.setattr(schemes, "entry_points", lambda *, group: [broken])
+    broken = EntryPoint("acme", "no_such_package:SCHEME", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: [broken])
     said = bare.type("hook", "schemes", "-q")
 
     assert said.code == 1

@@ -22,7 +22,7 @@ def test_an_inbox_is_made_once_for_an_attempt(ledger: Ledger) -> None:
     assert first == again
     assert first[1].endswith("@oncebox.test")
     assert (record["id"], record["created"], record["metadata"]) == (first[0], False, {"run": "7"})
-    assert (differs.code, differs.error["code"]) == (4, "inbox_differs")
+    assert (differs.code, differs.error["code"]) == (4, "inbox_conflict")
 
 
 def test_an_inbox_is_listed_shown_rotated_and_closed(ledger: Ledger) -> None:
@@ -120,7 +120,7 @@ def test_tenants_have_their_own_domains_and_inboxes(ledger: Ledger) -> None:
     ledger.type("domain", "add", "acme.test", "--tenant", "acme")
     id_, email = new(ledger, "--tenant", "acme")
 
-    assert (needed.code, "domain_needed" in needed.err) == (4, True)
+    assert (needed.code, "domain_required" in needed.err) == (4, True)
     assert email.endswith("@acme.test")
     assert ledger.type("inbox", "list").out == ""
     assert ledger.type("inbox", "show", id_).code == 3

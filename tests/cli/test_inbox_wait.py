@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.client import Client
+from oncebox.client.sync import Client
 from tests.cli.ledger import Answer, Ledger
 from tests.support.databases import fresh_sqlite
 from tests.support.finds import code

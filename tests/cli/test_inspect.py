@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any, cast
 
-from oncebox import Delivery, Hold, Once, Oncebox
-from oncebox.ledger.deliveries import leases, retention
-from oncebox.ledger.deliveries.intake import Element
-from oncebox.model.delivery import Accepted
-from oncebox.model.ordering import LaneRules
-from oncebox.store.database import Transaction
+from oncebox.box import Oncebox
+from oncebox.db.database import Transaction
+from oncebox.ledger import maintenance
+from oncebox.ledger.deliveries import leases
+from oncebox.ledger.deliveries.intake import BatchElement
+from oncebox.model.deliveries.delivery import Accepted, Delivery, Hold, LaneRules
+from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
 
 
@@ -26,9 +27,9 @@ async def lose_the_answer(delivery: Delivery, once: Once) -> None:
 async def _claim_and_vanish(ago: int) -> None:
     """Claim as a worker did that many milliseconds ago, with a lease of a second."""
     async with Oncebox() as box:
-        database = box.rooms.database
+        database = box.components.database
         await database.write(_age)
-        claimant = leases.Claimant("default", "shop", "host:1", 1000, 2, 60_000)
+        claimant = leases.DeliveryClaimant("default", "shop", "host:1", 1000, 2, 60_000)
         await database.write(leases.claim, claimant, 1, database.clock() - ago)
 
 
@@ -123,7 +124,7 @@ def test_a_policys_hold_says_its_reason(ledger: Ledger) -> None:
         box.policy("shop")(lambda _delivery: Hold("too large"))
         async with box:
             while not box.metrics().count('outcome="held"'):
-                await box.rooms.database.wait("due", 0.01)
+                await box.components.database.wait("due", 0.01)
 
     id_ = ledger.accept("k1")
     asyncio.run(run())
@@ -133,13 +134,13 @@ def test_a_policys_hold_says_its_reason(ledger: Ledger) -> None:
 
 async def _accept(**sides: Any) -> str:
     async with Oncebox() as box:
-        return (await box.rooms.intake.accept("shop", **sides)).id
+        return (await box.components.intake.accept("shop", **sides)).id
 
 
 async def _accept_batch() -> str:
     async with Oncebox() as box:
-        parts = [Element(key="one", start=1, size=3), Element(key="two", start=5, size=3)]
-        answers = await box.rooms.intake.accept_many("shop", parts, body=b"[one,two]")
+        parts = [BatchElement(key="one", start=1, size=3), BatchElement(key="two", start=5, size=3)]
+        answers = await box.components.intake.accept_many("shop", parts, body=b"[one,two]")
         return cast("Accepted", answers[1]).id
 
 
@@ -190,9 +191,9 @@ def test_a_number_in_a_lane_is_told(ledger: Ledger) -> None:
 
 async def _purge() -> None:
     async with Oncebox() as box:
-        now = box.rooms.database.clock() + 1
+        now = box.components.database.clock() + 1
         cutoffs = {("default", "shop"): now}
-        await box.rooms.database.write(retention.purge, cutoffs, now)
+        await box.components.database.write(maintenance.purge_bodies, cutoffs, now)
 
 
 def test_a_body_that_is_gone_is_said_to_be_gone(ledger: Ledger) -> None:

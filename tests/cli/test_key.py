@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from oncebox import config
-from oncebox.assembly import open_rooms
-from oncebox.model import key as texts
-from oncebox.model.key import ApiKey
+from oncebox.model.admin import access as texts
+from oncebox.model.admin.access import ApiKey
+from oncebox.settings import load_settings
+from oncebox.wiring import open_components
 from tests.cli.ledger import Ledger
 
 
 async def _checked(text: str) -> ApiKey | None:
-    rooms = await open_rooms(config.load())
+    rooms = await open_components(load_settings())
     try:
-        return await rooms.keys.check(text)
+        return await rooms.api_keys.check(text)
     finally:
         await rooms.close()
 
@@ -47,7 +47,7 @@ def test_json_and_quiet_show_the_new_key_too(ledger: Ledger) -> None:
     record = ledger.type("key", "new", "--scope", "agent", "--json").record
     quiet = ledger.type("key", "new", "--scope", "agent", "--quiet").out.strip()
 
-    assert texts.is_text(record["key"])
+    assert texts.is_key_text(record["key"])
     assert record["scopes"] == ["agent"]
     assert record["state"] == "active"
     assert checked(quiet) is not None

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oncebox import Oncebox
+from oncebox.box import Oncebox
 from tests.cli.ledger import Ledger
 from tests.support.letters import mail
 from tests.support.sorter import Sorter

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.model.inspection import Facts
+from oncebox.model.deliveries.inspection import DeliveryRecord
 from tests.cli.workers import Workers
 from tests.torture.processes import Children
 
@@ -12,7 +12,7 @@ HEALTHY = 30
 POISONS = ["raise", "hang", "hang-in-thread", "block", "exit", "sys-exit", "killed", "memory"]
 
 
-def is_settled(found: list[Facts]) -> bool:
+def is_settled(found: list[DeliveryRecord]) -> bool:
     return all(each.state in {"done", "dead", "held"} for each in found)
 
 

@@ -1,18 +1,18 @@
 """`oncebox quarantine`: what was not believed can be looked at, checked again and thrown away."""
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from oncebox import Oncebox, assembly
-from oncebox.assembly import Rooms
-from oncebox.config import Settings
+from oncebox import wiring
+from oncebox.box import Oncebox
+from oncebox.components import Components
 from oncebox.errors import InputRefused
-from oncebox.model.delivery import NewDelivery
-from oncebox.model.quarantine import Rejected
+from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.model.webhooks.quarantine import RejectedRequest
+from oncebox.settings import Settings
 from tests.cli.ledger import Ledger
 
 HEADERS = (("X-Signature", "00"), ("Authorization", "Bearer letmein"))
@@ -21,7 +21,7 @@ HEADERS = (("X-Signature", "00"), ("Authorization", "Bearer letmein"))
 async def _reject(bodies: Sequence[str]) -> None:
     async with Oncebox() as box:
         for body in bodies:
-            box.rooms.quarantine.put(
+            box.components.quarantine.put(
                 "shop",
                 tenant="default",
                 reason="mismatch",
@@ -41,21 +41,22 @@ def rejected(ledger: Ledger) -> list[str]:
 def _judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what carries the right token and says ``one`` be believed now."""
 
-    really = assembly.open_rooms
+    really = wiring.open_components
 
-    async def open_rooms(settings: Settings, *args: Any, **kwargs: Any) -> Rooms:
+    async def open_components(settings: Settings, *args: Any, **kwargs: Any) -> Components:
         rooms = await really(settings, *args, **kwargs)
 
-        async def judge(request: Rejected) -> list[NewDelivery]:
+        async def judge(request: RejectedRequest) -> list[NewDelivery]:
             assert dict(request.headers)["Authorization"] == "Bearer letmein"
             assert request.url.endswith("?token=letmein")
             if request.body != b"one":
                 raise InputRefused("still not believed")
             return [rooms.intake.draft("shop", key="k1", body=request.body)]
 
-        return dataclasses.replace(rooms, judge=judge)
+        rooms.recheck_rejected = judge
+        return rooms
 
-    monkeypatch.setattr(assembly, "open_rooms", open_rooms)
+    monkeypatch.setattr(wiring, "open_components", open_components)
 
 
 def test_rejected_requests_are_listed_newest_first(ledger: Ledger, rejected: list[str]) -> None:

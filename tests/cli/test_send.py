@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from oncebox.model.outcome import Accepted, NotSent, Phase, Rejected
+from oncebox.model.sends.transports import NotSent, SendAccepted, SendPhase, SendRejected
 from tests.cli.ledger import Answer, Ledger
 from tests.cli.outbox import SILENCE, tried
 
@@ -52,7 +52,7 @@ def test_a_mail_is_read_from_standard_input_and_takes_files(bare: Ledger) -> Non
     assert bare.type(*command, "--html", "-", stdin=b"x").code == 2
     attached = bare.type(*command, "--attach", "data/oncebox.db", "--json", stdin=b"hello")
 
-    assert (attached.code, attached.error["code"]) == (1, "send_differs")
+    assert (attached.code, attached.error["code"]) == (1, "send_key_conflict")
 
 
 def test_a_mail_that_cannot_be_sent_is_refused_with_its_code(bare: Ledger) -> None:
@@ -67,7 +67,7 @@ def test_a_mail_that_cannot_be_sent_is_refused_with_its_code(bare: Ledger) -> No
 def test_an_inspection_has_every_try_with_how_far_it_came(ledger: Ledger) -> None:
     ledger.type(*RELAY)
     id_ = mail(ledger, "--json").record["id"]
-    tried(outcome=NotSent(code="recipient_deferred", phase=Phase.ENVELOPE, reply=451), wait=0)
+    tried(outcome=NotSent(code="recipient_deferred", phase=SendPhase.ENVELOPE, reply=451), wait=0)
     tried(outcome=SILENCE)
     found = inspect(ledger, id_)
     rows = ledger.type("send", "inspect", id_).rows
@@ -75,13 +75,13 @@ def test_an_inspection_has_every_try_with_how_far_it_came(ledger: Ledger) -> Non
     assert [(each["outcome"], each["phase"], each["reply"]) for each in found["tries"]] == [
         ("not_sent", "envelope", 451), ("unknown", "handed_over", 0),
     ]  # fmt: skip
-    assert (found["send"]["state"], found["in_doubt_at"] is not None) == ("unknown", True)
+    assert (found["send"]["state"], found["unknown_since"] is not None) == ("unknown", True)
     assert found["next_action"].startswith("needs a person")
     assert [row[:3] for row in rows if row[0] == "try"] == [
         ["try", "1", "not_sent"], ["try", "2", "unknown"],
     ]  # fmt: skip
     assert rows[-1] == ["next action", found["next_action"]]
-    assert {"in doubt", "last word", "key"} <= {row[0] for row in rows}
+    assert {"unknown", "last word", "key"} <= {row[0] for row in rows}
 
 
 def test_a_lease_is_told_with_its_end(relay: Ledger) -> None:
@@ -96,7 +96,7 @@ def test_a_lease_is_told_with_its_end(relay: Ledger) -> None:
 
 def test_a_send_is_found_by_its_message_id_and_by_the_providers(relay: Ledger) -> None:
     first = mail(relay, "--json").record
-    tried(outcome=Accepted(provider_id="4AF3B2"))
+    tried(outcome=SendAccepted(provider_id="4AF3B2"))
 
     for name in (first["id"], first["message_id"], "4AF3B2"):
         assert inspect(relay, name)["send"]["id"] == first["id"]
@@ -138,7 +138,7 @@ def test_a_send_is_called_off_in_time_and_armed_again_by_a_person(relay: Ledger)
     id_ = mail(relay, "--json").record["id"]
     off = relay.type("send", "cancel", id_, "--why", "too soon", "--json").record
     armed = relay.type("send", "resend", id_, "--why", "now", "--json").record
-    tried(outcome=Accepted())
+    tried(outcome=SendAccepted())
     late = relay.type("send", "cancel", id_, "--why", "too late", "--json")
     twice = relay.type("send", "resend", id_, "--why", "again", "--json")
 
@@ -149,13 +149,13 @@ def test_a_send_is_called_off_in_time_and_armed_again_by_a_person(relay: Ledger)
 
 def test_what_was_given_up_is_explained_and_sent_again_on_a_word(relay: Ledger) -> None:
     id_ = mail(relay, "--json").record["id"]
-    tried(outcome=Rejected(code="recipient_refused", phase=Phase.ENVELOPE, reply=550))
+    tried(outcome=SendRejected(code="recipient_refused", phase=SendPhase.ENVELOPE, reply=550))
     told = relay.type("send", "explain", id_).out
     relay.type("send", "resend", id_, "--why", "the mailbox is there now")
 
     assert "the server refused a recipient" in told
     assert "proven that it was not sent" in told
-    assert tried(outcome=Accepted()).id == id_
+    assert tried(outcome=SendAccepted()).id == id_
 
 
 def test_half_a_word_is_refused(relay: Ledger) -> None:
@@ -172,14 +172,14 @@ def test_half_a_word_is_refused(relay: Ledger) -> None:
     assert relay.type("send", "cancel", "snd_none", "--why", "x").code == 3
 
 
-def test_the_doctor_sees_doubt_and_that_there_is_only_log(ledger: Ledger) -> None:
-    assert {each["status"] for each in ledger.type("doctor", "--json").records} == {"ok"}
-    mail(ledger)
-    only_log = {each["check"]: each for each in ledger.type("doctor", "--json").records}
-    ledger.type(*RELAY)
-    mail(ledger, entity="2")
+def test_the_doctor_sees_doubt_and_that_there_is_only_log(sound_ledger: Ledger) -> None:
+    assert {each["status"] for each in sound_ledger.type("doctor", "--json").records} == {"ok"}
+    mail(sound_ledger)
+    only_log = {each["check"]: each for each in sound_ledger.type("doctor", "--json").records}
+    sound_ledger.type(*RELAY)
+    mail(sound_ledger, entity="2")
     tried(outcome=SILENCE)
-    doubt = {each["check"]: each for each in ledger.type("doctor", "--json").records}
+    doubt = {each["check"]: each for each in sound_ledger.type("doctor", "--json").records}
 
     assert only_log["transports"]["status"] == "warn"
     assert "only log" in only_log["transports"]["message"]

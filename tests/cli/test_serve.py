@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncebox import Oncebox, config
-from oncebox.ledger.deliveries import arrivals
-from oncebox.ledger.inboxes import reading
+from oncebox.box import Oncebox
+from oncebox.ledger.deliveries import deduplication
+from oncebox.ledger.inboxes import messages
+from oncebox.settings import load_settings
 from tests.cli.services import Running, Services
 from tests.cli.test_worker import are_done, wait_for_kids
 from tests.cli.workers import is_gone, kids
@@ -188,22 +189,22 @@ def test_mail_is_read_without_any_handler(services: Services, role: str) -> None
 async def _post(folder: Path) -> None:
     """Take a mail in, as the SMTP edge does."""
     box = await _opened(folder)
-    tenant, now = box.settings.tenant, box.rooms.database.clock()
-    await box.rooms.database.write(add_inbox, tenant=tenant)
+    tenant, now = box.settings.tenant, box.components.database.clock()
+    await box.components.database.write(add_inbox, tenant=tenant)
     new = posted(mail(), "inb_1", now=now, tenant=tenant)
-    await box.rooms.database.write(arrivals.accept, new, now)
+    await box.components.database.write(deduplication.accept, new, now)
     await box.close()
 
 
 async def _messages(folder: Path) -> int:
     box = await _opened(folder)
-    page = await box.rooms.database.read(reading.page, box.settings.tenant, "inb_1")
+    page = await box.components.database.read(messages.page, box.settings.tenant, "inb_1")
     await box.close()
     return len(page.messages)
 
 
 async def _opened(folder: Path) -> Oncebox:
-    box = Oncebox(settings=config.load(data_dir=str(folder)))
+    box = Oncebox(settings=load_settings(data_dir=str(folder)))
     await box.open()
     return box
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from oncebox.log import Log
-from oncebox.worker.leash import TOO_SLOW
-from oncebox.worker.supervise import GIVE_UP, Backoff, Supervisor
+from oncebox.core.logging import Log
+from oncebox.workers.process.child_control import EXIT_TOO_SLOW
+from oncebox.workers.process.supervisor import GIVE_UP, Backoff, Supervisor
 
 FOREVER = "import sys, time; sys.stdin.read()"
 
@@ -36,15 +36,15 @@ async def wait_for_starts(started: list[int], number: int) -> None:
 def test_the_wait_doubles_up_to_its_bound() -> None:
     backoff = Backoff()
 
-    assert [backoff.after(1.0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert [backoff.delay_after(1.0) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 def test_a_healthy_life_makes_the_wait_short_again() -> None:
     backoff = Backoff()
     for _ in range(5):
-        backoff.after(1.0)
+        backoff.delay_after(1.0)
 
-    assert [backoff.after(60.0), backoff.after(59.0)] == [0.2, 0.4]
+    assert [backoff.delay_after(60.0), backoff.delay_after(59.0)] == [0.2, 0.4]
 
 
 async def test_any_unexpected_end_is_followed_by_a_start() -> None:
@@ -105,10 +105,10 @@ async def test_the_second_stop_ends_a_child_that_does_not_listen() -> None:
 
 BLOCKED = """
 import asyncio, os, time
-from oncebox.worker.leash import Leash
+from oncebox.workers.process.child_control import ParentWatch
 
 async def work():
-    Leash(lambda: print("stopping", flush=True), within=0.3).attach()
+    ParentWatch(lambda: print("stopping", flush=True), within=0.3).start()
     print(repr(os.read(0, 1)), flush=True)
     {rest}
 
@@ -135,5 +135,5 @@ def test_the_leash_ends_a_process_even_when_its_loop_is_blocked(
         else:
             child.stdin.close()
 
-        assert child.wait(20) == TOO_SLOW
+        assert child.wait(20) == EXIT_TOO_SLOW
         assert child.stdout.read().decode() == words

@@ -11,15 +11,16 @@ from typing import TypeVar
 
 import pytest
 
-from oncebox import Delivery, Once, Oncebox
-from oncebox.cli.tail import View
-from oncebox.ledger.deliveries import interventions
-from oncebox.ledger.office.audit import Deed
-from oncebox.model.delivery import State
-from oncebox.model.inspection import Facts
-from oncebox.store import opening
-from oncebox.store.database import Database, Transaction
-from oncebox.store.migrate import migrate
+from oncebox.box import Oncebox
+from oncebox.cli.commands.delivery import DeliveryView
+from oncebox.db import startup
+from oncebox.db.database import Database, Transaction
+from oncebox.db.migrate import migrate
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.deliveries import operations
+from oncebox.model.deliveries.delivery import Delivery, DeliveryState
+from oncebox.model.deliveries.inspection import DeliveryRecord
+from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
 
 T = TypeVar("T")
@@ -60,8 +61,10 @@ async def _accept_and_replay(ids: list[str], old: str) -> None:
     """Do what another process would, on a connection of its own."""
     async with Oncebox() as box:
         ids.append((await box.accept("shop", key="new")).id)
-        deed = Deed(id="aud_1", tenant="default", at=box.rooms.database.clock(), who="", why="")
-        await box.rooms.database.write(interventions.replay, old, deed, {})
+        deed = AuditEntry(
+            id="aud_1", tenant="default", at=box.components.database.clock(), who="", why=""
+        )
+        await box.components.database.write(operations.replay, old, deed, {})
         await asyncio.sleep(0.05)
 
 
@@ -75,25 +78,25 @@ def test_other_sources_are_left_out(ledger: Ledger) -> None:
 
 
 async def test_each_change_is_seen_once_and_a_late_commit_is_not_missed(tmp_path: Path) -> None:
-    database = opening.connect(f"sqlite:///{tmp_path}/oncebox.db")
+    database = startup.connect(f"sqlite:///{tmp_path}/oncebox.db")
     await migrate(database)
-    view = View("default")
+    view = DeliveryView("default")
 
     await _insert(database, "dlv_1")
-    assert await _look(database, view.begin, 10) == [("dlv_1", State.RECEIVED)]
+    assert await _look(database, view.begin, 10) == [("dlv_1", DeliveryState.RECEIVED)]
     await _insert(database, "dlv_3")
-    assert await _look(database, view.look, 10.0) == [("dlv_3", State.RECEIVED)]
+    assert await _look(database, view.changes, 10.0) == [("dlv_3", DeliveryState.RECEIVED)]
     await _insert(database, "dlv_2")
-    assert await _look(database, view.look, 11.0) == [("dlv_2", State.RECEIVED)]
+    assert await _look(database, view.changes, 11.0) == [("dlv_2", DeliveryState.RECEIVED)]
     await _insert(database, "dlv_1", state="done")
-    assert await _look(database, view.look, 50.0) == [("dlv_1", State.DONE)]
-    assert await _look(database, view.look, 51.0) == []
+    assert await _look(database, view.changes, 50.0) == [("dlv_1", DeliveryState.DONE)]
+    assert await _look(database, view.changes, 51.0) == []
     await database.close()
 
 
 async def _look(
-    database: Database, look: Callable[[Transaction, T], list[Facts]], argument: T
-) -> list[tuple[str, State]]:
+    database: Database, look: Callable[[Transaction, T], list[DeliveryRecord]], argument: T
+) -> list[tuple[str, DeliveryState]]:
     found = await database.read(look, argument)
     return [(facts.id, facts.state) for facts in found]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncebox.model.outcome import NotSent, Phase
+from oncebox.model.sends.transports import NotSent, SendPhase
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from tests.cli.ledger import Answer, Ledger
@@ -66,7 +66,7 @@ def test_a_test_connects_logs_in_and_sends_nothing(sqlite: Ledger, relay: Script
     tested = sqlite.type("transport", "test", "relay")
 
     assert (tested.code, tested.rows[0][:2]) == (0, ["relay", "works"])
-    assert relay.heard[-3:] == ["AUTH PLAIN", "NOOP", "QUIT"]
+    assert relay.commands[-3:] == ["AUTH PLAIN", "NOOP", "QUIT"]
     assert relay.accepted == []
 
 
@@ -139,7 +139,7 @@ def test_a_change_keeps_what_was_not_typed(sqlite: Ledger, relay: ScriptedSmtp) 
     assert (kept["rate"]["sends"], kept["position"]) == (5, 7)
     assert (freed["rate"], freed["position"]) == (None, 0)
     assert sqlite.type("transport", "test", "relay").code == 0
-    assert "EHLO app.example.com" in relay.heard
+    assert "EHLO app.example.com" in relay.commands
 
 
 def test_a_transport_that_rests_is_told_with_the_reason_to_look(
@@ -148,7 +148,9 @@ def test_a_transport_that_rests_is_told_with_the_reason_to_look(
     add(ledger, relay)
     mail = ("send", "mail", "--to", "ann@example.com", "--from", "a@example.com", "--text", "x")
     ledger.type(*mail, "--key", "k")
-    tried(outcome=NotSent(code="login_refused", phase=Phase.GREETED, opens_circuit=True), wait=1)
+    tried(
+        outcome=NotSent(code="login_refused", phase=SendPhase.GREETED, opens_circuit=True), wait=1
+    )
     listed = ledger.type("transport", "list").rows[0]
     doctor = {each["check"]: each for each in ledger.type("doctor", "--json").records}
     ledger.type("transport", "change", "relay", "--password", "-", stdin=CANARY.encode())

@@ -8,10 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncebox.cli.vectors import NAMES, Vector, _request, _scheme, _secrets
-from oncebox.signature import schemes
-from oncebox.signature.handshakes import handshake
-from oncebox.signature.scheme import Reply
+from oncebox.cli.commands.hook import (
+    SCHEME_NAMES,
+    Vector,
+    _vector_request,
+    _vector_scheme,
+    _vector_secrets,
+)
+from oncebox.webhooks import registry
+from oncebox.webhooks.handshakes import answer_handshake
+from oncebox.webhooks.scheme import HandshakeReply
 from tests.cli.ledger import Ledger
 from tests.support.shared import shared
 
@@ -47,8 +53,8 @@ def test_every_published_name_is_known() -> None:
     }
 
     assert len(pairs) >= 59
-    assert pairs == set(NAMES)
-    assert set(NAMES.values()) <= set(schemes.BUILT_IN)
+    assert pairs == set(SCHEME_NAMES)
+    assert set(SCHEME_NAMES.values()) <= set(registry.BUILT_IN_SCHEMES)
 
 
 def test_the_answer_to_a_challenge_is_the_expected_one(vectors: dict[str, Any]) -> None:
@@ -56,8 +62,10 @@ def test_the_answer_to_a_challenge_is_the_expected_one(vectors: dict[str, Any]) 
     assert expected
     for each in expected:
         vector = msgspec.convert(each, Vector)
-        reply = handshake(_scheme(vector)[0], _request(vector), _secrets(vector), now=None)
-        assert isinstance(reply, Reply)
+        reply = answer_handshake(
+            _vector_scheme(vector)[0], _vector_request(vector), _vector_secrets(vector), now=None
+        )
+        assert isinstance(reply, HandshakeReply)
         assert json.loads(reply.body) == each["expected_response"]
 
 

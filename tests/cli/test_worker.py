@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from oncebox import Oncebox
-from oncebox.cli.child import where
-from oncebox.model.inspection import Facts
+from oncebox.box import Oncebox
+from oncebox.cli.process.worker_process import data_location
+from oncebox.model.deliveries.inspection import DeliveryRecord
 from tests.cli.workers import Workers, is_gone, kids, memory_limit
 from tests.torture.processes import Children, TooLate, until
 
@@ -25,7 +25,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
         yield Workers(tmp_path, children)
 
 
-def are_done(found: list[Facts]) -> bool:
+def are_done(found: list[DeliveryRecord]) -> bool:
     return all(each.state == "done" for each in found)
 
 
@@ -53,7 +53,7 @@ def test_it_says_where_its_data_lies_what_it_handles_and_what_to_try(
 
 @pytest.mark.parametrize("url", ["ann:hidden@db/name", "db/name?user=ann&password=hidden"])
 def test_it_says_where_its_data_lies_without_the_password(url: str) -> None:
-    told = where(Oncebox(f"postgresql://{url}"))
+    told = data_location(Oncebox(f"postgresql://{url}"))
 
     assert "db/name" in told
     assert "hidden" not in told

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from oncebox import Oncebox, config
+from oncebox.box import Oncebox
 from oncebox.ledger.deliveries import inspections
-from oncebox.model.inspection import Facts
+from oncebox.model.deliveries.inspection import DeliveryRecord
+from oncebox.settings import load_settings
 from tests.torture.processes import Child, Children, TooLate, until
 
 #: short leases and waits, so that what is lost is soon found again
@@ -42,11 +43,13 @@ class Workers:
         """Store a delivery of each type."""
         asyncio.run(self._accept(list(types), body))
 
-    def facts(self) -> list[Facts]:
+    def facts(self) -> list[DeliveryRecord]:
         """Return every delivery."""
         return asyncio.run(self._facts())
 
-    def wait_until(self, holds: Callable[[list[Facts]], bool], *, timeout: float) -> list[Facts]:
+    def wait_until(
+        self, holds: Callable[[list[DeliveryRecord]], bool], *, timeout: float
+    ) -> list[DeliveryRecord]:
         """Look again and again until something holds of the deliveries."""
         for _ in until(timeout):
             found = self.facts()
@@ -69,16 +72,16 @@ class Workers:
         raise TooLate(message)
 
     def _box(self) -> Oncebox:
-        return Oncebox(settings=config.load(self._settings))
+        return Oncebox(settings=load_settings(self._settings))
 
     async def _accept(self, types: list[str], body: str) -> None:
         async with self._box() as box:
             for number, kind in enumerate(types):
                 await box.accept("shop", key=f"{kind}-{number}", type=kind, body=body)
 
-    async def _facts(self) -> list[Facts]:
+    async def _facts(self) -> list[DeliveryRecord]:
         async with self._box() as box:
-            return await box.rooms.database.read(inspections.newest, "default", most=1000)
+            return await box.components.database.read(inspections.newest, "default", most=1000)
 
 
 def kids(parent: int) -> list[int]:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from oncebox.client import AsyncClient, Client
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.sync import Client
 from tests.support.running import Running
 
 SOURCE = "jobs"

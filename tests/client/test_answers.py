@@ -8,19 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncebox import clock, errors, refusals
-from oncebox.client import answers
-from oncebox.client.call import Call, Pause, Plan, Reply, Send
-from oncebox.client.exchange import backoff, exchange
-from oncebox.client.failures import NoAnswer, ServiceRefused, ServiceUnreachable
-from oncebox.edge import problem
+from oncebox import errors
+from oncebox.client.core import calls
+from oncebox.client.core.calls import (
+    Call,
+    HttpReply,
+    PauseStep,
+    Plan,
+    SendStep,
+    backoff,
+    call_with_retries,
+)
+from oncebox.client.errors import NoAnswer, ServiceRefused, ServiceUnreachable
+from oncebox.core import clock
 from oncebox.errors import OnceboxError
-from oncebox.wire.keys import Self
+from oncebox.errors import http as http_errors
+from oncebox.schemas.access import CurrentKey
+from oncebox.server.http import problems
 
-MINE = Call(method="GET", path="/v1/self", answer=Self, repeatable=True)
+MINE = Call(method="GET", path="/v1/self", answer=CurrentKey, repeatable=True)
 KINDS = {
     kind.code: kind
-    for module in (errors, refusals)
+    for module in (errors, http_errors)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, OnceboxError)
 }
@@ -31,24 +40,24 @@ JSON = st.recursive(
 )
 
 
-def _reply(status: int, body: bytes, **headers: str) -> Reply:
+def _reply(status: int, body: bytes, **headers: str) -> HttpReply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, {"content-type": "application/problem+json"} | named, body)
+    return HttpReply(status, {"content-type": "application/problem+json"} | named, body)
 
 
-def _raised(reply: Reply) -> OnceboxError:
+def _raised(reply: HttpReply) -> OnceboxError:
     with pytest.raises(OnceboxError) as caught:
-        answers.read(MINE, reply)
+        calls.decode_answer(MINE, reply)
     return caught.value
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_every_error_of_the_service_arrives_as_itself(kind: type[OnceboxError]) -> None:
-    described = problem.describe(kind, "req_1")
-    headers, body = problem.response(described)
+    described = problems.describe(kind, "req_1")
+    headers, body = problems.response(described)
     named = {name.decode(): value.decode() for name, value in headers}
 
-    error = _raised(Reply(described.status, named, body))
+    error = _raised(HttpReply(described.status, named, body))
 
     assert type(error) is kind
     assert (error.code, error.retry_safe) == (kind.code, kind.retry_safe)
@@ -95,9 +104,9 @@ def test_nothing_foreign_comes_out_of_an_answer(
     status: int, body: bytes, content_type: str, wait: str | None
 ) -> None:
     headers = {"content-type": content_type} | ({} if wait is None else {"retry-after": wait})
-    found: Self | OnceboxError
+    found: CurrentKey | OnceboxError
     try:
-        found = answers.read(MINE, Reply(status, headers, body))
+        found = calls.decode_answer(MINE, HttpReply(status, headers, body))
     except OnceboxError as error:
         found = error
 
@@ -108,39 +117,39 @@ def test_nothing_foreign_comes_out_of_an_answer(
 
 @given(st.integers(0, 10**9))
 def test_retry_after_in_seconds_is_read(seconds: int) -> None:
-    assert answers.retry_after(str(seconds)) == seconds
+    assert calls.parse_retry_after(str(seconds)) == seconds
 
 
 def test_retry_after_as_a_date_is_read() -> None:
     now = clock.system() / 1000
 
-    assert answers.retry_after(formatdate(now + 100, usegmt=True)) == pytest.approx(100, abs=2)
-    assert answers.retry_after(formatdate(now - 100, usegmt=True)) == 0
+    assert calls.parse_retry_after(formatdate(now + 100, usegmt=True)) == pytest.approx(100, abs=2)
+    assert calls.parse_retry_after(formatdate(now - 100, usegmt=True)) == 0
 
 
 @pytest.mark.parametrize("text", [None, "", "soon", "-5", "1e3", "nan", "٣", "²"])
 def test_a_retry_after_that_says_nothing_is_no_wish(text: str | None) -> None:
-    assert answers.retry_after(text) in {None, 3.0}
+    assert calls.parse_retry_after(text) in {None, 3.0}
 
 
 class _Line:
     """A line that answers by a script, in time that only it moves."""
 
-    def __init__(self, steps: list[tuple[float, OnceboxError | Reply]]) -> None:
+    def __init__(self, steps: list[tuple[float, OnceboxError | HttpReply]]) -> None:
         self._steps = steps
         self.now = 0.0
         self.sent_at: list[float] = []
         self.allowed: list[float] = []
 
-    def drive(self, plan: Plan[Self]) -> Self:
+    def drive(self, plan: Plan[CurrentKey]) -> CurrentKey:
         try:
             step = next(plan)
             while True:
-                if isinstance(step, Pause):
+                if isinstance(step, PauseStep):
                     self.now += step.seconds
                     step = plan.send(None)
                     continue
-                assert isinstance(step, Send)
+                assert isinstance(step, SendStep)
                 self.sent_at.append(self.now)
                 self.allowed.append(step.within)
                 took, came = self._steps[min(len(self.sent_at), len(self._steps)) - 1]
@@ -152,7 +161,7 @@ class _Line:
                 else:
                     step = plan.send(came)
         except StopIteration as end:
-            found: Self = end.value
+            found: CurrentKey = end.value
             return found
 
 
@@ -166,8 +175,8 @@ def _trouble() -> st.SearchStrategy[OnceboxError]:
     return st.sampled_from(makers).map(lambda make: make())
 
 
-def _busy(wait: str) -> Reply:
-    _, body = problem.response(problem.describe(refusals.ServerBusy, "req_1"))
+def _busy(wait: str) -> HttpReply:
+    _, body = problems.response(problems.describe(http_errors.ServerBusy, "req_1"))
     return _reply(503, body, retry_after=wait)
 
 
@@ -181,9 +190,9 @@ def test_a_call_ends_by_its_deadline_and_repeats_only_what_is_safe(
     steps: list[tuple[float, OnceboxError]], within: float, dice: float, repeatable: bool
 ) -> None:
     line = _Line([(took, came) for took, came in steps])
-    call = Call(method="GET", path="/v1/self", answer=Self, repeatable=repeatable)
+    call = Call(method="GET", path="/v1/self", answer=CurrentKey, repeatable=repeatable)
     with pytest.raises(OnceboxError) as caught:
-        line.drive(exchange(call, within=within, now=lambda: line.now, dice=lambda: dice))
+        line.drive(call_with_retries(call, within=within, now=lambda: line.now, dice=lambda: dice))
 
     assert line.now <= within + 1e-6
     assert all(at < within for at in line.sent_at)

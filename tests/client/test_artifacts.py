@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from oncebox.artifact_errors import AlreadyClaimed
 from oncebox.errors import NotFound
+from oncebox.errors.mail import AlreadyClaimed
 from tests.client.conftest import Speaker
 from tests.support.finds import bring, code
 from tests.support.running import Running

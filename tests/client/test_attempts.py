@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import (
-    Action,
-    ActionHeld,
-    ActionInFlight,
-    ActionMisused,
-    AsyncClient,
-    Client,
-)
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.errors import ActionHeld, ActionInFlight, ActionMisused
+from oncebox.client.sync import Client
+from oncebox.client.sync.attempts import Action
 from oncebox.errors import LeaseLost, NotDone, NotFound
-from oncebox.mail_errors import ResendsUsedUp
-from oncebox.model.effect import Done
-from oncebox.wire.inboxes import Policy
+from oncebox.errors.mail import ResendLimitReached
+from oncebox.model.deliveries.effects import Done
+from oncebox.schemas.inboxes import Policy
 from tests.client.conftest import Speaker
 from tests.support.running import Running
 
@@ -112,7 +108,7 @@ def test_a_second_agent_waits_for_the_first_and_gets_its_result(client: Client) 
     first = attempt.action("verify").begin()
 
     async def race() -> Any:
-        async with AsyncClient(client._courier.url, _key(client)) as other:
+        async with AsyncClient(client._runner.url, _key(client)) as other:
             second = other.attempt("signup-42").action("verify", wait=10)
             waiting = asyncio.create_task(second.begin())
             await asyncio.sleep(0.2)
@@ -254,7 +250,7 @@ def test_a_resend_is_granted_and_then_refused(service: Running, speaker: Speaker
     ask(lambda c: c.inboxes.create(attempt_id="a", policy=Policy(resends=1)))
     granted = ask(lambda c: c.attempt("a").request_resend(idempotency_key="k1"))
     again = ask(lambda c: c.attempt("a").request_resend(idempotency_key="k1"))
-    with pytest.raises(ResendsUsedUp, match="wait for what is on its way"):
+    with pytest.raises(ResendLimitReached, match="wait for what is on its way"):
         ask(lambda c: c.attempt("a").request_resend())
     stats = ask(lambda c: c.attempt("a").stats())
 
@@ -266,5 +262,5 @@ def test_a_resend_is_granted_and_then_refused(service: Running, speaker: Speaker
 
 
 def _key(client: Client) -> str:
-    header: str = client._courier._http.headers["authorization"]
+    header: str = client._runner._http.headers["authorization"]
     return header.removeprefix("Bearer ")

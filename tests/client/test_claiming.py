@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import Client, ServiceUnreachable, claiming
+from oncebox.client.core import work
+from oncebox.client.errors import ServiceUnreachable
+from oncebox.client.sync import Client
 from oncebox.errors import NotFound, RequestKeyReused
 from tests.client.conftest import Speaker
 from tests.support.scripted import Script, answer, cut, late, problem, scripted, silence
@@ -72,7 +74,7 @@ def test_a_claim_waits_on_the_other_side(speaker: Speaker) -> None:
 def test_where_long_polls_are_cut_short_ones_take_over(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claiming, "_LONGEST_POLL", 8.0)
+    monkeypatch.setattr(work, "_LONGEST_POLL", 8.0)
     with scripted(cut(), cut(), cut(), answer(EMPTY), answer(WORK)) as script:
         speaker.ask(script.url, lambda c: c.deliveries.claim(wait=60))
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import ServiceUnreachable
-from oncebox.client.call import Allowance, Open, Pause
-from oncebox.client.following import Following
-from oncebox.errors import CursorForeign, CursorTooOld
-from oncebox.ledger.events import stream
-from oncebox.ledger.events.outbox import STREAM
-from oncebox.model.tenant import DEFAULT
-from oncebox.refusals import Unauthenticated
-from oncebox.wire.events import Event, EventPage, EventQuery
+from oncebox.client.core.calls import OpenStep, PauseStep, TimeoutStep
+from oncebox.client.core.followers import EventFollower
+from oncebox.client.errors import ServiceUnreachable
+from oncebox.errors import CursorMismatch, CursorTooOld
+from oncebox.errors.http import Unauthenticated
+from oncebox.ledger.events import event_log
+from oncebox.ledger.notifications import STREAM
+from oncebox.model.admin.access import DEFAULT_TENANT
+from oncebox.schemas.events import Event, EventPage, EventQuery
 from tests.client.conftest import Speaker
 from tests.support import events
 from tests.support.clerk import START
@@ -32,11 +32,11 @@ def happen(service: Running, *subjects: str, **rest: Any) -> None:
     """Let something happen to each of these subjects."""
 
     async def tell() -> None:
-        database = service.box.rooms.database
-        told = [events.new(each, tenant=DEFAULT, **rest) for each in subjects]
+        database = service.box.components.database
+        told = [events.new(each, tenant=DEFAULT_TENANT, **rest) for each in subjects]
         await database.write(events.record, *told)
         await database.write(events.number_all)
-        database.ring(STREAM)
+        database.notify(STREAM)
 
     service.call(tell())
 
@@ -165,11 +165,11 @@ def test_what_does_not_pass_by_itself_is_raised(service: Running, speaker: Speak
 
     before = ask(lambda c: c.events.page()).next_cursor
     happen(service, "old")
-    service.call(service.box.rooms.database.write(stream.forget, START))
+    service.call(service.box.components.database.write(event_log.forget, START))
 
     with pytest.raises(CursorTooOld, match="without a cursor"):
         ask(lambda c: c.events.follow(cursor=before, within=5))
-    with pytest.raises(CursorForeign):
+    with pytest.raises(CursorMismatch):
         ask(lambda c: c.events.follow(cursor=before, types="a.one", within=5))
     with pytest.raises(Unauthenticated):
         ask(lambda c: c.events.follow(within=5), key="obx_wrong")
@@ -249,17 +249,17 @@ def test_where_no_stream_can_be_had_pages_are_read(speaker: Speaker, refusing: A
 def test_a_stream_is_tried_again_after_a_while_and_then_less_and_less_often() -> None:
     """By hand: every stream breaks at once, every page is empty, and time is the test's."""
     time_, trials = 0.0, []
-    following = Following(query=EventQuery(), within=400, now=lambda: time_, dice=lambda: 1.0)
+    following = EventFollower(query=EventQuery(), within=400, now=lambda: time_, dice=lambda: 1.0)
     plan = following.next()
     step = next(plan)
     with suppress(StopIteration):
         while True:
-            if isinstance(step, Allowance):
+            if isinstance(step, TimeoutStep):
                 step = plan.send(30.0)
-            elif isinstance(step, Open):
+            elif isinstance(step, OpenStep):
                 trials.append(time_)
                 step = plan.throw(ServiceUnreachable("broken"))
-            elif isinstance(step, Pause):
+            elif isinstance(step, PauseStep):
                 time_ += step.seconds
                 step = plan.send(None)
             else:
@@ -275,7 +275,7 @@ def test_a_stream_is_tried_again_after_a_while_and_then_less_and_less_often() ->
 def test_a_stream_that_is_kept_back_on_the_way_is_given_up_for_pages(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oncebox.client.following._FIRST_WORD", 0.3)
+    monkeypatch.setattr("oncebox.client.core.followers._FIRST_EVENT_TIMEOUT", 0.3)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     with scripted(raw(head), page(1, upto=1), silence()) as script:
         found = speaker.ask(script.url, lambda c: first(1, c.events.follow(within=10)))

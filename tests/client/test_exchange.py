@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import (
+from oncebox.client.errors import (
     AnswerUnreadable,
-    Client,
     ClientClosed,
     DeadlinePassed,
     NoAnswer,
     ServiceRefused,
     ServiceUnreachable,
 )
+from oncebox.client.sync import Client
 from oncebox.errors import (
     CommitUnknown,
     ConfigInvalid,
@@ -25,7 +25,7 @@ from oncebox.errors import (
     NotFound,
     OnceboxError,
 )
-from oncebox.refusals import FieldsInvalid, ServerBusy, StillRunning, TooManyRequests
+from oncebox.errors.http import FieldsInvalid, RequestInProgress, ServerBusy, TooManyRequests
 from tests.client.conftest import KEY, Speaker
 from tests.support.scripted import (
     Act,
@@ -101,7 +101,7 @@ def test_a_question_is_asked_again_when_its_answer_is_lost(speaker: Speaker, bre
 
 @pytest.mark.parametrize(
     "breaking",
-    [cut(), reset(), problem("still_running", 409, retry_safe=True)],
+    [cut(), reset(), problem("request_in_progress", 409, retry_safe=True)],
     ids=["no answer", "reset", "still running"],
 )
 def test_a_creation_is_sent_again_as_the_same_request(speaker: Speaker, breaking: Act) -> None:
@@ -194,7 +194,7 @@ def test_a_fenced_call_is_repeated(speaker: Speaker) -> None:
 
 @pytest.mark.parametrize(
     ("code", "status"),
-    [("not_found", 404), ("forbidden", 403), ("unforeseen", 500), ("lease_lost", 409)],
+    [("not_found", 404), ("forbidden", 403), ("internal_error", 500), ("lease_lost", 409)],
 )
 def test_a_no_is_taken_for_a_no(speaker: Speaker, code: str, status: int) -> None:
     with scripted(problem(code, status)) as script, pytest.raises(Exception, match=code) as caught:
@@ -448,7 +448,7 @@ def test_a_deadline_that_cannot_be_kept_is_refused(timeout: float) -> None:
 @pytest.mark.parametrize(
     ("refusing", "error"),
     [
-        (problem("still_running", 409, retry_safe=True, retry_after="9"), StillRunning),
+        (problem("request_in_progress", 409, retry_safe=True, retry_after="9"), RequestInProgress),
         (problem("too_many_requests", 429, retry_safe=True, retry_after="9"), TooManyRequests),
     ],
     ids=["still running", "too many requests"],

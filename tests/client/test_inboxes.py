@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import Client
+from oncebox.client.sync import Client
 from oncebox.errors import NotFound
-from oncebox.mail_errors import DomainTaken, InboxDiffers, InboxInvalid
-from oncebox.wire.inboxes import NewInbox, Policy
+from oncebox.errors.mail import DomainTaken, InboxConflict, InboxInvalid
+from oncebox.schemas.inboxes import NewInbox, Policy
 from tests.client.conftest import Speaker
 from tests.support.running import Running
 
@@ -43,7 +43,7 @@ def test_an_inbox_is_made_found_rotated_and_closed(service: Running, speaker: Sp
     assert (closed.state, stats.state) == ("closed", "draining")
     assert (all_.inboxes, all_.states["draining"], all_.states["closed"]) == (2, 1, 1)
     assert [each.id for each in listed] == [new.id, made.id]
-    with pytest.raises(InboxDiffers):
+    with pytest.raises(InboxConflict):
         ask(lambda c: c.inboxes.create(attempt_id="try 1/2", label="main"))
     with pytest.raises(NotFound):
         ask(lambda c: c.inboxes.get("inb_nothing"))

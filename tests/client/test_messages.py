@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import AsyncClient, Client
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.sync import Client
 from oncebox.errors import NotFound
 from tests.client.conftest import Speaker
 from tests.support.letters import mail

@@ -7,14 +7,18 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
-from oncebox import Attachment, Email, clock
-from oncebox.client import AnswerUnreadable, Client, NoAnswer, sending, wish
-from oncebox.client.call import Allowance
+from oncebox.client.core import send_plans
+from oncebox.client.core.calls import TimeoutStep
+from oncebox.client.core.send_plans import send_request
+from oncebox.client.errors import AnswerUnreadable, NoAnswer
+from oncebox.client.sync import Client
+from oncebox.core import clock
 from oncebox.errors import ConfigInvalid, KeyInvalid, NotFound, StateConflict
-from oncebox.model.intent import addressed, key
-from oncebox.refusals import Forbidden
-from oncebox.send_errors import MailboxInvalid, SendDiffers
-from oncebox.wire import sends as wire
+from oncebox.errors.http import Forbidden
+from oncebox.errors.sends import MailboxInvalid, SendKeyConflict
+from oncebox.model.sends.email import Attachment, Email
+from oncebox.model.sends.intent import intent_key, key_audience
+from oncebox.schemas import sends as wire
 from tests.client.conftest import Speaker
 from tests.support.running import Running
 from tests.support.scripted import answer, cut, late, nobody, problem, scripted
@@ -144,7 +148,7 @@ def test_who_was_not_the_first_is_told_that_it_is_a_duplicate(speaker: Speaker) 
 def test_a_long_wait_is_several_polls_to_one_deadline(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "_LONGEST_POLL", 0.4)
+    monkeypatch.setattr(send_plans, "_LONGEST_POLL", 0.4)
     with scripted(late(0.3, MINE), late(0.3, answer(UNDER_WAY)), answer(told("sent"))) as script:
         found = send(script.url, speaker, wait=90)
 
@@ -155,10 +159,10 @@ def test_a_long_wait_is_several_polls_to_one_deadline(
 def test_the_polls_of_a_wait_have_one_deadline_between_them() -> None:
     time = [0.0]
     answer_ = msgspec.convert(UNDER_WAY, wire.SendAnswer)
-    polls = sending.Polls(within=50, now=lambda: time[0], dice=lambda: 1.0)
-    plan = sending._followed(answer_, polls, 0.0)
+    polls = send_plans.PollSchedule(within=50, now=lambda: time[0], dice=lambda: 1.0)
+    plan = send_plans._follow_until_settled(answer_, polls, 0.0)
     waits: list[float] = []
-    assert isinstance(next(plan), Allowance)
+    assert isinstance(next(plan), TimeoutStep)
     step: Any = plan.send(30.0)
     with suppress(StopIteration):
         while len(waits) < 10:
@@ -235,7 +239,7 @@ def test_a_large_mail_is_not_held_by_the_service_while_its_end_is_waited_for(
 
 def test_mails_of_a_batch_are_asked_for_as_a_whole(speaker: Speaker) -> None:
     told_of = answer({"id": "bat_1", "created": True, "data": [UNDER_WAY], "created_at": 1})
-    mails = [wish(EMAIL, event_type="e", entity_id=str(n)) for n in range(2)]
+    mails = [send_request(EMAIL, event_type="e", entity_id=str(n)) for n in range(2)]
     with scripted(cut(), told_of) as script:
         found = speaker.ask(script.url, lambda c: c.sends.batch(mails))
 
@@ -244,9 +248,9 @@ def test_mails_of_a_batch_are_asked_for_as_a_whole(speaker: Speaker) -> None:
     assert "idempotency-key" not in first.headers
     assert found.id == "bat_1"
     with pytest.raises(KeyInvalid):
-        wish(EMAIL, key="own")
+        send_request(EMAIL, key="own")
     with pytest.raises(KeyInvalid):
-        speaker.ask("http://127.0.0.1:1", lambda c: c.sends.batch([wish(EMAIL)]))
+        speaker.ask("http://127.0.0.1:1", lambda c: c.sends.batch([send_request(EMAIL)]))
 
 
 # against a service
@@ -262,11 +266,15 @@ def test_a_mail_is_sent_once_whoever_asks(service: Running, speaker: Speaker) ->
     again = ask(lambda c: c.send(EMAIL, **ABOUT))
     by_key = ask(
         lambda c: c.send(
-            EMAIL, key=key("order.confirmation", "order_4821", addressed(EMAIL)), wait=0
+            EMAIL, key=intent_key("order.confirmation", "order_4821", key_audience(EMAIL)), wait=0
         )
     )
     inspected = ask(lambda c: c.sends.inspect(first.id))
-    batch = ask(lambda c: c.sends.batch([wish(EMAIL, **ABOUT), wish(EMAIL, **ABOUT, version=2)]))
+    batch = ask(
+        lambda c: c.sends.batch(
+            [send_request(EMAIL, **ABOUT), send_request(EMAIL, **ABOUT, version=2)]
+        )
+    )
     listed = ask(lambda c: c.sends.list(transport="log"))
 
     assert (first.status, first.created, ended.status) == ("in_flight", True, "logged")
@@ -276,7 +284,7 @@ def test_a_mail_is_sent_once_whoever_asks(service: Running, speaker: Speaker) ->
     assert [each.created for each in batch.data] == [False, True]
     assert [each.id for each in listed] == [batch.data[1].id, first.id]
     other = Email(sender="other@example.com", to="ann@example.com", text="x")
-    with pytest.raises(SendDiffers):
+    with pytest.raises(SendKeyConflict):
         ask(lambda c: c.send(other, **ABOUT))
     with pytest.raises(MailboxInvalid):
         ask(lambda c: c.send(Email(sender="a@example.com", to="a\r\nb", text="x"), **ABOUT))

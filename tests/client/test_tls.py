@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.client import AsyncClient, Client, DeadlinePassed
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.errors import DeadlinePassed
+from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid
 from tests.client.conftest import KEY, Speaker
 from tests.client.test_exchange import SELF

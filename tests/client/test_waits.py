@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from oncebox.artifact_errors import AlreadyClaimed, ArtifactConflict
-from oncebox.client import AsyncClient, Client, ServiceUnreachable, waiting
-from oncebox.client.failures import InboxClosed, WaitContested, WaitEnded, WaitTimedOut
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.core import inbox_plans
+from oncebox.client.errors import (
+    InboxClosed,
+    ServiceUnreachable,
+    WaitContested,
+    WaitEnded,
+    WaitTimedOut,
+)
+from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid, NotFound
-from oncebox.mail_errors import InboxInvalid
-from oncebox.model.inbox import InboxState
-from oncebox.wire.inboxes import Policy
-from oncebox.wire.waits import SeenMessage, WaitReport
+from oncebox.errors.mail import AlreadyClaimed, ArtifactConflict, InboxInvalid
+from oncebox.model.inboxes.inbox import InboxState
+from oncebox.schemas.artifacts import InspectedMessage, WaitReport
+from oncebox.schemas.inboxes import Policy
 from tests.client.conftest import Speaker
 from tests.support.finds import code
 from tests.support.lossy import lossy
@@ -105,7 +112,7 @@ def test_a_grant_has_its_value_and_shows_it_to_nobody(speaker: Speaker) -> None:
     assert "123456" not in repr(grant)
     (heard,) = script.heard
     assert (heard.method, heard.path) == ("POST", "/v1/inboxes/inb_1/wait")
-    assert heard.json["wait"] == waiting._LONGEST_POLL
+    assert heard.json["wait"] == inbox_plans._LONGEST_POLL
     assert {n: v for n, v in heard.json.items() if v is not None and n != "wait"} == {
         "kind": "code", "sender": "shop.example", "subject": "*code*", "purpose": "any",
         "after": 0,
@@ -149,7 +156,7 @@ def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
 
 
 def test_a_long_report_is_told_in_short() -> None:
-    seen = [SeenMessage(message_id=f"m{n}", sequence=n, why="no_code") for n in range(15)]
+    seen = [InspectedMessage(message_id=f"m{n}", sequence=n, why="no_code") for n in range(15)]
     report = WaitReport(
         inbox_id="inb_1", attempt_id=None, state=InboxState.CLOSED, cursor=15,
         messages_inspected=15, seen=seen, smtp_saw=True, unread=2,
@@ -177,7 +184,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(speaker: Speaker, trouble: A
 def test_where_long_polls_are_cut_short_ones_take_over_with_longer_rests(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LONGEST_POLL", 8.0)
+    monkeypatch.setattr(inbox_plans, "_LONGEST_POLL", 8.0)
     with scripted(cut(), cut(), cut(), EMPTY, EMPTY, EMPTY, GRANTED) as script:
         code_by(script.url, speaker)
 
@@ -187,9 +194,9 @@ def test_where_long_polls_are_cut_short_ones_take_over_with_longer_rests(
 def test_a_poll_that_is_kept_back_is_given_up_and_the_service_asked_at_once(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LONGEST_POLL", 0.5)
-    monkeypatch.setattr(waiting, "_SHORTEST_POLL", 0.1)
-    monkeypatch.setattr(waiting, "_ALLOWED", 0.3)
+    monkeypatch.setattr(inbox_plans, "_LONGEST_POLL", 0.5)
+    monkeypatch.setattr(inbox_plans, "_SHORTEST_POLL", 0.1)
+    monkeypatch.setattr(inbox_plans, "_ANSWER_TIMEOUT", 0.3)
     with scripted(silence(), GRANTED) as script:
         code_by(script.url, speaker, within=20)
 
@@ -199,7 +206,7 @@ def test_a_poll_that_is_kept_back_is_given_up_and_the_service_asked_at_once(
 def test_a_long_poll_is_tried_again_after_a_while(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_NEXT_TRIAL", 0.5)
+    monkeypatch.setattr(inbox_plans, "_LONG_POLL_RETRY", 0.5)
     with scripted(cut(), late(0.6, EMPTY), GRANTED) as script:
         code_by(script.url, speaker)
 
@@ -326,13 +333,13 @@ async def test_a_task_that_is_cancelled_waits_no_more(service: Running) -> None:
     async with AsyncClient(service.url, service.key) as client:
         inbox = await client.inboxes.create()
         wait = asyncio.create_task(inbox.wait_for_code(within=60))
-        lobby = service.box.rooms.lobby
+        lobby = service.box.components.longpoll
         async with asyncio.timeout(10):
-            while not lobby.visitors:  # noqa: ASYNC110 - no bell rings
+            while not lobby.waiters:  # noqa: ASYNC110 - no bell rings
                 await asyncio.sleep(0.02)
         wait.cancel()
         async with asyncio.timeout(10):
-            while lobby.visitors:  # noqa: ASYNC110 - as above
+            while lobby.waiters:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.02)
 
     assert wait.cancelled() or wait.done()

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from oncebox import Done, NotDone, Permanent, Transient
-from oncebox.client import AsyncClient, Client, WorkMisused
-from oncebox.errors import EffectInDoubt, EffectMisused, EffectNameTwice, NotFound
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.errors import WorkMisused
+from oncebox.client.sync import Client
+from oncebox.errors import (
+    EffectMisused,
+    EffectNameReused,
+    EffectOutcomeUnknown,
+    NotDone,
+    NotFound,
+    Permanent,
+    Transient,
+)
+from oncebox.model.deliveries.effects import Done
 from tests.client.conftest import Speaker
 from tests.client.shifts import SOURCE, work
 from tests.support.lossy import lossy
@@ -262,7 +272,7 @@ def test_an_effect_in_doubt_holds_the_delivery_for_a_person(
     calls: list[int] = []
 
     async def handler(_each: Any, do: Do) -> None:
-        with pytest.raises(EffectInDoubt):
+        with pytest.raises(EffectOutcomeUnknown):
             await do("charge", lambda: calls.append(1))
 
     work(speaker.kind, service, handler)
@@ -361,7 +371,7 @@ def test_a_result_that_cannot_be_stored_is_done_without_it(
 @pytest.mark.parametrize(
     ("misuse", "error"),
     [
-        (lambda do: [do("x", int), do("x", int)], EffectNameTwice),
+        (lambda do: [do("x", int), do("x", int)], EffectNameReused),
         (lambda do: [do("x", int, timeout=30)], EffectMisused),
         (lambda do: [do("x", int, safe="maybe")], EffectMisused),
     ],

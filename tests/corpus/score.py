@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from oncebox.mail.parse import parse
+from oncebox.mail.parser import parse
 from tests.corpus import labels
 from tests.corpus.labels import Label
 

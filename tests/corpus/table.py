@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tests.corpus import score
 from tests.corpus.score import GROUPS, Score, Verdict
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
-PAGE = ROOT / "docs/extraction.md"
+PAGE = ROOT / "docs/reference/extraction.md"
 _BEGIN, _END = "<!-- tables -->", "<!-- end of tables -->"
 
 

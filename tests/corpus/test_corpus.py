@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.mail import attachments, bodies, codes, codes_lexicon, fields, structure
-from oncebox.mail.codes_lexicon import Lexicon
-from oncebox.mail.layout import Page
+from oncebox.mail import parser
+from oncebox.mail.codes import code_finder
+from oncebox.mail.codes.lexicon import Lexicon
+from oncebox.mail.html.layout import Page
+from oncebox.mail.languages.tables import load_languages
 from oncebox.mail.limits import ParseLimits
-from oncebox.mail.parse import parse
+from oncebox.mail.mime import header_fields, parts
+from oncebox.mail.parser import parse
 from tests.corpus import labels, score, table
 from tests.corpus.__main__ import CORPUS, main
 from tests.corpus.score import BARS, Kind, Score, Verdict
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.support.shared import shared
 
 
@@ -77,7 +80,7 @@ def test_every_language_that_was_asked_for_has_a_table() -> None:
         en es pt fr de it nl pl cs tr ru uk ar he fa hi zh ja ko vi id th sv da no fi el ro hu
     """
 
-    assert not set(asked.split()) - set(codes_lexicon.LANGUAGES)
+    assert not set(asked.split()) - {tag for tag, each in load_languages().items() if each.code}
 
 
 @pytest.mark.parametrize(
@@ -97,10 +100,10 @@ def test_layout_and_shape_find_codes_where_words_are_not_known(
     for label in labels.read(folder):
         own = _SPELLED.get(label.lang[:2], label.lang[:2])
         if own not in lexicons:
-            tables = codes_lexicon.LANGUAGES.items()
+            tables = load_languages().items()
             lexicons[own] = Lexicon({name: words for name, words in tables if kept(own, name)})
         subject, pages = _pages((folder / label.file).read_bytes())
-        best = codes.find(subject, pages, lexicons[own]).best
+        best = code_finder.find_codes(subject, pages, lexicons[own]).best
         right += best is not None and labels.canonical(best.value) in label.code
         false += best is not None and not label.code and not label.ambiguous
 
@@ -114,6 +117,8 @@ _SPELLED = {"nb": "no"}
 
 def _pages(raw: bytes) -> tuple[str, Sequence[Page]]:
     limits = ParseLimits()
-    leaves = structure.leaves(raw, fields.split(raw, 0, len(raw), limits), limits, set())
-    shown = [leaf for leaf in leaves if not attachments.is_attached(leaf)]
-    return parse(raw).subject, bodies.read(raw, shown, limits, set()).pages
+    leaves = parts.leaf_parts(
+        raw, header_fields.split_header(raw, 0, len(raw), limits), limits, set()
+    )
+    shown = [leaf for leaf in leaves if not parts.is_attachment(leaf)]
+    return parse(raw).subject, parser.read_body(raw, shown, limits, set()).pages

@@ -5,29 +5,28 @@ from collections.abc import Iterator
 
 import click
 
-from oncebox.cli import failures
 from oncebox.cli.main import root
+from oncebox.cli.output import failures
 from tests.docs.markdown import page, plain, table
 
 #: what an exit code means, by its name in ``failures``
 EXIT_CODES = {
-    "OK": "fine",
+    "OK": "success",
     "ERROR": (
-        "an error; for `inbox wait`, nothing came in time; for `send mail`, it ended without being "
-        "sent; for `transport test`, it does not work; for `doctor`, a failed check; for "
-        "`hook verify`, a signature that does not hold; for `link check`, a link that is refused; "
-        "for `mail authenticate`, a sender that is not proven; for `mail parse` and "
-        "`mail extract`, a mail that cannot be read in full; for `quarantine retry`, a request "
-        "that is still not believed"
+        "an error; of `inbox wait`: nothing arrived in time; of `send mail`: it ended without "
+        "being sent; of `transport test`: it does not work; of `doctor`: a failed check; of "
+        "`hook verify`: an invalid signature; of `link check`: a refused link; of "
+        "`mail authenticate`: an unproven sender; of `mail parse` and `mail extract`: a mail that "
+        "cannot be parsed completely; of `quarantine retry`: a request that is still invalid"
     ),
-    "USAGE": "typed wrongly",
-    "NOT_FOUND": "there is no such thing",
-    "CONFLICT": "not possible in its present state, or a known key with another body",
-    "INTERRUPTED": "ended by ^C",
+    "USAGE": "invalid arguments",
+    "NOT_FOUND": "not found",
+    "CONFLICT": "not possible in its current state, or a known key with another body",
+    "INTERRUPTED": "interrupted by ^C",
 }
 _INTRO = """\
-Every command says this itself with `--help`.
-How they are used is in [operating](../operating.md).
+Every command prints this with `--help`.
+Daily use is in [operate](../operating.md).
 
 An error is one line on standard error, `error: code: message`; with `--json` it is
 `{"error": {"code": …, "message": …, "retry_safe": …}}`.
@@ -45,16 +44,26 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 def cli_page() -> str:
     """Return the page."""
     parts = [
+        _overview(),
         "## Exit codes",
         table(
             ("code", "meaning"),
             ((str(getattr(failures, name)), text) for name, text in EXIT_CODES.items()),
         ),
-        "## For all commands",
+        "## Common options",
         _options(_common()),
         *(_command(words, command) for words, command in commands()),
     ]
     return page("Commands", _INTRO, "\n\n".join(parts))
+
+
+def _overview() -> str:
+    """Return every command with the first sentence of its help, linked to its section."""
+    rows = (
+        (f"[`{words}`](#{words.replace(' ', '-')})", _said(command).partition("\n")[0])
+        for words, command in commands()
+    )
+    return table(("command", "does"), rows)
 
 
 def _below(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -112,7 +121,7 @@ def _option(option: click.Option) -> tuple[str, str, str]:
     told = _DEFAULT.search(text)
     default = told[1] if told else _default(option, context)
     meaning = " ".join(_DEFAULT.sub("", text).split())
-    required = "Needed. " if option.required else ""
+    required = "Required. " if option.required else ""
     return f"{names}{value}", default, f"{required}{meaning}"
 
 

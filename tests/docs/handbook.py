@@ -6,16 +6,16 @@ The folder gets ``llms.txt``, ``llms-full.txt`` and every page as Markdown besid
 import sys
 from pathlib import Path
 
-from oncebox import handbook
-from tests.house.tree import ROOT
+from oncebox import packaged_docs
+from tests.project.tree import ROOT
 
 
 def write(site: Path) -> None:
     """Write everything into the folder of a site that is built."""
-    pages = handbook.read(ROOT / "docs")
+    pages = packaged_docs.read_pages(ROOT / "docs")
     texts = {path: page.text for path, page in pages.items()}
-    texts["llms.txt"] = handbook.llms(pages, prefix="")
-    texts["llms-full.txt"] = handbook.llms_full(pages, prefix="")
+    texts["llms.txt"] = packaged_docs.llms_txt(pages, prefix="")
+    texts["llms-full.txt"] = packaged_docs.llms_full_txt(pages, prefix="")
     for path, text in texts.items():
         file = site / path
         file.parent.mkdir(parents=True, exist_ok=True)

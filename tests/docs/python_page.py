@@ -10,48 +10,40 @@ import msgspec
 
 import oncebox
 from oncebox import client
-from oncebox.client.inbox import Deed, Making, Reading
-from oncebox.client.room import Listing, Now, Tailing, Verb
-from oncebox.client.rooms import Rooms
 from oncebox.errors import OnceboxError
-from oncebox.model.asking import SendOptions
-from oncebox.testing.personalities.personality import Taken
-from oncebox.testing.personalities.resend import Resend
+from oncebox.model.sends.intent import SendOptions
+from oncebox.schemas.sends import SendAnswer
 from oncebox.testing.provider import ScriptedProvider
-from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.testing.smtp_session import Mail
-from oncebox.wire.sends import SendAnswer
+from oncebox.testing.provider_protocol import ProviderMail
+from oncebox.testing.resend import Resend
+from oncebox.testing.smtp import ScriptedSmtp, SmtpMail
 from tests.docs.markdown import meanings, page, plain, table
+from tests.support.client_api import resources
 
 _INTRO = """\
 What programs import from `oncebox`, `oncebox.client` and `oncebox.testing`.
-[The client](../client.md), [concepts](../concepts.md) and [testing](../testing.md) show it in use.
-Errors are not here: all of them are on [their own page](errors.md)."""
+For use, see the [Python client](../client.md), [concepts](../concepts.md) and
+[testing](../testing.md); for exceptions, see [errors](errors.md)."""
 #: what stands on the page, in this order, under which heading
 PARTS: dict[str, tuple[Any, ...]] = {
-    "The client": (
+    "Client": (
         oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Attempt, client.Action,
         client.Work,
     ),
-    "Mail": (oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.wish),
-    "The box": (
+    "Mail": (oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.send_request),
+    "Embedded Oncebox": (
         oncebox.Oncebox, oncebox.Delivery, oncebox.Accepted, oncebox.Once, oncebox.SyncOnce,
         oncebox.Done, oncebox.Allow, oncebox.Hold, oncebox.Drop,
     ),
-    "Webhooks that you receive yourself": (oncebox.verify,),
-    "`oncebox.testing`": (ScriptedSmtp, Mail, ScriptedProvider, Resend, Taken),
+    "Webhook verification": (oncebox.verify,),
+    "`oncebox.testing`": (ScriptedSmtp, SmtpMail, ScriptedProvider, Resend, ProviderMail),
 }  # fmt: skip
-VERBS = (Verb, Listing, Tailing, Making, Deed, Reading)
 _NOTED = re.compile(r"Annotated\[(\w+), [^]]*\]")
 _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
-#: how a verb says inside what it returns outside
-_INSIDE = (
-    (re.compile(r"\*?<class '(\w+)'>"), r"\1"),
-    (re.compile(r"Generator\[.*, (\w+(?:\[\w+\])?)\]$"), r"\1"),
-    (re.compile(r"Call\[(.*)\]$"), r"\1"),
-    (re.compile(r"Tail\[\w+, (\w+)\]$"), r"Iterator[\1]"),
-    (re.compile(r"'(\w+)'$"), r"\1"),
-)
+_SCHEMAS = re.compile(r"\boncebox\.schemas\.\w+\.(Inbox|Action)\b")
+#: a forward reference, and the class in an unpacked TypedDict
+_QUOTED = re.compile(r"'(\w+)'")
+_UNPACKED = re.compile(r"\*?<class '(\w+)'>")
 #: what programs make themselves; the rest is handed to them
 _MADE = (
     oncebox.Client,
@@ -67,8 +59,8 @@ _LONGEST = 88
 def python_page() -> str:
     """Return the page."""
     parts = [f"## {title}\n\n{_part(things)}" for title, things in PARTS.items()]
-    parts.insert(1, f"## What the client can be asked\n\n{_rooms()}")
-    return page("Python", _INTRO, "\n\n".join(parts))
+    parts.insert(1, f"## Client methods\n\n{_resources()}")
+    return page("Python API", _INTRO, "\n\n".join(parts))
 
 
 def missing() -> set[str]:
@@ -133,9 +125,8 @@ def _methods(kind: Any) -> Iterator[str]:
     for name, value in _own(kind):
         if isinstance(value, property):
             yield f"**`{name}`**: {_said(value)}"
-        elif isinstance(value, VERBS) or inspect.isfunction(value):
-            function = getattr(value, "_describe", value)
-            yield f"{_signature(f'{kind.__name__}.{name}', function)}\n\n{_said(function)}"
+        elif inspect.isfunction(value):
+            yield f"{_signature(f'{kind.__name__}.{name}', value)}\n\n{_said(value)}"
 
 
 def _own(kind: Any) -> Iterator[tuple[str, Any]]:
@@ -152,18 +143,20 @@ def _own(kind: Any) -> Iterator[tuple[str, Any]]:
 
 def _signature(name: str, function: Any) -> str:
     signature = inspect.signature(function)
-    # An inbox in the hand knows which it is.
-    known = ("self", *(("inbox_id", "inboxes") if name.startswith("Inbox.") else ()))
-    given = [each for each in signature.parameters.values() if each.name not in known]
-    text = _MODULES.sub("", str(signature.replace(parameters=given))).replace("~", "")
+    given = [each for each in signature.parameters.values() if each.name != "self"]
+    text = _short(str(signature.replace(parameters=given))).replace("~", "")
     head, arrow, returned = text.rpartition(" -> ")
     if function.__name__ == "__init__":
         arrow = returned = ""
-    for pattern, outside in _INSIDE:
-        head, returned = pattern.sub(outside, head), pattern.sub(outside, returned)
+    head, returned = _UNPACKED.sub(r"\1", head), _QUOTED.sub(r"\1", returned)
     prefix = "await " if inspect.iscoroutinefunction(function) else ""
     line = f"{prefix}{name}{head}{arrow}{returned}"
     return f"```py\n{line if len(line) <= _LONGEST else _wrapped(line, given)}\n```"
+
+
+def _short(text: str) -> str:
+    """Return types without their modules; a schema that shares its name with a handle keeps one."""
+    return _MODULES.sub("", _SCHEMAS.sub(r"schemas:\1", text)).replace("schemas:", "schemas.")
 
 
 def _wrapped(line: str, given: list[inspect.Parameter]) -> str:
@@ -178,31 +171,35 @@ def _said(thing: Any) -> str:
     return plain(inspect.getdoc(thing) or "")
 
 
-def _rooms() -> str:
-    """Return the table of all rooms and their verbs."""
-    rooms: Rooms[Now] = Rooms(None)  # type: ignore[arg-type]
-    kinds = {name: type(room) for name, room in vars(rooms).items()}
-    kinds["deliveries.effects"] = type(rooms.deliveries.effects)
+def _resources() -> str:
+    """Return a table of methods for every resource."""
     intro = (
-        "Each noun is a room of the client. With `AsyncClient` the same verbs are awaited, and "
-        "lists are gone through by `async for`."
+        "Methods by resource. With `AsyncClient` they are awaited, and those that return an "
+        "`Iterator` return an `AsyncIterator` for `async for`."
     )
     parts = [intro]
-    for name, kind in kinds.items():
-        rows = [_verb(verb, value) for verb, value in vars(kind).items() if _is_verb(verb, value)]
-        parts += [f"### client.{name}", table(("verb", "takes", "does"), rows)]
+    for name, kind in resources().items():
+        methods = [(each, value) for each, value in vars(kind).items() if _is_method(each, value)]
+        rows = [_method_row(each, value) for each, value in methods]
+        head = ("method", "parameters", "returns", "does")
+        parts += [f"### client.{name}", table(head, rows)]
     return "\n\n".join(parts)
 
 
-def _is_verb(name: str, value: Any) -> bool:
-    return isinstance(value, VERBS) or (inspect.isfunction(value) and not name.startswith("_"))
+def _is_method(name: str, value: Any) -> bool:
+    return inspect.isfunction(value) and not name.startswith("_")
 
 
-def _verb(name: str, value: Any) -> tuple[str, str, str]:
-    function = getattr(value, "_describe", value)
-    given = inspect.signature(function).parameters.values()
-    takes = ", ".join(f"`{_parameter(each)}`" for each in given if each.name != "self")
-    return f"`{name}`", takes, " ".join(_said(function).split())
+def _method_row(name: str, function: Any) -> tuple[str, str, str, str]:
+    signature = inspect.signature(function)
+    given = [each for each in signature.parameters.values() if each.name != "self"]
+    takes = ", ".join(f"`{_parameter(each)}`" for each in given)
+    returned = _short(inspect.formatannotation(signature.return_annotation))
+    return f"`{name}`", takes, f"`{_QUOTED.sub(chr(92) + '1', returned)}`", _one_line(function)
+
+
+def _one_line(function: Any) -> str:
+    return " ".join(_said(function).split())
 
 
 def _parameter(each: inspect.Parameter) -> str:

@@ -12,31 +12,39 @@ from typing import Any, TypeVar
 import msgspec
 from prometheus_client.metrics import MetricWrapperBase
 
-from oncebox import artifact_errors, errors, mail_errors, refusals, send_errors
-from oncebox.cli.failures import exit_code
-from oncebox.client import failures
-from oncebox.config import Settings
-from oncebox.edge.http import openapi
-from oncebox.edge.http.application import ROUTES
-from oncebox.edge.http.route import Route
+from oncebox import errors
+from oncebox.cli.output.failures import exit_code
+from oncebox.client import errors as client_errors
+from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError
-from oncebox.mail.warnings import MEANINGS
-from oncebox.model import action, artifact, inbox, source_table
-from oncebox.model.action import ActionState
-from oncebox.model.artifact import ArtifactState
-from oncebox.model.choice import CONFLICTS
-from oncebox.model.delivery import TRANSITIONS, State
-from oncebox.model.effect import EffectState
-from oncebox.model.inbox import InboxState
-from oncebox.model.inbox_policy import InboxPolicy
-from oncebox.model.send import SendState
-from oncebox.model.sighting import REJECTS, REPEATS, Rule, Sighting
-from oncebox.model.source import Source
-from oncebox.model.verdict import DETAILS, Result
-from oncebox.signature import schemes
-from oncebox.signature.scheme import Options, Place, Scheme
-from oncebox.signature.verification import REASONS
-from oncebox.telemetry import Telemetry
+from oncebox.errors import http as http_errors
+from oncebox.errors import mail as mail_errors
+from oncebox.errors import sends as send_errors
+from oncebox.mail.limits import WARNING_MEANINGS
+from oncebox.model import attempts
+from oncebox.model.attempts import ActionState
+from oncebox.model.deliveries.delivery import TRANSITIONS, DeliveryState
+from oncebox.model.deliveries.duplicates import (
+    DUPLICATE_RULES,
+    REJECTION_RULES,
+    ClassRule,
+    DuplicateClass,
+)
+from oncebox.model.deliveries.effects import EffectState
+from oncebox.model.inboxes import artifact, inbox
+from oncebox.model.inboxes.artifact import CONFLICTS, ArtifactState
+from oncebox.model.inboxes.inbox import InboxPolicy, InboxState
+from oncebox.model.inboxes.received_mail import VERDICT_DETAILS, AuthResult
+from oncebox.model.sends.send import SendState
+from oncebox.model.webhooks import source
+from oncebox.model.webhooks.source import Source
+from oncebox.server.api import openapi
+from oncebox.server.application import ROUTES
+from oncebox.server.http.routing import Route
+from oncebox.settings import Settings
+from oncebox.webhooks import registry
+from oncebox.webhooks.scheme import FieldPath, Scheme, SchemeOptions
+from oncebox.webhooks.verification import REASONS
 from tests.docs.cli_page import cli_page
 from tests.docs.decisions_page import decisions_page
 from tests.docs.markdown import meanings as _meanings
@@ -45,18 +53,18 @@ from tests.docs.markdown import plain
 from tests.docs.markdown import table as _table
 from tests.docs.python_page import python_page
 from tests.docs.remedies import LABELS, REMEDIES
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
 T = TypeVar("T", bound=StrEnum)
 
 DOCS = ROOT / "docs"
 _API = """\
-Every call but the open ones needs `Authorization: Bearer KEY`; an admin's key may do them all.
-A call that creates needs an `Idempotency-Key`.
+Every call except the open ones needs `Authorization: Bearer KEY`; an admin key may make all calls.
+A call that creates needs an `Idempotency-Key`, which is valid for one tenant and route.
 A repeat within 24 hours gets the first answer, marked `Idempotency-Replayed: true`; with another
 body it is 422, and while the first is running 409.
 Times are milliseconds since 1970, durations are seconds, bodies of deliveries are base64.
-Refusals are problems as in RFC 9457; their codes are in [errors](errors.md).
+Errors are problems as in RFC 9457; their codes are in [errors](errors.md).
 The same as OpenAPI 3.1 is at `/openapi.json`, and in [openapi.json](../openapi.json)."""
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -67,8 +75,7 @@ def pages() -> dict[Path, str]:
     from tests.docs import reference_mcp  # noqa: PLC0415 - it is written with what is below
 
     names = (
-        "actions", "artifacts", "concepts", "glossary", "inboxes", "mail", "mail-senders",
-        "sightings", "sources",
+        "concepts", "duplicates", "extraction", "inboxes", "mail-senders",
     )  # fmt: skip
     with_tables = [DOCS / f"{name}.md" for name in names]
     return {
@@ -81,6 +88,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "schemes.md": _schemes(),
         DOCS / "reference" / "api.md": _api(),
         DOCS / "reference" / "mcp.md": reference_mcp.page(),
+        DOCS / "reference" / "states.md": _states_page(),
         DOCS / "openapi.json": _openapi(),
         **{page: _with_tables(page.read_text()) for page in with_tables},
     }
@@ -92,9 +100,35 @@ def main() -> None:
         path.write_text(text)
 
 
+#: the parts of the page of states: their titles, the guides that explain them, their tables
+_STATES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Deliveries": ("concepts", ("states", "transitions")),
+    "Effects": ("concepts", ("effect_states",)),
+    "Inboxes": ("inboxes", ("inbox_states", "inbox_transitions")),
+    "Codes and links": (
+        "extraction",
+        ("artifact_states", "artifact_transitions", "artifact_conflicts", "artifact_warnings"),
+    ),
+    "Actions": ("actions", ("action_states", "action_transitions")),
+    "Sends": ("sending", ("send_states",)),
+    "Warnings of parsed mail": ("mail", ("warnings",)),
+    "Details of sender authentication": ("mail-senders", ("details",)),
+}
+
+
+def _states_page() -> str:
+    parts = [
+        f"## {title}\n\nExplained in [{guide}.md](../{guide}.md).\n\n"
+        + "\n\n".join(f"<!-- table: {name} -->\n<!-- end -->" for name in names)
+        for title, (guide, names) in _STATES.items()
+    ]
+    intro = "All states with their transitions, and the codes that messages and codes may have."
+    return _page("States, transitions and codes", intro, _with_tables("\n\n".join(parts)))
+
+
 def _with_tables(page: str) -> str:
     tables: dict[str, Callable[[], str]] = {
-        "states": lambda: _states(State),
+        "states": lambda: _states(DeliveryState),
         "transitions": lambda: _transitions(TRANSITIONS),
         "effect_states": lambda: _states(EffectState),
         "send_states": lambda: _states(SendState),
@@ -102,24 +136,23 @@ def _with_tables(page: str) -> str:
         "inbox_transitions": lambda: _transitions(inbox.TRANSITIONS),
         "inbox_policy": _inbox_policy,
         "action_states": lambda: _states(ActionState),
-        "action_transitions": lambda: _transitions(action.TRANSITIONS),
-        "source": _source,
+        "action_transitions": lambda: _transitions(attempts.TRANSITIONS),
         "sightings": _sightings,
-        "repeats": lambda: _rules(REPEATS),
-        "rejects": lambda: _rules(REJECTS),
+        "repeats": lambda: _rules(DUPLICATE_RULES),
+        "rejects": lambda: _rules(REJECTION_RULES),
         "results": _results,
         "details": _details,
         "warnings": _warnings,
         "artifact_states": lambda: _states(ArtifactState),
         "artifact_transitions": lambda: _transitions(artifact.TRANSITIONS),
         "artifact_conflicts": lambda: _codes(CONFLICTS),
-        "artifact_warnings": lambda: _codes(artifact.WARNINGS),
+        "artifact_warnings": lambda: _codes(artifact.ARTIFACT_WARNINGS),
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
 
 
 def _warnings() -> str:
-    return _codes(MEANINGS)
+    return _codes(WARNING_MEANINGS)
 
 
 def _codes(meanings: Mapping[Any, str]) -> str:
@@ -128,12 +161,12 @@ def _codes(meanings: Mapping[Any, str]) -> str:
 
 
 def _results() -> str:
-    rows = [(f"`{Result[name]}`", meaning) for name, meaning in _meanings(Result)]
+    rows = [(f"`{AuthResult[name]}`", meaning) for name, meaning in _meanings(AuthResult)]
     return _table(("result", "meaning"), rows)
 
 
 def _details() -> str:
-    rows = [(f"`{code}`", meaning) for code, meaning in DETAILS.items()]
+    rows = [(f"`{code}`", meaning) for code, meaning in VERDICT_DETAILS.items()]
     return _table(("code", "meaning"), rows)
 
 
@@ -160,7 +193,7 @@ def _source() -> str:
     meanings = dict(_meanings(Source))
     plain = Source(tenant="default", name="x", public_id="x", scheme="x")
     rows = []
-    for field in source_table.FIELDS:
+    for field in source.SOURCE_FIELDS:
         value = getattr(plain, field)
         shown = value / 1000 if field.endswith("_wait") and value is not None else value
         default = "" if field == "scheme" or not shown else f"`{shown}`"
@@ -169,12 +202,14 @@ def _source() -> str:
 
 
 def _sightings() -> str:
-    rows = ((f"`{Sighting[name]}`", meaning) for name, meaning in _meanings(Sighting))
+    rows = ((f"`{DuplicateClass[name]}`", meaning) for name, meaning in _meanings(DuplicateClass))
     return _table(("class", "meaning"), rows)
 
 
-def _rules(rules: Sequence[Rule]) -> str:
-    rows = ((str(place), rule.when, f"`{rule.sighting}`") for place, rule in enumerate(rules, 1))
+def _rules(rules: Sequence[ClassRule]) -> str:
+    rows = (
+        (str(place), rule.when, f"`{rule.duplicate_class}`") for place, rule in enumerate(rules, 1)
+    )
     return _table(("", "when", "class"), rows)
 
 
@@ -191,25 +226,28 @@ def _errors() -> str:
     )
     return _page(
         "Errors",
-        "Every error has a stable code.\n*Try again* says whether repeating the same call is safe "
-        "and may help.\nThe exit code is what the `oncebox` command ends with.",
-        _table(("code", "try again", "exit code", "meaning", "what helps"), rows),
+        "Every error has a stable code.\n*Retry* says whether repeating the same call is safe "
+        "and may help; the exit code is that of the `oncebox` command.",
+        _table(("code", "retry", "exit code", "meaning", "remedy"), rows),
     )
 
 
 def _settings() -> str:
     intro = (
-        "A setting is taken from what the program passes, else from the environment, else from "
-        "the file, else it has its default.\nThe file is `oncebox.toml` in the current folder, or "
-        "the one named by `ONCEBOX_CONFIG`.\nTimes are in seconds."
+        "Precedence: what the program passes, the environment, the file, the default.\n"
+        "The file is `oncebox.toml` in the current folder, or the one named by "
+        "`ONCEBOX_CONFIG`.\nTimes are in seconds."
+    )
+    sources = (
+        "## Source fields\n\nFields of a [webhook source](../sources.md), in the file below "
+        "`[sources.NAME]`, which also has `secrets` and `public_id`."
     )
     rows = (
         (f"`{'.'.join(path)}`", f"`ONCEBOX_{'__'.join(path).upper()}`", default, meaning)
         for path, default, meaning in _fields(Settings)
     )
-    return _page(
-        "Settings", intro, _table(("in the file", "environment", "default", "meaning"), rows)
-    )
+    settings = _table(("in the file", "environment", "default", "meaning"), rows)
+    return _page("Settings", intro, f"{settings}\n\n{sources}\n\n{_source()}")
 
 
 def metrics() -> list[tuple[str, str, Sequence[str], str]]:
@@ -245,13 +283,13 @@ def _metrics() -> str:
             ("label", "says"),
             ((f"`{label}`", LABELS.get(label, "")) for label in sorted(labels)),
         ),
-        "Which of them to watch is in [monitoring](../monitoring.md).",
+        "Which metrics to watch is in [monitoring](../monitoring.md).",
     )
     return _page(
         "Metrics",
-        "Each process has its own, in Prometheus's text form: a service has them at `/metrics`, "
-        "`oncebox worker --metrics 127.0.0.1:9464` serves them, and `box.metrics()` returns them.\n"
-        "No label holds a key, a body or anything else that a sender wrote.",
+        "Every process exports its own metrics in Prometheus's text format: a service at "
+        "`/metrics`, a worker with `--metrics 127.0.0.1:9464`, a program by `box.metrics()`.\n"
+        "No label contains a key, a body or anything else that a sender wrote.",
         "\n\n".join(tables),
     )
 
@@ -259,22 +297,22 @@ def _metrics() -> str:
 def _schemes() -> str:
     intro = (
         "How each provider signs, and what its signature covers.\n"
-        "An id or a type marked `*` is not signed: anybody on the way could have written it.\n"
+        "An id or a type marked `*` is not signed, so it can be forged.\n"
         "`$` is the JSON of an event, `^` that of the whole request; `+` joins, `?` may be "
         "missing.\nThe window is in seconds, both ways."
     )
     head = ("scheme", "signature in", "signed content", "algorithm", "window", "id", "type", "note")
-    names = sorted(schemes.BUILT_IN)
+    names = sorted(registry.BUILT_IN_SCHEMES)
     tables = (
-        _table(head, (_scheme(schemes.BUILT_IN[name]) for name in names)),
+        _table(head, (_scheme(registry.BUILT_IN_SCHEMES[name]) for name in names)),
         (
             "## Batches and volatile members\n\nA batch becomes one delivery per event. Volatile "
-            "members change from one attempt to the next, and are no part of the fingerprint."
+            "members change between attempts and are excluded from the fingerprint."
         ),
         _table(("scheme", "events at", "volatile"), _batches(names)),
         "## Options\n\nEvery scheme takes `window`, `id`, `type`, `batch` and `volatile`.",
         _table(("option", "meaning", "taken by"), _options(names)),
-        "## Reasons\n\nWhy a request is refused, in one word.",
+        "## Reasons\n\nWhy a request is rejected.",
         _table(("reason", "meaning"), ((f"`{name}`", text) for name, text in REASONS.items())),
     )
     return _page("Signature schemes", intro, "\n\n".join(tables))
@@ -285,7 +323,7 @@ def _scheme(scheme: Scheme) -> tuple[str, ...]:
         f"`{scheme.name}`<br>{scheme.title}",
         f"`{scheme.header}`" if scheme.header else "",
         f"`{scheme.content}`" if scheme.covers else "nothing",
-        f"{scheme.hashes}, {scheme.encoding}" if scheme.covers else scheme.hashes,
+        f"{scheme.algorithm_label}, {scheme.encoding}" if scheme.covers else scheme.algorithm_label,
         "" if scheme.window is None else str(scheme.window),
         _places(scheme.id),
         _places(scheme.type),
@@ -293,20 +331,24 @@ def _scheme(scheme: Scheme) -> tuple[str, ...]:
     )
 
 
-def _places(places: Iterable[Place]) -> str:
+def _places(places: Iterable[FieldPath]) -> str:
     return "<br>".join(f"`{place.path}`{'' if place.signed else '*'}" for place in places)
 
 
 def _batches(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    for scheme in (schemes.BUILT_IN[name] for name in names):
+    for scheme in (registry.BUILT_IN_SCHEMES[name] for name in names):
         if scheme.batch or scheme.volatile:
             volatile = ", ".join(f"`{path}`" for path in scheme.volatile)
             yield f"`{scheme.name}`", f"`{scheme.batch}`" if scheme.batch else "", volatile
 
 
 def _options(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for option, meaning in _meanings(Options):
-        takers = [f"`{name}`" for name in names if option in schemes.BUILT_IN[name].takes]
+    for option, meaning in _meanings(SchemeOptions):
+        takers = [
+            f"`{name}`"
+            for name in names
+            if option in registry.BUILT_IN_SCHEMES[name].accepted_options
+        ]
         yield f"`{option}`", meaning, ", ".join(takers) or "all"
 
 
@@ -314,7 +356,7 @@ def _options(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _openapi() -> str:
-    return json.dumps(openapi.document(ROUTES), indent=2) + "\n"
+    return json.dumps(openapi.openapi_document(ROUTES), indent=2) + "\n"
 
 
 def _api() -> str:
@@ -330,7 +372,7 @@ def _api() -> str:
     table = _table(("call", "scopes", "creates", "does"), rows)
     schemas = openapi.schemas(ROUTES)
     details = "\n\n".join(_call(route, schemas) for route in ROUTES if route.body or route.query)
-    return _page("API", _API, f"{table}\n\n{details}")
+    return _page("HTTP API", _API, f"{table}\n\n{details}")
 
 
 def _call(route: Route, schemas: dict[str, Any]) -> str:
@@ -371,7 +413,7 @@ def error_kinds() -> list[type[OnceboxError]]:
 def _below(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
     """Yield a kind of error and all kinds of it, in the order they are written."""
     yield kind
-    written = (errors, mail_errors, artifact_errors, send_errors, refusals, failures)
+    written = (errors, mail_errors, send_errors, http_errors, client_errors)
     files = [each.__name__ for each in written]
     known = [each for each in kind.__subclasses__() if each.__module__ in files]
     # Whichever file was imported first: they come in this order.

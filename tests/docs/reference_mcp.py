@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from oncebox.mcp.dispatch import ADVICE, TOOLS
 from oncebox.mcp.tool import Tool
-from oncebox.mcp.tools import TOOLS
-from oncebox.mcp.words import ADVICE
 from tests.docs.markdown import page as _page
 from tests.docs.markdown import table as _table
 from tests.docs.reference import _kind, _said
@@ -13,16 +12,16 @@ from tests.docs.reference import _kind, _said
 _REFUSALS = """\
 ## Refusals
 
-What a tool says besides the error itself, as a result with `isError`.
-All codes are in [errors](errors.md); `arguments_invalid` is the tools' own."""
+What a tool returns besides the error itself, in a result with `isError`.
+All codes are in [errors](errors.md); `arguments_invalid` is specific to the tools."""
 
 
 def page() -> str:
     """Return the page of the tools."""
     intro = (
-        "The tools of `oncebox mcp` and `/mcp`; how to connect is in [MCP](../mcp.md).\n"
-        "What is not needed may be left out, and what an answer does not have is left out.\n"
-        "Hints are for whoever asks the user; they allow nothing."
+        "The tools of `oncebox mcp` and `/mcp`; to connect, see [MCP tools](../mcp.md).\n"
+        "Optional arguments may be omitted, and so are answer fields without a value.\n"
+        "The hints inform clients that ask the user; they grant no permission."
     )
     hints = ("read_only", "destructive", "idempotent", "open_world")
     rows = (
@@ -40,7 +39,7 @@ def page() -> str:
         _REFUSALS,
         refusals,
     ]
-    return _page("MCP tools", intro, "\n\n".join(parts))
+    return _page("MCP tool reference", intro, "\n\n".join(parts))
 
 
 def _tool(tool: Tool) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from oncebox.cli.main import GROUPS
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
 AGENTS = (ROOT / "AGENTS.md").read_text()
 EXAMPLES = ROOT / "examples"
 CODE = re.compile(r"`([^`]+)`")
-TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 ROW = re.compile(r"^\| `([\w/.]+)` \| (.+) \|$", re.MULTILINE)
 PATHS = re.compile(r"(?:[\w.-]+/)*[\w.-]+(?:\.(?:md|py|sql|toml)|/)")
 #: lines of code that can be read at one go

@@ -11,19 +11,20 @@ import click
 from oncebox.cli.main import root
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
 #: blocks that no test runs as they stand, by page and first line, and why
 NOT_RUN = {
-    ("chaos.md", "oncebox serve --test --chaos rules.toml"): (
-        "goes on until it is stopped; tests/cli/test_drill.py does it"
-    ),
     ("demo.md", "oncebox demo"): "takes half a minute; tests/cli/test_demo.py runs it",
+    ("index.md", "make setup"): "runs until it is stopped; test_quickstart_inboxes.py types it",
     ("mcp.md", "pip install 'oncebox[mcp]'"): "fetches packages; tests/packaging installs extras",
-    ("scaling.md", "oncebox serve --role edge"): "goes on until it is stopped",
-    ("scaling.md", "oncebox serve app:box --role worker"): "goes on until it is stopped",
-    ("scaling.md", "oncebox worker app:box --processes 4"): "goes on until it is stopped",
-    ("serving.md", "oncebox serve"): "goes on until it is stopped; tests/cli/test_serve.py does it",
+    ("serving.md", "oncebox serve"): "runs until it is stopped; tests/cli/test_serve.py does it",
+    ("serving.md", "oncebox serve --role edge"): "runs until it is stopped",
+    ("serving.md", "oncebox serve app:box --role worker"): "runs until it is stopped",
+    ("serving.md", "oncebox worker app:box --processes 4"): "runs until it is stopped",
+    ("testing.md", "oncebox serve --test --chaos rules.toml"): (
+        "runs until it is stopped; tests/cli/test_test_mode.py does it"
+    ),
 }
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 RUNNABLE = ("sh", "console", "bash", "python")

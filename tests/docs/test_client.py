@@ -1,5 +1,6 @@
 """The code on the client's page works as it is printed there."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import rooms
-from oncebox.client.inbox import Making
-from oncebox.client.room import Listing, Now, Tailing, Verb
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
+from tests.support.client_api import resources
 from tests.support.databases import fresh_sqlite
 from tests.support.running import Running, running
 
-KINDS = (Verb, Listing, Tailing, Making)
 PAGE = DOCS / "client.md"
 
 
@@ -54,16 +52,13 @@ def test_the_page_runs_from_top_to_bottom(
     assert printed[-1].startswith("not_found 404 ")
 
 
-def test_the_page_names_every_verb() -> None:
-    client: rooms.Rooms[Now] = rooms.Rooms(None)  # type: ignore[arg-type]
-    kinds = {f"client.{name}": type(room) for name, room in vars(client).items()}
-    kinds["client.deliveries.effects"] = type(client.deliveries.effects)
-    page = PAGE.read_text()
-    for room, kind in kinds.items():
-        (row,) = re.findall(rf"^\| `{room}` \| (.*) \|$", page, re.MULTILINE)
-        verbs = {name for name, value in vars(kind).items() if isinstance(value, KINDS)}
-        verbs |= {"work", "follow"} & vars(kind).keys()
-        assert set(re.findall(r"`(\w+)`", row)) == verbs
+def test_the_reference_names_every_method() -> None:
+    page = (DOCS / "reference" / "python.md").read_text()
+    for resource, kind in resources().items():
+        section = page.partition(f"\n### client.{resource}\n")[2].partition("\n#")[0]
+        methods = {name for name, value in vars(kind).items() if inspect.isfunction(value)}
+        public = {name for name in methods if not name.startswith("_")}
+        assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == public
 
 
 def _run(code: str, names: dict[str, Any]) -> None:

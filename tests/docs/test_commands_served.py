@@ -11,13 +11,13 @@ import httpx2
 import pytest
 import resend
 
-from oncebox import Client
-from oncebox.client import ActionHeld, Inbox
-from oncebox.client.room import Now
-from oncebox.model.envelope import MAIL
+from oncebox.client import Inbox
+from oncebox.client.errors import ActionHeld
+from oncebox.client.sync import Client
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
+from oncebox.schemas.inboxes import Policy
 from oncebox.service import Role
 from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.wire.inboxes import Policy
 from tests.docs.page import blocks
 from tests.docs.reader import Reader
 from tests.docs.reference import DOCS
@@ -50,21 +50,21 @@ def client(service: Running) -> Iterator[Client]:
 
 
 @pytest.fixture
-def inbox(client: Client) -> Inbox[Now]:
+def inbox(client: Client) -> Inbox:
     policy = Policy(link_hosts=["app.shop.example"])
     return client.inboxes.create(attempt_id="signup-42", policy=policy)
 
 
-def bring(service: Running, inbox: Inbox[Now], *letters: Any) -> list[str]:
+def bring(service: Running, inbox: Inbox, *letters: Any) -> list[str]:
     """Let letters come, read already; return the ids of their messages."""
     return service.call(Arrivals(service.box).bring(inbox.id, *letters))
 
 
 def test_the_commands_and_the_program_about_artifacts(
-    reader: Reader, service: Running, inbox: Inbox[Now], capsys: pytest.CaptureFixture[str]
+    reader: Reader, service: Running, inbox: Inbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (typed,) = blocks(DOCS / "artifacts.md", "sh")
-    (example,) = blocks(DOCS / "artifacts.md", "python")
+    typed, _extract = blocks(DOCS / "extraction.md", "sh")
+    (example,) = blocks(DOCS / "extraction.md", "python")
     bring(service, inbox, code("481920"))
     (artifact,) = reader.ids("artifact", "list", inbox.id)
 
@@ -75,10 +75,10 @@ def test_the_commands_and_the_program_about_artifacts(
 
 
 def test_the_commands_and_the_program_about_messages(
-    reader: Reader, service: Running, inbox: Inbox[Now], capsys: pytest.CaptureFixture[str]
+    reader: Reader, service: Running, inbox: Inbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (typed,) = blocks(DOCS / "messages.md", "sh")
-    (example,) = blocks(DOCS / "messages.md", "python")
+    *_, typed = blocks(DOCS / "inboxes.md", "sh")
+    *_, example = blocks(DOCS / "inboxes.md", "python")
     (message,) = bring(service, inbox, code("481920"))
 
     assert "shop.example" in reader.type(typed, inb=inbox.id, msg=message)
@@ -109,7 +109,7 @@ def test_the_commands_and_the_program_about_events(
         printed = capsys.readouterr().out
 
 
-def test_the_commands_about_waiting(reader: Reader, service: Running, inbox: Inbox[Now]) -> None:
+def test_the_commands_about_waiting(reader: Reader, service: Running, inbox: Inbox) -> None:
     typed, curl = blocks(DOCS / "waiting.md", "sh")
     bring(service, inbox, code("481920"), link(URL))
 
@@ -136,11 +136,11 @@ def test_the_commands_about_actions(reader: Reader, client: Client, word: str) -
 
 
 def test_the_commands_about_the_quarantine(reader: Reader, service: Running) -> None:
-    (typed,) = blocks(DOCS / "sightings.md", "sh")
+    (typed,) = blocks(DOCS / "duplicates.md", "sh")
     listed, show, retry, forget = typed.splitlines()
     reader.set(NEW="s3cret")
     reader.type("oncebox source add stripe --scheme generic-hmac --secret -", stdin=b"mistyped\n")
-    service.call(service.box.rooms.book.refresh())
+    service.call(service.box.components.sources.refresh())
     for number in range(2):
         body = b'{"n": %d}' % number
         digest = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
@@ -148,7 +148,7 @@ def test_the_commands_about_the_quarantine(reader: Reader, service: Running) -> 
             f"{service.url}/in/stripe", content=body, headers={"x-signature": digest}
         )
         assert answer.status_code == 401
-    service.call(service.box.rooms.quarantine.close())
+    service.call(service.box.components.quarantine.close())
     first, second = reader.ids("quarantine", "list")
 
     assert first in reader.type(listed)
@@ -177,19 +177,19 @@ def test_the_commands_about_transports(reader: Reader, working: Running) -> None
 def test_mail_sent_by_the_command_of_the_page_arrives(
     reader: Reader, service: Running, client: Client
 ) -> None:
-    (typed,) = blocks(DOCS / "smtp.md", "sh")
+    typed, *_ = blocks(DOCS / "smtp.md", "sh")
     program("swaks", "swaks")
     client.inboxes.create(attempt_id="a", local="you")
 
     reader.type(typed.replace("127.0.0.1:2525", service.smtp))
-    assert len(reader.ids("delivery", "list", "--source", MAIL)) == 1
+    assert len(reader.ids("delivery", "list", "--source", MAIL_SOURCE)) == 1
 
 
 def test_the_program_that_speaks_to_resend(
     reader: Reader, service: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (exports,) = blocks(DOCS / "resend-door.md", "sh")
-    (example,) = blocks(DOCS / "resend-door.md", "python")
+    *_, exports = blocks(DOCS / "resend.md", "sh")
+    (example,) = blocks(DOCS / "resend.md", "python")
     names = dict(line.removeprefix("export ").split("=") for line in exports.splitlines())
     key = client.keys.make(scopes=["agent"]).key
     # The package reads its variables when it is imported, which has happened here.

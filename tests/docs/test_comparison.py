@@ -17,5 +17,5 @@ def test_whatever_is_said_of_a_neighbour_names_its_source() -> None:
 
 
 def test_it_says_when_it_was_looked_at_and_what_is_missing_here() -> None:
-    assert re.search(r"looked at on \d+ \w+ 20\d\d", PAGE)
-    assert "## What Oncebox has not" in PAGE
+    assert re.search(r"checked on \d+ \w+ 20\d\d", PAGE)
+    assert "## What Oncebox does not have" in PAGE

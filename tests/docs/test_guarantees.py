@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.torture.artifacts import scenarios as artifacts
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger

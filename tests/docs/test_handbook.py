@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from oncebox import handbook
-from oncebox.handbook import Page
+from oncebox import packaged_docs
+from oncebox.packaged_docs import DocPage
 from tests.docs.handbook import write
 from tests.docs.reference import DOCS
 
 LISTED = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\): (.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|txt|json))(?:#[^)]*)?\)")
-PAGES = handbook.read(DOCS)
+PAGES = packaged_docs.read_pages(DOCS)
+#: bytes of llms-full.txt
+LARGEST = 200_000
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +56,19 @@ def test_every_link_leads_to_something_an_agent_can_fetch(site: Path) -> None:
     assert broken == []
 
 
-def test_the_whole_text_holds_every_page_and_names_where_it_is(site: Path) -> None:
+def test_the_whole_text_holds_every_guide_and_names_where_it_is(site: Path) -> None:
     text = (site / "llms-full.txt").read_text()
 
     assert all(f"\n{page.text.splitlines()[0]}\n" in text for page in PAGES.values() if _told(page))
     assert re.findall(r"^<!-- (\S+\.md) -->$", text, re.MULTILINE) == [
-        path for _, path, _ in LISTED.findall((site / "llms.txt").read_text())
+        path
+        for _, path, _ in LISTED.findall((site / "llms.txt").read_text())
+        if not path.startswith("reference/")
     ]
+
+
+def test_the_whole_text_fits_into_a_context(site: Path) -> None:
+    assert (site / "llms-full.txt").stat().st_size < LARGEST
 
 
 @pytest.mark.parametrize(
@@ -75,17 +83,17 @@ def test_the_whole_text_holds_every_page_and_names_where_it_is(site: Path) -> No
     ],
 )
 def test_a_summary_is_the_first_sentences(text: str, summary: str) -> None:
-    assert Page("a.md", text).summary == summary
+    assert DocPage("a.md", text).summary == summary
 
 
 def test_links_of_a_page_lead_on_from_the_whole_text() -> None:
     text = "# A\n\n[b](b.md#c), [up](../d.md), [same](#e), [web](https://example.com/f.md)\n"
-    whole = handbook.llms_full({"x/a.md": Page("x/a.md", text)}, "docs/")
+    whole = packaged_docs.llms_full_txt({"x/a.md": DocPage("x/a.md", text)}, "docs/")
 
     assert whole.endswith(
         "[b](docs/x/b.md#c), [up](docs/d.md), [same](#e), [web](https://example.com/f.md)\n"
     )
 
 
-def _told(page: Page) -> bool:
-    return posixpath.dirname(page.path) != "decisions"
+def _told(page: DocPage) -> bool:
+    return posixpath.dirname(page.path) not in {"decisions", "reference"}

@@ -1,4 +1,4 @@
-"""The page of operating: its commands are typed as they stand, on both databases."""
+"""The pages for operators: their commands are typed as they stand, on both databases."""
 
 import os
 import re
@@ -10,13 +10,15 @@ import pytest
 from oncebox.cli import main
 from tests.docs.page import Terminal, blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import PACKAGE
+from tests.project.tree import PACKAGE
 from tests.support import postgres as programs
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import Postgres
 
 PAGE = DOCS / "operating.md"
+BACKUP = DOCS / "backup.md"
+UPGRADING = DOCS / "upgrading.md"
 #: how a finding of the doctor is called, wherever one is made
-CHECK = re.compile(r'(?:Check|_expect|_enough|_failed|_port)\(\s*"([a-z _-]+)"')
+CHECK = re.compile(r'(?:Check|_expect|_check_amount|_failed_check|_check_port)\(\s*"([a-z _-]+)"')
 RELAY = ("--kind", "smtp", "--host", "smtp.example.com")
 MAIL = ("--from", "a@example.com", "--to", "b@example.com", "--text", "x", "--key", "k")
 
@@ -52,12 +54,13 @@ def test_every_command_of_the_page_works_on_sqlite(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     prepare()
-    typed = [each for each in blocks(PAGE, "sh") if "pg_" not in each]
+    pages = (*blocks(PAGE, "sh"), *blocks(BACKUP, "sh"), *blocks(UPGRADING, "sh"))
+    typed = [each for each in pages if "pg_" not in each]
     with Terminal(environment, tmp_path) as terminal:
         printed = {each.splitlines()[-1]: terminal.type(each) for each in typed}
     resumed = next(text for line, text in printed.items() if "transport resume" in line)
 
-    assert len(typed) == 10
+    assert len(typed) == 11
     assert "ONCEBOX_DATA_DIR" in printed["oncebox config show"]
     assert "paused\trelay" in printed["oncebox restore backups/oncebox-*.tar --force"]
     assert "\tpending\t" in resumed
@@ -73,7 +76,7 @@ def test_every_command_of_the_page_works_on_sqlite(
 def test_every_command_of_the_page_works_on_postgresql(
     environment: dict[str, str],
     tmp_path: Path,
-    postgres: PostgresServer,
+    postgres: Postgres,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = postgres.create_database("operating")
@@ -83,7 +86,7 @@ def test_every_command_of_the_page_works_on_postgresql(
         monkeypatch.setenv(name, value)
     assert main.run(["migrate"]) == 0
     prepare()
-    dump, restore = (each for each in blocks(PAGE, "sh") if "pg_" in each)
+    dump, restore = (each for each in blocks(BACKUP, "sh") if "pg_" in each)
     with Terminal(environment | key, tmp_path) as terminal:
         terminal.type(dump)
         printed = terminal.type(restore)
@@ -95,7 +98,7 @@ def test_every_command_of_the_page_works_on_postgresql(
 
 def test_the_page_names_every_check_of_the_doctor() -> None:
     text = PAGE.read_text()
-    source = "".join(path.read_text() for path in (PACKAGE / "cli").glob("*checks.py"))
+    source = "".join(path.read_text() for path in (PACKAGE / "cli" / "checks").glob("*.py"))
     names = set(CHECK.findall(source)) | {"dead deliveries", "held deliveries"}
 
     assert len(names) > 20

@@ -9,17 +9,17 @@ import pytest
 import trustme
 import yaml  # type: ignore[import-untyped]
 
-from oncebox import Delivery, Once
-from oncebox.cli import failures
-from oncebox.model.delivery import Outcome, State
-from oncebox.model.sighting import Sighting
-from oncebox.model.source import SourceState
+from oncebox.cli.output import failures
+from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome, DeliveryState
+from oncebox.model.deliveries.duplicates import DuplicateClass
+from oncebox.model.webhooks.source import SourceState
+from oncebox.workers.deliveries.once import Once
 from tests.docs.page import blocks
 from tests.docs.reader import Reader
 from tests.docs.reference import DOCS, metrics
 from tests.support.debian import program
 from tests.support.ports import free_port
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import Postgres
 from tests.torture.processes import Children
 
 METRIC = re.compile(r"\b(oncebox_\w+?)(?:_bucket|_count|_sum)?(?=[\s{\[)(`,]|$)")
@@ -27,31 +27,26 @@ LABELLED = re.compile(r"(oncebox_\w+)\{([^}]*)\}")
 
 #: what labels may say, where that is written down
 VALUES: dict[str, set[str]] = {
-    "class": {*Sighting},
-    "outcome": {*Outcome, State.DEAD},
+    "class": {*DuplicateClass},
+    "outcome": {*DeliveryOutcome, DeliveryState.DEAD},
     "state": {*SourceState},
 }
 
 
-def test_the_commands_on_postgresql(
-    reader: Reader, postgres: PostgresServer, tmp_path: Path
-) -> None:
-    *_, scaling = blocks(DOCS / "scaling.md", "sh")
-    *_, operating = blocks(DOCS / "operating.md", "console")
+def test_the_commands_on_postgresql(reader: Reader, postgres: Postgres, tmp_path: Path) -> None:
+    *_, block = blocks(DOCS / "serving.md", "sh")
     reader.type("openssl rand -base64 32 > key")
     reader.set(ONCEBOX_MASTER_KEY="")
-    for number, block in enumerate((scaling, operating)):
-        *typed, last = block.replace("/run/secrets/oncebox-key", str(tmp_path / "key")).splitlines()
-        url = postgres.create_database(f"docs_{number}")
-        assert "applied" in reader.type(re.sub(r"postgresql://\S+", url, "\n".join(typed)))
-        assert last in {"oncebox doctor", "oncebox worker app:box"}
-        # The server of the tests is in a hurry, which the doctor does not like.
-        assert "fsync\tfail" in reader.type("oncebox doctor", code=failures.ERROR)
+    *typed, last = block.replace("/run/secrets/oncebox-key", str(tmp_path / "key")).splitlines()
+    url = postgres.create_database("docs")
+    assert "applied" in reader.type(re.sub(r"postgresql://\S+", url, "\n".join(typed)))
+    # The tests' server runs without fsync, which the doctor reports.
+    assert "fsync\tfail" in reader.type(last, code=failures.ERROR)
 
 
 @pytest.mark.parametrize("word", ["=done", "=not-done"])
 def test_an_effect_in_doubt_is_ended_by_the_command_of_the_page(reader: Reader, word: str) -> None:
-    release, _ = blocks(DOCS / "operating.md", "console")
+    (release,) = blocks(DOCS / "operating.md", "console")
     (line,) = [each for each in release.splitlines() if each.endswith(word)]
 
     async def lost(delivery: Delivery, once: Once) -> None:
@@ -72,7 +67,7 @@ def test_behind_nginx_the_service_answers_and_streams_and_metrics_stay_inside(
     reader: Reader, tmp_path: Path
 ) -> None:
     nginx = program("nginx", "nginx-light")
-    (server,) = blocks(DOCS / "securing.md", "nginx")
+    (server,) = blocks(DOCS / "security.md", "nginx")
     port, authority = free_port(), trustme.CA()
     authority.issue_cert("hooks.example.com").private_key_and_cert_chain_pem.write_to_path(
         tmp_path / "pem"
@@ -109,12 +104,12 @@ def test_behind_nginx_the_service_answers_and_streams_and_metrics_stay_inside(
 
 
 def test_the_files_for_caddy_and_the_firewall_are_well_formed(tmp_path: Path) -> None:
-    (caddy,) = blocks(DOCS / "securing.md", "caddy")
+    (caddy,) = blocks(DOCS / "security.md", "caddy")
     (tmp_path / "Caddyfile").write_text(caddy)
     adapt = [program("caddy", "caddy"), "adapt", "--config", str(tmp_path / "Caddyfile")]
 
     assert b"127.0.0.1:8808" in subprocess.run(adapt, check=True, capture_output=True).stdout
-    (rules,) = blocks(DOCS / "securing.md", "nft")
+    (rules,) = blocks(DOCS / "security.md", "nft")
     assert rules.count("{") == rules.count("}")
 
 
@@ -135,7 +130,7 @@ def test_alerts_name_metrics_and_labels_that_there_are() -> None:
                 assert set(text.split("|")) <= VALUES.get(label, set(text.split("|")))
 
 
-@pytest.mark.parametrize("page", ["monitoring.md", "scaling.md", "troubleshooting.md"])
+@pytest.mark.parametrize("page", ["monitoring.md", "serving.md", "troubleshooting.md"])
 def test_every_metric_that_is_spoken_of_is_one(page: str) -> None:
     known = {name for name, *_ in metrics()}
     named = set(METRIC.findall((DOCS / page).read_text()))

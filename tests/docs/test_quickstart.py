@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.page import Terminal, blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.support.ports import free_port
 from tests.torture.processes import Child, Children
 

@@ -10,7 +10,7 @@ from tests.docs.page import Terminal, blocks
 from tests.docs.reference import DOCS
 from tests.docs.test_quickstart import shown
 from tests.docs.test_quickstart_inboxes import Reader
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.support.debian import program
 from tests.torture.processes import Children
 

@@ -9,7 +9,7 @@ from tests.docs.page import Terminal, blocks
 from tests.docs.reference import DOCS
 from tests.docs.test_quickstart import shown
 from tests.docs.test_quickstart_inboxes import Reader
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.support.ports import free_port
 from tests.torture.processes import Children
 

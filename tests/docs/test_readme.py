@@ -13,8 +13,11 @@ import pytest
 
 from tests.cli.services import Running, Services
 from tests.docs.page import Terminal, blocks
-from tests.house.tree import ROOT
+from tests.docs.reference import DOCS
+from tests.docs.test_quickstart import shown
+from tests.project.tree import ROOT
 from tests.support.debian import program
+from tests.torture.artifacts import scenarios as artifacts
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
@@ -24,6 +27,8 @@ from tests.torture.sends import scenarios as sends
 README = ROOT / "README.md"
 AGENT, BROWSER, HANDLER, SEND = blocks(README, "python")
 LONGEST = 6
+MOST_LINKS = 12
+LINK = re.compile(r"\]\(([^)]+)\)")
 #: what the handler's example imports: a function of its reader
 TRACKER = "def create_issue(title):\n    print('opened', title, flush=True)\n"
 MAIL = "From: Acme <no-reply@acme.com>\nSubject: Welcome\n\nYour verification code is 482913.\n"
@@ -45,15 +50,17 @@ def test_the_commands_work_exactly_as_printed(environment: dict[str, str], tmp_p
     with Children(tmp_path) as children:
         worker = children.start("make", start.split(), environment=environment)
         worker.wait_for("try:", timeout=60)
-        first, second, *_ = _typed(commands, environment).splitlines()
+        printed = _typed(commands, environment)
+        first, second, *_ = printed.splitlines()
         worker.wait_for("Hello, Ada!")
-        inspection = _typed(commands.splitlines()[-1], environment).splitlines()
+        printed += _typed(commands.splitlines()[-1], environment)
         worker.terminate()
 
         assert worker.text().count("Hello, Ada!") == 1
     assert first.split("\t")[1] == "new"
     assert second.split("\t")[1] == "duplicate"
-    assert "state\tdone\thandled" in inspection
+    assert "state\tdone\thandled" in printed.splitlines()
+    assert shown(blocks(README, "text")[0].splitlines(), printed)
 
 
 def test_the_service_prints_the_command_that_the_readme_has(
@@ -116,6 +123,17 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         services = Services(folder, children)
         services.set("PYTHONPATH", str(folder))
         yield Reader(folder, services.serve("app:box"))
+
+
+def test_the_landing_page_shows_the_readmes_example_and_the_demos_output() -> None:
+    (story,) = blocks(DOCS / "index.md", "text")
+
+    assert blocks(DOCS / "index.md", "python") == [AGENT]
+    assert story == blocks(README, "text")[1]  # tests/cli/test_demo.py compares it with the demo
+
+
+def test_the_readme_has_few_links() -> None:
+    assert len(set(LINK.findall(README.read_text()))) <= MOST_LINKS
 
 
 @pytest.mark.parametrize("example", [AGENT, BROWSER, HANDLER, SEND])
@@ -188,11 +206,12 @@ def test_every_promise_names_a_test_or_scenario_that_exists() -> None:
         for path in (ROOT / "tests").rglob("test_*.py")
         for found in TEST.findall(path.read_text())
     }
-    rooms = (ledger, hooks, mail, sends)
+    rooms = (artifacts, ledger, hooks, mail, sends)
     known = tests | {each.name for room in rooms for each in room.SCENARIOS}
 
     named = [
-        re.findall(r"`((?:test_|ledger-|hooks-|mail-|sends-)[\w-]+)`", row[-2]) for row in rows
+        re.findall(r"`((?:test_|artifacts-|ledger-|hooks-|mail-|sends-)[\w-]+)`", row[-2])
+        for row in rows
     ]
     assert len(named) >= 7
     assert all(named)

@@ -5,7 +5,7 @@ import re
 import click
 import pytest
 
-from oncebox.cli import failures
+from oncebox.cli.output import failures
 from tests.docs import cli_page, python_page
 from tests.docs.reference import DOCS, error_kinds, metrics
 from tests.docs.remedies import LABELS, REMEDIES
@@ -40,7 +40,7 @@ def test_every_command_is_there_with_all_its_options() -> None:
         shown = {name for each in options if not each.hidden for name in each.opts}
         assert section, words
         assert {name for name in shown if f"`{name}`" not in section} <= set(
-            re.findall(r"`(-[\w-]+)`", text.partition("\n## For all commands\n")[2][:600])
+            re.findall(r"`(-[\w-]+)`", text.partition("\n## Common options\n")[2][:600])
         )
 
 

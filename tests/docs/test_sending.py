@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oncebox import Email
-from oncebox.model.send import Answer, OnUnknown
-from oncebox.send_errors import SendBudgetSpent, SendCoolingDown, SendDiffers
+from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown, SendKeyConflict
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.send import AnswerStatus, OnUnknown
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
 from tests.support.databases import fresh_sqlite
@@ -48,8 +48,8 @@ def test_the_page_runs_from_top_to_bottom_and_again(
 
 def test_the_page_names_every_answer_and_choice() -> None:
     text = PAGE.read_text()
-    raised = {Answer.CONFLICT, Answer.COOLING_DOWN, Answer.OVER_BUDGET}
+    raised = {AnswerStatus.CONFLICT, AnswerStatus.COOLING_DOWN, AnswerStatus.OVER_BUDGET}
 
-    assert {each for each in (*Answer, *OnUnknown) if f"`{each}`" not in text} == raised
-    for refusal in (SendDiffers, SendCoolingDown, SendBudgetSpent):
+    assert {each for each in (*AnswerStatus, *OnUnknown) if f"`{each}`" not in text} == raised
+    for refusal in (SendKeyConflict, SendCoolingDown, SendBudgetSpent):
         assert f"`{refusal.code}`" in text

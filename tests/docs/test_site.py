@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.decisions_page import records
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
 CONFIG = ROOT / "zensical.toml"
 #: what a browser fetches by itself, from somewhere else

@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from oncebox.model.evidence import Told
-from oncebox.testing import chaos_rules
-from oncebox.testing.chaos_rules import HookFault, HookRule, MailFault, MailRule
-from oncebox.testing.server import OnceboxServer
+from oncebox.model.sends.transports import ProviderStatus
+from oncebox.testing import chaos
+from oncebox.testing.chaos import MailFault, MailRule, WebhookFault, WebhookRule
+from oncebox.testing.shared_server import OnceboxServer
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
 from tests.support.debian import program
@@ -105,11 +105,11 @@ def test_the_programs_of_the_page_run_from_top_to_bottom(
         exec(compile(code, "testing.md", "exec"), names)  # noqa: S102 - it is our own page
 
     assert capsys.readouterr().out.splitlines() == [
-        "lost, and taken 1 time",
+        "lost, but accepted 1 time",
         "lost",
         "200",
         "200",
-        "taken 1 time",
+        "accepted 1 time",
     ]
 
 
@@ -137,20 +137,20 @@ def test_the_test_with_a_browser_passes_as_it_is_printed(
 
 
 def test_the_rules_on_the_page_of_chaos_can_be_used(tmp_path: Path) -> None:
-    (written,) = blocks(DOCS / "chaos.md", "toml")
+    (written,) = blocks(DOCS / "testing.md", "toml")
     (tmp_path / "rules.toml").write_text(written)
-    rules = chaos_rules.read(tmp_path / "rules.toml")
+    rules = chaos.read_rules(tmp_path / "rules.toml")
 
     assert (rules.seed, len(rules.mail), len(rules.webhook)) == (7, 2, 1)
 
 
 def test_the_page_of_chaos_names_every_fault_and_field() -> None:
-    text = (DOCS / "chaos.md").read_text()
+    text = PAGE.read_text()
     faults = [
         *(f"| `{each}` | mail |" for each in get_args(MailFault)),
-        *(f"| `{each}` | webhook |" for each in get_args(HookFault)),
+        *(f"| `{each}` | webhook |" for each in get_args(WebhookFault)),
     ]
-    fields = {*MailRule.__struct_fields__, *HookRule.__struct_fields__}
+    fields = {*MailRule.__struct_fields__, *WebhookRule.__struct_fields__}
 
     assert [each for each in faults if each not in text] == []
     assert [each for each in fields if f"`{each}`" not in text.partition("## Rules")[2]] == []
@@ -158,6 +158,10 @@ def test_the_page_of_chaos_names_every_fault_and_field() -> None:
 
 def test_resends_page_names_every_word_in_the_order_of_their_strength() -> None:
     text = (DOCS / "resend.md").read_text()
-    places = [text.index(f"| `{each}` |") for each in Told if each is not Told.ACCEPTED]
+    places = [
+        text.index(f"| `{each}` |")
+        for each in ProviderStatus
+        if each is not ProviderStatus.ACCEPTED
+    ]
 
     assert places == sorted(places)

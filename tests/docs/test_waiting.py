@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncebox.client import Client
-from oncebox.model.waiting import REASONS
+from oncebox.client.sync import Client
+from oncebox.model.inboxes.wait_filter import MISMATCH_REASONS
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
 from tests.support.databases import fresh_sqlite
@@ -58,7 +58,7 @@ def test_the_page_runs_from_top_to_bottom(
         "6 shop.example", "2", "True", "no code that fits came within 1 s",
     ]  # fmt: skip
     assert out[4].endswith(
-        "(active, attempt signup-43): 1 messages inspected, last number 1; "
+        "(active, attempt signup-43): 1 message inspected, last number 1; "
         "SMTP has taken mail for it"
     )
     assert out[5].endswith("(number 1): sender_not_allowed")
@@ -67,4 +67,4 @@ def test_the_page_runs_from_top_to_bottom(
 def test_every_reason_is_explained() -> None:
     page = PAGE.read_text("utf-8")
 
-    assert [code for code in REASONS if f"`{code}`" not in page] == []
+    assert [code for code in MISMATCH_REASONS if f"`{code}`" not in page] == []

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from examples.site import Site
-from oncebox import Client
+from oncebox.client.sync import Client
 from tests.cli.services import Running, Services
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 from tests.torture.processes import Children
 
 EXAMPLES = ROOT / "examples"

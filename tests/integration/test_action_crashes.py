@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from oncebox.ledger.office import idempotency
+from oncebox.ledger.admin import idempotency
 from tests.cli.services import Running, Services
 from tests.support.databases import Place
 from tests.torture.processes import Children
@@ -61,7 +61,7 @@ def test_a_word_without_an_answer_is_said_again_and_counts_once(
 
     assert {name: again[name] for name in told} == told
     if word[0] == RESEND:
-        assert (others[1].status_code, others[1].json()["code"]) == (409, "resends_used_up")
+        assert (others[1].status_code, others[1].json()["code"]) == (409, "resend_limit_reached")
     else:
         assert others[0].json()["state"] == ("done" if word is DONE else "begun")
 

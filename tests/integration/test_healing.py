@@ -11,13 +11,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from oncebox import Delivery, Once, Oncebox, config
+from oncebox.box import Oncebox
+from oncebox.db import sqlite
 from oncebox.errors import DatabaseBusy, StoreUnavailable
 from oncebox.ledger.deliveries import inspections
-from oncebox.model.delivery import Arrival, State
-from oncebox.store import sqlite
+from oncebox.model.deliveries.delivery import ArrivalKind, Delivery, DeliveryState
+from oncebox.settings import load_settings
+from oncebox.workers.deliveries.once import Once
 from tests.support.databases import FAST
-from tests.support.postgres import PostgresServer, start_or_skip
+from tests.support.postgres import PostgresServer
 from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.ledger.waiting import until_told
 
@@ -36,7 +38,7 @@ time.sleep(float(sys.argv[2]))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """A server of our own, because it is going to suffer."""
-    with start_or_skip(tmp_path_factory.mktemp("suffering"), settings=FAST) as server:
+    with PostgresServer.start(tmp_path_factory.mktemp("suffering"), settings=FAST) as server:
         yield server
 
 
@@ -47,7 +49,7 @@ def url(server: PostgresServer, request: pytest.FixtureRequest) -> str:
 
 def new_box(url: str, *, poll: float = 0.2) -> Oncebox:
     worker = {"poll": poll, "lease": 5.0, "stop_within": 2.0}
-    settings = config.load({}, database_url=url, master_key=MASTER_KEY, worker=worker)
+    settings = load_settings({}, database_url=url, master_key=MASTER_KEY, worker=worker)
     return Oncebox(settings=settings, migrate=True)
 
 
@@ -57,8 +59,8 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
         await until_told(holds)
 
 
-async def state_of(box: Oncebox, id_: str) -> State:
-    facts = await box.rooms.database.read(inspections.read_facts, box.settings.tenant, id_)
+async def state_of(box: Oncebox, id_: str) -> DeliveryState:
+    facts = await box.components.database.read(inspections.read_facts, box.settings.tenant, id_)
     return facts.state
 
 
@@ -81,8 +83,8 @@ async def test_an_idle_box_does_not_notice_a_restart_of_its_server(
         after = await box.accept("shop", key="after")
         again = await box.accept("shop", key="before")
 
-    assert (before.arrival, after.arrival) == (Arrival.NEW, Arrival.NEW)
-    assert (again.arrival, again.id) == (Arrival.DUPLICATE, before.id)
+    assert (before.arrival, after.arrival) == (ArrivalKind.NEW, ArrivalKind.NEW)
+    assert (again.arrival, again.id) == (ArrivalKind.DUPLICATE, before.id)
 
 
 async def test_a_working_box_goes_on_after_a_restart_of_its_server(
@@ -105,7 +107,7 @@ async def test_a_working_box_goes_on_after_a_restart_of_its_server(
     async with working(box):
         id_ = (await box.accept("shop", key="1")).id
         await entered.wait()
-        await eventually(lambda: _is(box, id_, State.DONE))
+        await eventually(lambda: _is(box, id_, DeliveryState.DONE))
     await box.close()
 
     assert len(calls) == len(set(calls)) == 2
@@ -124,7 +126,7 @@ async def test_callers_hear_not_now_while_the_server_is_down_and_are_served_when
         accepted = await box.accept("shop", key="1")
 
     assert refused.value.retry_safe
-    assert accepted.arrival is Arrival.NEW
+    assert accepted.arrival is ArrivalKind.NEW
 
 
 async def test_a_worker_whose_server_is_down_waits_for_it(server: PostgresServer, url: str) -> None:
@@ -142,7 +144,7 @@ async def test_a_worker_whose_server_is_down_waits_for_it(server: PostgresServer
         await asyncio.to_thread(server.restart)
 
         id_ = (await box.accept("shop", key="2")).id
-        await eventually(lambda: _is(box, id_, State.DONE))
+        await eventually(lambda: _is(box, id_, DeliveryState.DONE))
     await box.close()
 
 
@@ -178,14 +180,14 @@ async def test_a_file_locked_for_a_while_only_delays(tmp_path: Path) -> None:
             accepted = await box.accept("shop", key="1")
             waited = time.monotonic() - began
 
-    assert accepted.arrival is Arrival.NEW
+    assert accepted.arrival is ArrivalKind.NEW
     assert waited > 0.3
 
 
 async def test_a_file_locked_for_too_long_is_refused_and_taken_again_when_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_BUSY_MS", 200)
+    monkeypatch.setattr(sqlite, "_BUSY_TIMEOUT_MS", 200)
     path = tmp_path / "oncebox.db"
     box = new_box(f"sqlite:///{path}")
 
@@ -199,13 +201,13 @@ async def test_a_file_locked_for_too_long_is_refused_and_taken_again_when_free(
             await box.accept("shop", key="1")
 
         id_ = (await box.accept("shop", key="1")).id
-        await eventually(lambda: _is(box, id_, State.DONE))
+        await eventually(lambda: _is(box, id_, DeliveryState.DONE))
     await box.close()
 
     assert refused.value.retry_safe
 
 
-async def _is(box: Oncebox, id_: str, state: State) -> bool:
+async def _is(box: Oncebox, id_: str, state: DeliveryState) -> bool:
     try:
         return await state_of(box, id_) is state
     except StoreUnavailable:

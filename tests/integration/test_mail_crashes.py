@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.ledger.inboxes import reading
+from oncebox.ledger.inboxes import messages
 from tests.support.clerk import TENANT, Clerk
 from tests.support.letters import Mailroom, mail
 
@@ -41,7 +41,7 @@ def test_mail_is_filed_once_wherever_its_worker_is_killed(clerk: Clerk, point: s
     passes = 1 if point == "mail.filed" else 3
     killed = _work(clerk, f"{point}:{passes}:kill")
     ended = _work(clerk)
-    found = clerk.run(reading.page, TENANT, "inb_1", most=1000).messages
+    found = clerk.run(messages.page, TENANT, "inb_1", most=1000).messages
     events = clerk.session.run(lambda tx: tx.execute("SELECT subject_id FROM oncebox_events"))
 
     assert (killed, ended) == (-signal.SIGKILL, 0)

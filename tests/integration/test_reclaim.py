@@ -2,10 +2,12 @@
 
 import asyncio
 
-from oncebox import Delivery, Once, Oncebox, config
+from oncebox.box import Oncebox
+from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
-from oncebox.model.delivery import State
-from oncebox.store.database import Transaction
+from oncebox.model.deliveries.delivery import Delivery, DeliveryState
+from oncebox.settings import load_settings
+from oncebox.workers.deliveries.once import Once
 from tests.support.databases import Place
 from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.ledger.waiting import until, until_told
@@ -23,7 +25,7 @@ async def test_a_lost_try_does_not_end_the_one_that_followed_it_in_the_same_proc
     place: Place,
 ) -> None:
     worker = {"poll": 0.05, "lease": NEVER_RENEWED, "concurrency": 4, "stop_within": 2.0}
-    settings = config.load({}, database_url=place.url, master_key=MASTER_KEY, worker=worker)
+    settings = load_settings({}, database_url=place.url, master_key=MASTER_KEY, worker=worker)
     box = Oncebox(settings=settings, migrate=True)
     gates = {1: asyncio.Event(), 3: asyncio.Event()}
     begun: list[int] = []
@@ -40,7 +42,7 @@ async def test_a_lost_try_does_not_end_the_one_that_followed_it_in_the_same_proc
     async with box:
         id_ = (await box.accept("shop", key="1")).id
         await until(lambda: begun == [1])
-        await box.rooms.database.write(_take_over_and_fail)
+        await box.components.database.write(_take_over_and_fail)
         await until(lambda: begun == [1, 3])
         gates[1].set()  # the lost try ends first, and learns that it does not count
         await asyncio.sleep(0.2)
@@ -48,7 +50,7 @@ async def test_a_lost_try_does_not_end_the_one_that_followed_it_in_the_same_proc
         others = [(await box.accept("quick", key=str(number))).id for number in range(20)]
         gates[3].set()
         await until_told(lambda: _all_done(box, [id_, *others]))
-        facts = await box.rooms.database.read(inspections.read_facts, "default", id_)
+        facts = await box.components.database.read(inspections.read_facts, "default", id_)
         assert "oncebox_in_flight 0.0" in box.metrics()
 
     assert (facts.fence, facts.outcome) == (3, "handled")
@@ -59,6 +61,6 @@ def _take_over_and_fail(tx: Transaction) -> None:
 
 
 async def _all_done(box: Oncebox, ids: list[str]) -> bool:
-    read = box.rooms.database.read
+    read = box.components.database.read
     found = [await read(inspections.read_facts, "default", id_) for id_ in ids]
-    return {facts.state for facts in found} == {State.DONE}
+    return {facts.state for facts in found} == {DeliveryState.DONE}

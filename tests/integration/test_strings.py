@@ -14,14 +14,14 @@ import httpx2
 import psycopg
 import pytest
 
-from oncebox import clock
-from oncebox.ledger.deliveries import retention
-from oncebox.ledger.inboxes import retention as emptying
-from oncebox.model.envelope import MAIL
-from oncebox.store.database import Transaction
-from oncebox.store.sqlite import SqliteSession
+from oncebox.core import clock
+from oncebox.db.database import Transaction
+from oncebox.db.sqlite import SqliteSession
+from oncebox.ledger import maintenance
+from oncebox.ledger import maintenance as emptying
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from tests.cli.services import Running, Services
-from tests.contract.test_vault import BODIES, DOCUMENTS
+from tests.contract.inboxes.test_mail_encryption import BODIES, DOCUMENTS
 from tests.support import databases
 from tests.support.canary import in_files
 from tests.support.databases import Place
@@ -104,6 +104,13 @@ class Site:
         return set().union(*(in_files(folder, words) for folder in self._folders))
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server of our own: every one of its files is read."""
+    with PostgresServer.start(settings=databases.FAST) as server:
+        yield server
+
+
 @pytest.fixture
 def site(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     with Children(tmp_path) as children:
@@ -113,7 +120,7 @@ def site(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         if kind == "sqlite":
             yield Site(databases.empty_sqlite(tmp_path / "data"), (tmp_path,), services)
             return
-        server: PostgresServer = request.getfixturevalue("postgres")
+        server: PostgresServer = request.getfixturevalue("server")
         place = databases.migrated(databases.empty_postgres(server, "strings"))
         services.set("ONCEBOX_DATABASE_URL", place.url)
         yield Site(place, (tmp_path, server.data.parent), services)
@@ -193,6 +200,6 @@ def _said(site: Site, messages: list[dict[str, Any]]) -> str:
 def _purge(tx: Transaction) -> None:
     """Let go of everything that is kept for a time, long after."""
     later = clock.system() + 10**12
-    purged = retention.purge(tx, {(retention.ANY_TENANT, MAIL): later}, later)
-    emptied = emptying.empty(tx, later, later)
+    purged = maintenance.purge_bodies(tx, {(maintenance.ANY_TENANT, MAIL_SOURCE): later}, later)
+    emptied = emptying.empty_messages(tx, later, later)
     assert (purged.bodies, emptied.documents) == (4, 8)

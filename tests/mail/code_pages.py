@@ -2,10 +2,11 @@
 
 import html
 
-from oncebox.mail import codes, visible
-from oncebox.mail.codes import Codes
-from oncebox.mail.layout import Page, of_plain
+from oncebox.mail.codes import code_finder
+from oncebox.mail.html import visible
+from oncebox.mail.html.layout import Page, plain_page
 from oncebox.mail.limits import ParseLimits
+from oncebox.model.inboxes.received_mail import RankedCandidates
 
 _BOX = '<table><tr><td style="font-size:32px;font-weight:bold">{}</td></tr></table>'
 _SHORT = 16
@@ -13,12 +14,12 @@ _SHORT = 16
 
 def plain(text: str) -> Page:
     """Return a page of plain text."""
-    return of_plain(text)
+    return plain_page(text)
 
 
 def marked(markup: str) -> Page:
     """Return a page of HTML."""
-    return visible.read(markup, ParseLimits(), set()).shown
+    return visible.read_html(markup, ParseLimits(), set()).shown
 
 
 def boxed(text: str) -> Page:
@@ -42,10 +43,10 @@ def _paragraph(part: str) -> str:
 
 def code(*pages: Page, subject: str = "") -> str | None:
     """Return the code that is found on pages."""
-    best = codes.find(subject, pages).best
+    best = code_finder.find_codes(subject, pages).best
     return None if best is None else best.value
 
 
-def found(*pages: Page, subject: str = "") -> Codes:
+def found(*pages: Page, subject: str = "") -> RankedCandidates:
     """Return all that is found on pages."""
-    return codes.find(subject, pages)
+    return code_finder.find_codes(subject, pages)

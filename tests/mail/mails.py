@@ -4,14 +4,14 @@ from email.message import EmailMessage
 from email.policy import SMTP
 
 from oncebox.mail.limits import ParseLimits
-from oncebox.mail.parse import parse
-from oncebox.model.message import Parsed
+from oncebox.mail.parser import parse
+from oncebox.model.inboxes.received_mail import ParsedMail
 
 LIMITS = ParseLimits()
 DATE = "Mon, 16 Nov 2026 04:00:00 +0000"
 
 
-def read(raw: bytes, limits: ParseLimits = LIMITS) -> Parsed:
+def read(raw: bytes, limits: ParseLimits = LIMITS) -> ParsedMail:
     """Read a mail."""
     return parse(raw, limits)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from oncebox import credentials
-from oncebox.cli.call import Call
-from oncebox.cli.mcp import _access
-from oncebox.cli.printout import Printout
-from oncebox.credentials import Credentials
+from oncebox.cli.commands.mcp import _service_credentials
+from oncebox.cli.context import CommandContext
+from oncebox.cli.output.printer import Printer
+from oncebox.core import credentials
+from oncebox.core.credentials import Credentials
 from oncebox.errors import ConfigInvalid
 
 FILED = Credentials(url="http://127.0.0.1:8808", key="obx_filed")
@@ -31,28 +31,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _call(folder: Path | None = None) -> Call:
-    out = Printout(as_json=False, quiet=False)
-    return Call(database=None, data_dir=None if folder is None else str(folder), out=out)
+def _call(folder: Path | None = None) -> CommandContext:
+    out = Printer(as_json=False, quiet=False)
+    return CommandContext(database=None, data_dir=None if folder is None else str(folder), out=out)
 
 
 def test_the_environment_says_where_and_by_which_key() -> None:
-    assert _access(_call(), None, None) == Credentials(
+    assert _service_credentials(_call(), None, None) == Credentials(
         url="https://elsewhere.example", key="obx_elsewhere"
     )
 
 
 def test_a_folder_on_the_command_line_beats_the_environment(folder: Path) -> None:
-    assert _access(_call(folder), None, None) == FILED
+    assert _service_credentials(_call(folder), None, None) == FILED
 
 
 def test_the_key_of_a_folder_goes_to_its_own_service_only(folder: Path) -> None:
     with pytest.raises(ConfigInvalid, match="no API key"):
-        _access(_call(folder), "https://evil.example", None)
+        _service_credentials(_call(folder), "https://evil.example", None)
 
 
 def test_a_file_with_a_key_beats_the_environment(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("obx_file\n")
-    found = _access(_call(), "https://oncebox.example", str(tmp_path / "key"))
+    found = _service_credentials(_call(), "https://oncebox.example", str(tmp_path / "key"))
 
     assert found == Credentials(url="https://oncebox.example", key="obx_file")

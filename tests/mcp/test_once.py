@@ -81,7 +81,7 @@ def test_a_mail_is_sent_once_whatever_words_it_is_asked_in(house: House, agent: 
     assert (again.get("created", False), again["drift"]) == (False, True)
     assert status["state"] == "logged"
     assert "Tell the user" in first["next"]
-    assert other.startswith("send_differs: ")
+    assert other.startswith("send_key_conflict: ")
     assert "Do not change entity_id" in other
 
 

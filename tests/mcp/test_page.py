@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from oncebox.cli.mcp import mcp
+from oncebox.cli.commands.mcp import mcp
 from tests.docs.reference import DOCS
 from tests.mcp.agents import Agent, over_http
 from tests.mcp.conftest import House

@@ -118,7 +118,7 @@ def test_an_attempt_of_another_agent_is_left_alone(house: House, agent: Agent) -
         wait = stranger.refused("wait_for_code", inbox_id=mine["inbox_id"], within=1)
         resend = stranger.refused("request_resend", attempt_id=attempt)
 
-    assert words.startswith("inbox_differs: ")
+    assert words.startswith("inbox_conflict: ")
     assert "choose an attempt_id of your own" in words
     assert mine["email"] not in words
     assert wait.startswith("not_found: ")
@@ -132,7 +132,7 @@ def test_a_site_is_asked_for_mail_no_more_often_than_it_may_be(house: House, age
     words = agent.refused("request_resend", attempt_id=attempt)
 
     assert (granted["number"], granted["left"]) == (1, 0)
-    assert words.startswith("resends_used_up: ")
+    assert words.startswith("resend_limit_reached: ")
     assert "Do not ask the site for another mail" in words
 
 

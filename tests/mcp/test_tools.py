@@ -11,8 +11,7 @@ import jsonschema
 import pytest
 from mcp import MCPError
 
-from oncebox.mcp.tools import TOOLS
-from oncebox.mcp.words import ADVICE
+from oncebox.mcp.dispatch import ADVICE, TOOLS
 from tests.mcp.agents import Agent
 from tests.mcp.conftest import House
 
@@ -149,9 +148,9 @@ def test_a_resume_token_is_for_the_very_same_wait(house: House, agent: Agent) ->
     foreign = agent.refused("wait_for_code", **asked, resume=token, sender="shop.example")
     again = agent.get("wait_for_code", **asked, resume=token)
 
-    assert unknown.startswith("cursor_foreign: ")
+    assert unknown.startswith("cursor_mismatch: ")
     assert nonsense.startswith("cursor_invalid: ")
-    assert foreign.startswith("cursor_foreign: ")
+    assert foreign.startswith("cursor_mismatch: ")
     assert all("Do not request another code" in each for each in (unknown, nonsense, foreign))
     assert again["status"] == "waiting"
 

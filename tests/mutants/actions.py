@@ -6,8 +6,8 @@ from tests.mutants.workshop import Patch, Selection, Torture
 _LEDGER = "src/oncebox/ledger/attempts"
 
 
-def _tests(*names: str, file: str = "contract/test_actions.py") -> Selection:
-    return Selection(tuple(f"tests/{file}::{name}" for name in names))
+def _tests(*names: str, file: str = "tests/contract/attempts/test_actions.py") -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 ACTIONS = (
@@ -91,7 +91,7 @@ ACTIONS = (
             _tests("test_a_repeat_that_did_not_happen_leaves_the_first_start_in_doubt"),
             _tests(
                 "test_every_walk_agrees_with_the_model_and_takes_every_move",
-                file="contract/test_action_walks.py",
+                file="tests/contract/attempts/test_action_walks.py",
             ),
         ),
     ),
@@ -120,7 +120,10 @@ ACTIONS = (
                 "test_strangers_in_one_commit_are_told_apart",
                 "test_an_attempt_is_of_the_key_that_made_its_first_inbox",
             ),
-            _tests("test_an_agent_acts_for_its_own_attempts_only", file="edge/test_attempts.py"),
+            _tests(
+                "test_an_agent_acts_for_its_own_attempts_only",
+                file="tests/server/api/test_attempts.py",
+            ),
         ),
     ),
     Mutant(
@@ -136,17 +139,17 @@ ACTIONS = (
         "a result of an action in plain text",
         (
             Patch(
-                f"{_LEDGER}/desk.py",
-                "        return self._key.seal(result, bound_to=bound)\n",
+                "src/oncebox/ledger/attempts/actions.py",
+                "        return self._key.encrypt(result, bound_to=bound)\n",
                 "        return bound[:0] + result\n",
             ),
             Patch(
-                f"{_LEDGER}/desk.py",
-                "        return self._key.open(action.result, bound_to=bound)\n",
+                "src/oncebox/ledger/attempts/actions.py",
+                "        return self._key.decrypt(action.result, bound_to=bound)\n",
                 "        return bound[:0] + action.result\n",
             ),
         ),
-        (_tests("test_a_result_is_sealed", file="edge/test_attempts.py"),),
+        (_tests("test_a_result_is_sealed", file="tests/server/api/test_attempts.py"),),
     ),
     Mutant(
         "resends beyond the budget",
@@ -155,7 +158,7 @@ ACTIONS = (
             _tests(
                 "test_a_resend_is_granted_as_often_as_the_policy_says",
                 "test_racing_callers_never_exceed_the_budget",
-                file="contract/test_resends.py",
+                file="tests/contract/attempts/test_resends.py",
             ),
         ),
     ),
@@ -163,7 +166,7 @@ ACTIONS = (
         "resends and other creations told to another key",
         (
             Patch(
-                "src/oncebox/edge/http/endpoint.py",
+                "src/oncebox/server/http/api_endpoint.py",
                 "{scope['path']} {call.key.id}",
                 "{scope['path']}",
             ),
@@ -171,7 +174,7 @@ ACTIONS = (
         (
             _tests(
                 "test_the_answer_to_one_key_is_not_given_to_another",
-                file="edge/test_attempts.py",
+                file="tests/server/api/test_attempts.py",
             ),
         ),
     ),

@@ -3,10 +3,11 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection, Torture
 
-_INBOXES = "src/oncebox/ledger/inboxes"
-_CHOICE = "src/oncebox/model/choice.py"
-_FILED, _CLAIMED = "tests/contract/test_artifacts.py", "tests/contract/test_claims.py"
-_CHOSEN = "tests/unit/test_choice.py"
+_FILED, _CLAIMED = (
+    "tests/contract/artifacts/test_artifacts.py",
+    "tests/contract/artifacts/test_claims.py",
+)
+_CHOSEN = "tests/model/test_artifact_choice.py"
 
 
 def _tests(file: str, *names: str) -> Selection:
@@ -18,7 +19,7 @@ ARTIFACTS = (
         "taken without a look whether it is free",
         (
             Patch(
-                f"{_INBOXES}/claims.sql",
+                "src/oncebox/ledger/artifacts/claims.sql",
                 "AND (oncebox_artifacts.state = 'available'\n",
                 "AND (oncebox_artifacts.state <> 'none'\n",
             ),
@@ -29,12 +30,12 @@ ARTIFACTS = (
         "granted to whoever asks, claimed or not",
         (
             Patch(
-                f"{_INBOXES}/claims.py",
+                "src/oncebox/ledger/artifacts/claims.py",
                 "if artifact.claimed and not own:",
                 "if False and not own:",
             ),
             Patch(
-                f"{_INBOXES}/claims.sql",
+                "src/oncebox/ledger/artifacts/claims.sql",
                 "AND (oncebox_artifacts.state = 'available'\n",
                 "AND (oncebox_artifacts.state <> 'none'\n",
             ),
@@ -51,9 +52,9 @@ ARTIFACTS = (
         "a claim key that is not bound to the API key",
         (
             Patch(
-                f"{_INBOXES}/strongbox.py",
-                "_digest(self._claims, tenant, key_id, claim_key)",
-                "_digest(self._claims, tenant, claim_key)",
+                "src/oncebox/ledger/ciphers.py",
+                "_artifact_hmac(self._claim_key, tenant, key_id, claim_key)",
+                "_artifact_hmac(self._claim_key, tenant, claim_key)",
             ),
         ),
         (_tests(_CLAIMED, "test_another_claim_does_not_get_it"),),
@@ -62,12 +63,12 @@ ARTIFACTS = (
         "what was superseded is granted",
         (
             Patch(
-                f"{_INBOXES}/claims.py",
+                "src/oncebox/ledger/artifacts/claims.py",
                 "        if not own and replaced:",
                 "        if False:",
             ),
             Patch(
-                f"{_INBOXES}/claims.sql",
+                "src/oncebox/ledger/artifacts/claims.sql",
                 "AND (oncebox_artifacts.state = 'available'\n",
                 "AND (oncebox_artifacts.state <> 'claimed'\n",
             ),
@@ -78,7 +79,7 @@ ARTIFACTS = (
         "a release that nobody writes down",
         (
             Patch(
-                f"{_INBOXES}/claims.py",
+                "src/oncebox/ledger/artifacts/claims.py",
                 '    audit.record(tx, deed, "artifact.release", id_, holder)\n',
                 "",
             ),
@@ -92,14 +93,14 @@ ARTIFACTS = (
     ),
     Mutant(
         "a link is handed out whatever the policy says",
-        (Patch(f"{_INBOXES}/claims.py", "if not judged.allowed:", "if False:"),),
+        (Patch("src/oncebox/ledger/artifacts/claims.py", "if not judged.allowed:", "if False:"),),
         (_tests(_CLAIMED, "test_a_link_that_the_policy_refuses_stays_available"),),
     ),
     Mutant(
         "an agent's wish looks into anybody's inbox",
         (
             Patch(
-                f"{_INBOXES}/claims.py",
+                "src/oncebox/ledger/artifacts/claims.py",
                 "    return claimant.owner is None or owner[1] == claimant.owner",
                 "    return True",
             ),
@@ -110,8 +111,8 @@ ARTIFACTS = (
         "the latest wins, whoever sent it",
         (
             Patch(
-                _CHOICE,
-                "        groups[_sender(each), each.purposes, each.proven].append(each)",
+                "src/oncebox/model/inboxes/artifact.py",
+                "        groups[_sender_identity(each), each.purposes, each.proven].append(each)",
                 "        groups[each.proven].append(each)",
             ),
         ),
@@ -128,9 +129,9 @@ ARTIFACTS = (
         "an unproven sender counts like a proven one",
         (
             Patch(
-                _CHOICE,
-                "    current, replaced = _current(proven or matched)",
-                "    current, replaced = _current(matched)",
+                "src/oncebox/model/inboxes/artifact.py",
+                "    current, replaced = _split_superseded(proven or matched)",
+                "    current, replaced = _split_superseded(matched)",
             ),
         ),
         (
@@ -142,7 +143,7 @@ ARTIFACTS = (
         "ordered by arrival although the dates are signed",
         (
             Patch(
-                _CHOICE,
+                "src/oncebox/model/inboxes/artifact.py",
                 "    return (artifact.signed_at or 0 if signed else 0, artifact.received_at)",
                 "    return (0, artifact.received_at)",
             ),
@@ -158,19 +159,23 @@ ARTIFACTS = (
         "a date that nobody signed is believed",
         (
             Patch(
-                "src/oncebox/worker/findings.py",
+                "src/oncebox/workers/mail/mail_processor.py",
                 "    return parsed.date if signed else None",
                 "    return parsed.date",
             ),
         ),
-        (_tests("tests/unit/test_artifact.py", "test_a_date_counts_only_if_its_sender_signed_it"),),
+        (
+            _tests(
+                "tests/model/test_artifact.py", "test_a_date_counts_only_if_its_sender_signed_it"
+            ),
+        ),
     ),
     Mutant(
         "what came before the inbox was made matches",
         (
             Patch(
-                f"{_INBOXES}/artifacts.py",
-                "return self.brought.filing.delivery.received_at < self.brought.inbox_since",
+                "src/oncebox/ledger/artifacts/artifacts.py",
+                "return self.message.filing.delivery.received_at < self.message.inbox_created_at",
                 "return False",
             ),
         ),
@@ -180,9 +185,9 @@ ARTIFACTS = (
         "a mark that is the same in every inbox",
         (
             Patch(
-                f"{_INBOXES}/strongbox.py",
-                "_digest(self._values, tenant, inbox_id, kind.value, value)",
-                "_digest(self._values, kind.value, value)",
+                "src/oncebox/ledger/ciphers.py",
+                "_artifact_hmac(self._value_key, tenant, inbox_id, kind.value, value)",
+                "_artifact_hmac(self._value_key, kind.value, value)",
             ),
         ),
         (
@@ -194,14 +199,14 @@ ARTIFACTS = (
     ),
     Mutant(
         "what was let go of stays in the file",
-        (Patch("src/oncebox/store/sqlite.py", '            "secure_delete = ON",\n', ""),),
+        (Patch("src/oncebox/db/sqlite.py", '            "secure_delete = ON",\n', ""),),
         (_tests(_FILED, "test_what_was_overwritten_is_not_in_the_file_any_more"),),
     ),
     Mutant(
         "what was claimed is kept for ever",
         (
             Patch(
-                f"{_INBOXES}/retention.sql",
+                "src/oncebox/ledger/maintenance.sql",
                 "WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at",
                 "WHERE purged_at IS NULL AND received_at <= :before AND state <> 'claimed'\n"
                 "ORDER BY received_at",

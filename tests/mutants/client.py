@@ -3,12 +3,9 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_CLIENT = "src/oncebox/client"
-_TESTS = "tests/client"
-
 
 def _tests(file: str, *names: str) -> tuple[Selection, ...]:
-    return (Selection(tuple(f"{_TESTS}/{file}::{name}" for name in names)),)
+    return (Selection(tuple(f"{file}::{name}" for name in names)),)
 
 
 CLIENT = (
@@ -16,35 +13,38 @@ CLIENT = (
         "a client that repeats whatever is lost",
         (
             Patch(
-                f"{_CLIENT}/exchange.py",
-                "return call.repeatable and not call.alone and may_pass(error)",
-                "return may_pass(error)",
+                "src/oncebox/client/core/calls.py",
+                "return call.repeatable and not call.no_retry and is_transient(error)",
+                "return is_transient(error)",
             ),
         ),
-        _tests("test_exchange.py", "test_what_may_not_happen_twice_is_sent_once"),
+        _tests("tests/client/test_exchange.py", "test_what_may_not_happen_twice_is_sent_once"),
     ),
     Mutant(
         "a lost creation called safe to make anew",
         (
             Patch(
-                f"{_CLIENT}/exchange.py",
-                "(call.repeatable and not call.private_key)",
+                "src/oncebox/client/core/calls.py",
+                "(call.repeatable and not call.generated_key)",
                 "call.repeatable",
             ),
         ),
-        _tests("test_exchange.py", "test_a_lost_creation_says_that_making_it_anew_is_not_safe"),
+        _tests(
+            "tests/client/test_exchange.py",
+            "test_a_lost_creation_says_that_making_it_anew_is_not_safe",
+        ),
     ),
     Mutant(
         "a deadline that every byte sets back",
         (
             Patch(
-                f"{_CLIENT}/network.py",
+                "src/oncebox/client/sync/runner.py",
                 "self._inner.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))",
                 "self._inner.read(max_bytes, timeout)",
             ),
         ),
         _tests(
-            "test_exchange.py",
+            "tests/client/test_exchange.py",
             "test_one_deadline_bounds_a_call_however_the_answer_dawdles",
         ),
     ),
@@ -52,49 +52,60 @@ CLIENT = (
         "a lost claim asked for under a new key",
         (
             Patch(
-                f"{_CLIENT}/claiming.py",
-                "msgspec.structs.replace(wish, wait=wait)",
-                "msgspec.structs.replace(wish, wait=wait, request_key=new_request_key())",
+                "src/oncebox/client/core/work.py",
+                "msgspec.structs.replace(request, wait=wait)",
+                "msgspec.structs.replace(request, wait=wait, request_key=new_request_key())",
             ),
         ),
-        _tests("test_claiming.py", "test_a_lost_claim_is_told_again_under_the_same_key"),
+        _tests(
+            "tests/client/test_claiming.py", "test_a_lost_claim_is_told_again_under_the_same_key"
+        ),
     ),
     Mutant(
         "fetched effects called despite the journal",
         (
             Patch(
-                f"{_CLIENT}/effects.py",
+                "src/oncebox/client/core/work.py",
                 "        begun = yield from self._begin()\n"
                 "        if begun.go:\n"
-                "            return (yield from self._perform(begun, sent))\n"
-                "        before = self._known(begun)\n"
+                "            return (yield from self._perform(begun, requested_at))\n"
+                "        before = self._earlier_effect(begun)\n"
                 '        if before.state == "done":\n',
                 "        begun = yield from self._begin()\n"
                 "        if not begun.held:\n"
-                "            return (yield from self._perform(begun, sent))\n"
-                "        before = self._known(begun)\n"
+                "            return (yield from self._perform(begun, requested_at))\n"
+                "        before = self._earlier_effect(begun)\n"
                 '        if before.state == "done":\n',
             ),
         ),
-        _tests("test_work.py", "test_an_effect_happens_once_however_often_the_work_is_tried"),
+        _tests(
+            "tests/client/test_work.py",
+            "test_an_effect_happens_once_however_often_the_work_is_tried",
+        ),
     ),
     Mutant(
         "a lost call verified too early",
         (
             Patch(
-                f"{_CLIENT}/effects.py",
-                "yield Pause(max(0, before.surely_over_at - now) / 1000)",
-                "yield Pause(0)",
+                "src/oncebox/client/core/work.py",
+                "yield PauseStep(max(0, before.surely_over_at - now) / 1000)",
+                "yield PauseStep(0)",
             ),
         ),
         _tests(
-            "test_work.py",
+            "tests/client/test_work.py",
             "test_an_effect_in_doubt_is_verified_where_the_other_side_can_be_asked",
         ),
     ),
     Mutant(
         "a filed key sent to any address",
-        (Patch(f"{_CLIENT}/access.py", " and (url is None or _same(url, filed.url))", ""),),
-        _tests("test_access.py", "test_the_filed_key_is_not_sent_anywhere_else"),
+        (
+            Patch(
+                "src/oncebox/client/core/network.py",
+                " and (url is None or _same_url(url, stored.url))",
+                "",
+            ),
+        ),
+        _tests("tests/client/test_discovery.py", "test_the_filed_key_is_not_sent_anywhere_else"),
     ),
 )

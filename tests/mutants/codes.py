@@ -3,52 +3,63 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_MAIL = "src/oncebox/mail"
-
 
 def _tests(file: str, *names: str) -> tuple[Selection, ...]:
-    return (Selection(tuple(f"tests/mail/{file}::{name}" for name in names)),)
+    return (Selection(tuple(f"{file}::{name}" for name in names)),)
 
 
 CODES = (
     Mutant(
         "a guess between two codes",
-        (Patch(f"{_MAIL}/codes.py", "    if not tied:\n", "    if True:\n"),),
+        (Patch("src/oncebox/mail/codes/code_finder.py", "    if not tied:\n", "    if True:\n"),),
         _tests(
-            "test_codes.py",
+            "tests/mail/codes/test_codes.py",
             "test_two_that_are_as_good_are_tied",
             "test_parts_that_have_different_codes_are_tied",
         ),
     ),
     Mutant(
         "a code whose digits were turned around",
-        (Patch(f"{_MAIL}/codes_foreign.py", 'return "reversed"', 'return ""'),),
-        _tests("test_codes.py", "test_what_is_not_what_it_looks_like_is_not_taken"),
+        (Patch("src/oncebox/mail/codes/shapes.py", 'return "reversed"', 'return ""'),),
+        _tests(
+            "tests/mail/codes/test_codes.py", "test_what_is_not_what_it_looks_like_is_not_taken"
+        ),
     ),
     Mutant(
         "digits of two scripts in one code",
         (
             Patch(
-                f"{_MAIL}/codes_folding.py",
+                "src/oncebox/mail/languages/folding.py",
                 "    if text.isascii():\n        return False",
                 "    return False",
             ),
         ),
-        _tests("test_codes.py", "test_what_is_not_what_it_looks_like_is_not_taken"),
+        _tests(
+            "tests/mail/codes/test_codes.py", "test_what_is_not_what_it_looks_like_is_not_taken"
+        ),
     ),
     Mutant(
         "an order taken for a code",
-        (Patch(f"{_MAIL}/codes_points.py", "Label.OTHER: -40", "Label.OTHER: 0"),),
-        _tests("test_codes.py", "test_no_code_is_found_where_there_is_none"),
+        (Patch("src/oncebox/mail/codes/scoring.py", "Label.OTHER: -40", "Label.OTHER: 0"),),
+        _tests("tests/mail/codes/test_codes.py", "test_no_code_is_found_where_there_is_none"),
     ),
     Mutant(
         "an older mail below that counts",
-        (Patch(f"{_MAIL}/codes_evidence.py", 'self.add("quoted", -30)', 'self.add("quoted", 0)'),),
-        _tests("test_codes.py", "test_an_older_mail_below_does_not_count"),
+        (
+            Patch(
+                "src/oncebox/mail/codes/scoring.py",
+                'self.add("quoted", -30)',
+                'self.add("quoted", 0)',
+            ),
+        ),
+        _tests("tests/mail/codes/test_codes.py", "test_an_older_mail_below_does_not_count"),
     ),
     Mutant(
         "as many candidates as a mail has numbers",
-        (Patch(f"{_MAIL}/codes_shapes.py", "MOST = 120", "MOST = 2_000"),),
-        _tests("test_codes_hostile.py", "test_twice_the_text_takes_at_most_twice_the_steps"),
+        (Patch("src/oncebox/mail/codes/shapes.py", "MOST_TOKENS = 120", "MOST_TOKENS = 2_000"),),
+        _tests(
+            "tests/mail/codes/test_codes_hostile.py",
+            "test_twice_the_text_takes_at_most_twice_the_steps",
+        ),
     ),
 )

@@ -3,10 +3,9 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_HTTP = "src/oncebox/edge/http"
-_SENDS = "tests/edge/test_sends.py"
-_EMAILS = "tests/edge/test_emails.py"
-_PACKAGE = "tests/edge/test_resend_package.py"
+_SENDS = "tests/server/api/test_sends.py"
+_EMAILS = "tests/server/resend/test_emails.py"
+_PACKAGE = "tests/server/resend/test_resend_package.py"
 
 
 def _tests(file: str, *names: str) -> Selection:
@@ -18,9 +17,9 @@ DOORS = (
         "a key that does not fit its event is taken",
         (
             Patch(
-                f"{_HTTP}/sends.py",
-                "if call.request_key != published:",
-                "if not call.request_key:",
+                "src/oncebox/server/api/sends.py",
+                "if call.idempotency_key != published:",
+                "if not call.idempotency_key:",
             ),
         ),
         (_tests(_SENDS, "test_two_keys_for_one_mail_are_refused_unless_they_are_the_same"),),
@@ -29,7 +28,7 @@ DOORS = (
         "an agent that sees everybody's sends",
         (
             Patch(
-                f"{_HTTP}/sends.py",
+                "src/oncebox/server/api/sends.py",
                 "return None if call.key.may(OPERATOR) else call.key.id",
                 "return None",
             ),
@@ -43,12 +42,14 @@ DOORS = (
         "suppressed addresses for agents",
         (
             Patch(
-                f"{_HTTP}/suppressions.py",
-                "import OPERATOR, Route",
-                "import AGENT, OPERATOR, Route",
+                "src/oncebox/server/api/transports.py",
+                "import OPERATOR, ApiCall, Route",
+                "import AGENT, OPERATOR, ApiCall, Route",
             ),
             Patch(
-                f"{_HTTP}/suppressions.py", "frozenset({OPERATOR})", "frozenset({AGENT, OPERATOR})"
+                "src/oncebox/server/api/transports.py",
+                "_SUPPRESSION_SCOPES = frozenset({OPERATOR})",
+                "_SUPPRESSION_SCOPES = frozenset({AGENT, OPERATOR})",
             ),
         ),
         (_tests(_SENDS, "test_addresses_on_the_suppression_list_get_no_mail"),),
@@ -57,7 +58,7 @@ DOORS = (
         "who has gone is kept waiting",
         (
             Patch(
-                f"{_HTTP}/sends.py",
+                "src/oncebox/server/api/sends.py",
                 "        for each in (waiting, *ending):\n            each.cancel()",
                 "        for each in ending:\n            each.cancel()",
             ),
@@ -68,8 +69,8 @@ DOORS = (
         "mails' room for every body",
         (
             Patch(
-                "src/oncebox/edge/guard.py",
-                'is_mail = scope["path"] in MAILS',
+                "src/oncebox/server/http/request_limits.py",
+                'is_mail = scope["path"] in MAIL_PATHS',
                 "is_mail = True",
             ),
         ),
@@ -79,9 +80,10 @@ DOORS = (
         "a batch that is stored in part",
         (
             Patch(
-                "src/oncebox/ledger/sends/batches.py",
-                "[_let_in(told) for told in intents.intend(tx, wanted, now)]",
-                "[told for told in intents.intend(tx, wanted, now) if isinstance(told, Intended)]",
+                "src/oncebox/ledger/sends/submission.py",
+                "[_require_intended(result) for result in store_intents(tx, wanted, now)]",
+                "[told for told in store_intents(tx, wanted, now) if isinstance(told, "
+                "IntentAccepted)]",
             ),
         ),
         (_tests(_SENDS, "test_a_batch_with_one_bad_mail_is_refused_whole"),),
@@ -90,7 +92,7 @@ DOORS = (
         "places of a batch with keys of their own at every call",
         (
             Patch(
-                f"{_HTTP}/sends.py",
+                "src/oncebox/server/api/sends.py",
                 'return f"{key} \\N{NUMERO SIGN}{number}"',
                 'return f"{key} {id(object())} {asyncio.get_running_loop().time()} {number}"',
             ),
@@ -104,9 +106,9 @@ DOORS = (
         "a door that forgets the key",
         (
             Patch(
-                f"{_HTTP}/emails.py",
-                'intent = _intent(call.body, call.request_key or ids.new("key"))',
-                'intent = _intent(call.body, ids.new("key"))',
+                "src/oncebox/server/resend/emails.py",
+                'intent = _to_intent(call.body, call.idempotency_key or ids.new("key"))',
+                'intent = _to_intent(call.body, ids.new("key"))',
             ),
         ),
         (
@@ -121,8 +123,12 @@ DOORS = (
     Mutant(
         "a door that takes any payload under one key",
         (
-            Patch(f"{_HTTP}/emails.py", "strict=True,", "strict=False,"),
-            Patch(f"{_HTTP}/emails.py", "is_other = told.drift or ", "is_other = "),
+            Patch("src/oncebox/server/resend/emails.py", "strict=True,", "strict=False,"),
+            Patch(
+                "src/oncebox/server/resend/emails.py",
+                "        told.drift or told.status",
+                "        told.status",
+            ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
     ),
@@ -130,9 +136,9 @@ DOORS = (
         "a door that takes any time under one key",
         (
             Patch(
-                f"{_HTTP}/emails.py",
-                "told.answer is Answer.CONFLICT or told.send.send_at != intent.send_at",
-                "told.answer is Answer.CONFLICT",
+                "src/oncebox/server/resend/emails.py",
+                "told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at",
+                "told.status is AnswerStatus.CONFLICT",
             ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
@@ -141,9 +147,9 @@ DOORS = (
         "a door without keys that sends once",
         (
             Patch(
-                f"{_HTTP}/emails.py",
-                'intent = _intent(call.body, call.request_key or ids.new("key"))',
-                'intent = _intent(call.body, call.request_key or "key")',
+                "src/oncebox/server/resend/emails.py",
+                'intent = _to_intent(call.body, call.idempotency_key or ids.new("key"))',
+                'intent = _to_intent(call.body, call.idempotency_key or "key")',
             ),
         ),
         (_tests(_EMAILS, "test_without_a_key_every_call_is_a_new_email"),),
@@ -152,7 +158,7 @@ DOORS = (
         "a file that should be fetched is left out in silence",
         (
             Patch(
-                f"{_HTTP}/emails_read.py",
+                "src/oncebox/server/resend/emails.py",
                 "if given.path is not None:",
                 "if given.path is not None and given.content is None:",
             ),

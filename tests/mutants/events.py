@@ -7,7 +7,7 @@ _EVENTS = "src/oncebox/ledger/events"
 
 
 def _tests(file: str, *names: str) -> Selection:
-    return Selection(tuple(f"tests/{file}::{name}" for name in names))
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 EVENTS = (
@@ -22,7 +22,7 @@ EVENTS = (
         ),
         (
             _tests(
-                "contract/test_events.py",
+                "tests/contract/events/test_events.py",
                 "test_a_sequencer_that_lost_its_duty_numbers_nothing",
                 "test_one_who_lost_the_duty_in_the_very_moment_numbers_nothing",
             ),
@@ -39,7 +39,7 @@ EVENTS = (
         ),
         (
             _tests(
-                "contract/test_events.py",
+                "tests/contract/events/test_events.py",
                 "test_the_duty_is_one_sequencer_s_until_its_lease_is_over",
             ),
         ),
@@ -48,14 +48,14 @@ EVENTS = (
         "old events that go from the middle",
         (
             Patch(
-                f"{_EVENTS}/stream.py",
+                "src/oncebox/ledger/events/event_log.py",
                 "takewhile(lambda row: row[1] <= before, oldest)",
                 "filter(lambda row: row[1] <= before, oldest)",
             ),
         ),
         (
             _tests(
-                "contract/test_events.py",
+                "tests/contract/events/test_events.py",
                 "test_an_old_event_behind_a_younger_one_stays_so_that_there_is_never_a_hole",
             ),
         ),
@@ -64,14 +64,14 @@ EVENTS = (
         "a cursor that goes on where events are gone",
         (
             Patch(
-                f"{_EVENTS}/stream.py",
+                "src/oncebox/ledger/events/event_log.py",
                 "    if found.first > after + 1:\n",
                 "    if found.first > found.last + 1:\n",
             ),
         ),
         (
             _tests(
-                "contract/test_events.py",
+                "tests/contract/events/test_events.py",
                 "test_old_events_go_and_a_cursor_that_missed_some_is_refused",
             ),
         ),
@@ -87,7 +87,7 @@ EVENTS = (
         ),
         (
             _tests(
-                "contract/test_notices.py",
+                "tests/contract/deliveries/test_delivery_events.py",
                 "test_a_settlement_that_is_repeated_after_a_lost_reply_tells_nothing_twice",
                 "test_a_stale_worker_tells_nothing",
             ),
@@ -97,14 +97,14 @@ EVENTS = (
         "an agent that hears of everybody's inboxes",
         (
             Patch(
-                "src/oncebox/edge/http/events.py",
+                "src/oncebox/server/api/events.py",
                 "owner=None if call.key.may(OPERATOR) else call.key.id",
                 "owner=None",
             ),
         ),
         (
             _tests(
-                "edge/test_events.py",
+                "tests/server/api/test_events.py",
                 "test_an_agent_sees_only_events_of_its_own_inboxes",
                 "test_an_agent_s_stream_has_only_events_of_its_own_inboxes",
             ),
@@ -114,25 +114,25 @@ EVENTS = (
         "a stream that outlives its key",
         (
             Patch(
-                "src/oncebox/edge/http/events.py",
-                "                await call.check()  # a key may end while it is in use\n",
+                "src/oncebox/server/api/events.py",
+                "                await call.recheck_key()  # a key may end while it is in use\n",
                 "",
             ),
         ),
-        (_tests("edge/test_events.py", "test_a_stream_ends_when_its_key_does"),),
+        (_tests("tests/server/api/test_events.py", "test_a_stream_ends_when_its_key_does"),),
     ),
     Mutant(
         "one ear for all",
         (
             Patch(
-                "src/oncebox/store/bell.py",
-                "        return Ear(self, channel)\n",
-                "        return self._common.setdefault(channel, Ear(self, channel))\n",
+                "src/oncebox/db/notify.py",
+                "        return Subscription(self, channel)\n",
+                "        return self._common.setdefault(channel, Subscription(self, channel))\n",
             ),
         ),
         (
             _tests(
-                "contract/test_wakeups.py",
+                "tests/contract/db/test_notifications.py",
                 "test_a_ring_while_a_waiter_is_busy_is_kept_for_it_whoever_else_heard_it",
             ),
         ),

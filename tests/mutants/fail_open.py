@@ -3,17 +3,15 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_BESIDE = "src/oncebox/worker/fail_open.py"
-_SPOOL = "src/oncebox/worker/spool.py"
 _LEDGER = "src/oncebox/ledger/sends"
 
 
 def _tests(*names: str) -> Selection:
-    return Selection(tuple(f"tests/contract/test_fail_open.py::{name}" for name in names))
+    return Selection(tuple(f"tests/contract/sends/test_fail_open.py::{name}" for name in names))
 
 
 def _templates(*names: str) -> Selection:
-    return Selection(tuple(f"tests/unit/test_templates.py::{name}" for name in names))
+    return Selection(tuple(f"tests/ledger/test_templates.py::{name}" for name in names))
 
 
 FAIL_OPEN = (
@@ -21,9 +19,9 @@ FAIL_OPEN = (
         "a mail past the ledger that is not written down",
         (
             Patch(
-                _BESIDE,
-                "            await self._append(Marked(id=entry.new.id, "
-                "at=self._rounds.clock()))\n",
+                "src/oncebox/workers/sends/fail_open.py",
+                "            await self._append(SpoolMarked(id=entry.new.id, "
+                "at=self._ledger.clock()))\n",
                 "",
             ),
         ),
@@ -36,9 +34,9 @@ FAIL_OPEN = (
         "a spool that does not wait for the disk",
         (
             Patch(
-                _SPOOL,
-                "            _write(self._handle, line)\n            os.fsync(self._handle)\n",
-                "            _write(self._handle, line)\n",
+                "src/oncebox/workers/sends/fail_open.py",
+                "            _write_all(self._handle, line)\n            os.fsync(self._handle)\n",
+                "            _write_all(self._handle, line)\n",
             ),
         ),
         (
@@ -50,7 +48,7 @@ FAIL_OPEN = (
         "a second mail past the ledger for one key",
         (
             Patch(
-                _BESIDE,
+                "src/oncebox/workers/sends/fail_open.py",
                 "        entry, repeated = self._entries.get(key), True\n",
                 "        entry, repeated = None, True\n",
             ),
@@ -62,8 +60,8 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "            if told is None and self._beside is not None:\n",
-                "            if told is None and self._beside is self:\n",
+                "            if result is None and self._fail_open_sender is not None:\n",
+                "            if result is None and self._fail_open_sender is self:\n",
             ),
         ),
         (_tests("test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet"),),
@@ -72,7 +70,7 @@ FAIL_OPEN = (
         "a doubt past the ledger that is forgotten beside its own try",
         (
             Patch(
-                f"{_LEDGER}/spooled.sql",
+                "src/oncebox/ledger/sends/fail_open.sql",
                 "AND state = 'sending' AND in_doubt_at IS NULL;",
                 "AND state = 'pending' AND in_doubt_at IS NULL;",
             ),
@@ -83,8 +81,8 @@ FAIL_OPEN = (
         "a spool that the next process does not read",
         (
             Patch(
-                _BESIDE,
-                "self._adopt(await asyncio.to_thread(self._spool.open))",
+                "src/oncebox/workers/sends/fail_open.py",
+                "self._load_unmerged(await asyncio.to_thread(self._spool.open))",
                 "await asyncio.to_thread(self._spool.open)",
             ),
         ),
@@ -97,7 +95,7 @@ FAIL_OPEN = (
         "a mail past the ledger that the ledger has",
         (
             Patch(
-                _BESIDE,
+                "src/oncebox/workers/sends/fail_open.py",
                 "if not named or later or known or self._breaker.is_open():",
                 "if not named or later or self._breaker.is_open():",
             ),
@@ -109,8 +107,8 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "        if isinstance(error, CommitUnknown):\n            self._remember(meant)",
-                "        if isinstance(error, DiskFull):\n            self._remember(meant)",
+                "        if isinstance(error, CommitUnknown):\n            self._remember(checked)",
+                "        if isinstance(error, DiskFull):\n            self._remember(checked)",
             ),
         ),
         (_tests("test_what_the_ledger_has_is_left_to_it"),),
@@ -120,8 +118,8 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "if self._beside is None or not isinstance(error, _AWAY):",
-                "if self._beside is None:",
+                "if self._fail_open_sender is None or not isinstance(error, _STORE_DOWN):",
+                "if self._fail_open_sender is None:",
             ),
         ),
         (_tests("test_a_queue_that_is_full_and_a_lost_reply_are_no_outage"),),
@@ -139,14 +137,20 @@ FAIL_OPEN = (
     ),
     Mutant(
         "a mail past the ledger that its caller takes along",
-        (Patch(_BESIDE, "await asyncio.shield(entry.task)", "await entry.task"),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/fail_open.py",
+                "await asyncio.shield(entry.task)",
+                "await entry.task",
+            ),
+        ),
         (_tests("test_who_goes_away_does_not_take_the_mail_along"),),
     ),
     Mutant(
         "a spool of two processes",
         (
             Patch(
-                _SPOOL,
+                "src/oncebox/workers/sends/fail_open.py",
                 "            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
                 "            fcntl.flock(handle, fcntl.LOCK_UN)\n",
             ),
@@ -155,7 +159,13 @@ FAIL_OPEN = (
     ),
     Mutant(
         "mail without end past the ledger",
-        (Patch(_BESIDE, "            self._turn_down(new, entry.at)\n", ""),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/fail_open.py",
+                "            self._check_limits(new, entry.at)\n",
+                "",
+            ),
+        ),
         (
             _tests("test_limits_hold_without_the_ledger"),
             _tests("test_a_cool_down_holds_without_the_ledger"),
@@ -163,14 +173,20 @@ FAIL_OPEN = (
     ),
     Mutant(
         "a way past the ledger that never rests",
-        (Patch(_BESIDE, "        self._breaker.hear(outcome)\n", ""),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/fail_open.py",
+                "        self._breaker.record(outcome)\n",
+                "",
+            ),
+        ),
         (_tests("test_a_way_that_fails_again_and_again_rests"),),
     ),
     Mutant(
         "a send that goes by both ways",
         (
             Patch(
-                f"{_LEDGER}/spooled.sql",
+                "src/oncebox/ledger/sends/fail_open.sql",
                 "state IN ('pending', 'claimed', 'failed',",
                 "state IN ('pending', 'failed',",
             ),
@@ -181,7 +197,7 @@ FAIL_OPEN = (
         "a doubt past the ledger that its failures hide",
         (
             Patch(
-                f"{_LEDGER}/spooled.sql",
+                "src/oncebox/ledger/sends/fail_open.sql",
                 "state IN ('pending', 'claimed', 'failed',",
                 "state IN ('pending', 'claimed',",
             ),
@@ -192,7 +208,7 @@ FAIL_OPEN = (
         "a person's word that the spool overrules",
         (
             Patch(
-                f"{_LEDGER}/spooled.sql",
+                "src/oncebox/ledger/sends/fail_open.sql",
                 "\n    AND (COALESCE(code, '') <> 'resolved' OR ended_at < :at)",
                 "",
             ),
@@ -203,9 +219,9 @@ FAIL_OPEN = (
         "a rejection past the ledger that ends what it will try",
         (
             Patch(
-                f"{_LEDGER}/spooled.py",
-                "    if isinstance(spooled.outcome, Rejected) and not created:\n"
-                "        return stands\n",
+                "src/oncebox/ledger/sends/fail_open.py",
+                "    if isinstance(spooled.outcome, SendRejected) and not created:\n"
+                "        return send\n",
                 "",
             ),
         ),

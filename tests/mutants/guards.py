@@ -17,32 +17,32 @@ WHERE tenant = :tenant AND kind = :kind AND name = :name;
 """
 
 
-def _tests(*names: str, file: str = "test_sends_guards.py") -> Selection:
-    return Selection(tuple(f"tests/contract/{file}::{name}" for name in names))
+def _tests(*names: str, file: str = "tests/contract/sends/test_limits.py") -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 def _answers(*names: str) -> Selection:
-    return _tests(*names, file="test_correspondence.py")
+    return _tests(*names, file="tests/contract/inboxes/test_reply_rules.py")
 
 
 def _automatic(*names: str) -> Selection:
-    return Selection(tuple(f"tests/mail/test_automatic.py::{name}" for name in names))
+    return Selection(tuple(f"tests/mail/mime/test_automatic.py::{name}" for name in names))
 
 
 GUARDS = (
     Mutant(
         "guards that are read before they are held",
         (
-            Patch(_SQL, _HELD, _HELD + _LOOK),
+            Patch("src/oncebox/ledger/sends/submission.sql", _HELD, _HELD + _LOOK),
             Patch(
-                _GUARDS,
+                "src/oncebox/ledger/sends/submission.py",
                 "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
                 "    rows = tx.many(_sql.look, sorted(cool_downs | budgets))\n"
                 "    tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
             ),
             Patch(
-                _GUARDS,
-                "    found: dict[_Place, _Guard] = {}\n",
+                "src/oncebox/ledger/sends/submission.py",
+                "    found: dict[_GuardKey, _Guard] = {}\n",
                 "    found = {place: _Guard() for place in cool_downs | budgets}\n",
             ),
         ),
@@ -54,15 +54,19 @@ GUARDS = (
     Mutant(
         "a holder that was looked at before its guard was held",
         (
-            Patch(_SQL, _HELD, _HELD + _LOOK),
+            Patch("src/oncebox/ledger/sends/submission.sql", _HELD, _HELD + _LOOK),
             Patch(
-                _GUARDS,
+                "src/oncebox/ledger/sends/submission.py",
                 "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
                 "    seen = tx.many(_sql.look, sorted(cool_downs | budgets))\n"
                 "    live = set(tx.many(_sql.live, [(row[0], row[5]) for row in seen]))\n"
                 "    rows = tx.many(_sql.hold, sorted(cool_downs | budgets))\n",
             ),
-            Patch(_GUARDS, "    live = set(tx.many(_sql.live, begun))\n", ""),
+            Patch(
+                "src/oncebox/ledger/sends/submission.py",
+                "    live = set(tx.many(_sql.live, begun))\n",
+                "",
+            ),
         ),
         (_tests("test_of_an_armed_again_and_a_replanned_key_at_once_one_is_let_in"),),
     ),
@@ -70,8 +74,8 @@ GUARDS = (
         "a repeat that waited for its own key and is turned down",
         (
             Patch(
-                _GUARDS,
-                "    known = sends.by_keys(tx, _keys(asking))\n",
+                "src/oncebox/ledger/sends/submission.py",
+                "    known = sends.by_keys(tx, _guarded_keys(asking))\n",
                 "    known: dict[tuple[str, bytes], Send] = {}\n",
             ),
         ),
@@ -81,7 +85,7 @@ GUARDS = (
         "a cool-down for what was never sent",
         (
             Patch(
-                _SQL,
+                "src/oncebox/ledger/sends/submission.sql",
                 "AND oncebox_sends.id = :id\n"
                 "    AND state NOT IN ('failed', 'expired', 'cancelled', 'suppressed');",
                 "AND oncebox_sends.id = :id;",
@@ -93,7 +97,7 @@ GUARDS = (
         "no cool-down for what may have been sent",
         (
             Patch(
-                _SQL,
+                "src/oncebox/ledger/sends/submission.sql",
                 "AND oncebox_sends.id = :id\n    AND state NOT IN (",
                 "AND oncebox_sends.id = :id\n    AND state NOT IN ('unknown', ",
             ),
@@ -104,7 +108,7 @@ GUARDS = (
         "a cool-down that looks at one recipient of several",
         (
             Patch(
-                _GUARDS,
+                "src/oncebox/ledger/sends/submission.py",
                 "held = [guards[place] for place in _cool_downs(new)]",
                 "held = [guards[place] for place in _cool_downs(new)[:1]]",
             ),
@@ -113,12 +117,24 @@ GUARDS = (
     ),
     Mutant(
         "a cool-down for all mail to somebody",
-        (Patch(_GUARDS, "_COOL_DOWN, mark + type_)", "_COOL_DOWN, mark)"),),
+        (
+            Patch(
+                "src/oncebox/ledger/sends/submission.py",
+                "_COOL_DOWN, mark + type_)",
+                "_COOL_DOWN, mark)",
+            ),
+        ),
         (_tests("test_another_type_another_recipient_and_another_tenant_are_apart"),),
     ),
     Mutant(
         "guards that do not see their own commit",
-        (Patch(_GUARDS, "            _count(guards, each, id_, now)\n", ""),),
+        (
+            Patch(
+                "src/oncebox/ledger/sends/submission.py",
+                "            _count_guards(guards, each, id_, now)\n",
+                "",
+            ),
+        ),
         (
             _tests("test_in_one_commit_only_those_are_turned_down_for_whom_nothing_is_left"),
             _tests("test_in_one_commit_one_of_many_keys_cools_the_others_down"),
@@ -128,9 +144,9 @@ GUARDS = (
         "repeats that are counted",
         (
             Patch(
-                f"{_LEDGER}/intents.py",
-                "    guards.take(tx, stored, now)\n",
-                "    guards.take(tx, [(each.id, each) for each in ordered], now)\n",
+                "src/oncebox/ledger/sends/submission.py",
+                "    charge_guards(tx, stored, now)\n",
+                "    charge_guards(tx, [(each.id, each) for each in ordered], now)\n",
             ),
         ),
         (
@@ -142,9 +158,9 @@ GUARDS = (
         "a failed send that is armed again beside another key",
         (
             Patch(
-                _GUARDS,
-                "    return known is None or (known.state in REARMED and known.protected == "
-                "new.protected)\n",
+                "src/oncebox/ledger/sends/submission.py",
+                "    return known is None or (known.state in REARMABLE_STATES and "
+                "known.protected == new.protected)\n",
                 "    return known is None\n",
             ),
         ),
@@ -157,7 +173,7 @@ GUARDS = (
         "an hour that ends with every send",
         (
             Patch(
-                _SQL,
+                "src/oncebox/ledger/sends/submission.sql",
                 "    until = CASE WHEN until <= :now THEN CAST(:now AS BIGINT) + :span "
                 "ELSE until END\n",
                 "    until = CAST(:now AS BIGINT) + :span\n",
@@ -169,9 +185,10 @@ GUARDS = (
         "one who will not be stored and keeps others out",
         (
             Patch(
-                _GUARDS,
-                "asking = _with_a_way(tx, _asking(guarded, sends.by_keys(tx, _keys(guarded))))",
-                "asking = _asking(guarded, sends.by_keys(tx, _keys(guarded)))",
+                "src/oncebox/ledger/sends/submission.py",
+                "asking = _with_transport(tx, _not_repeats(guarded, sends.by_keys(tx, "
+                "_guarded_keys(guarded))))",
+                "asking = _not_repeats(guarded, sends.by_keys(tx, _guarded_keys(guarded)))",
             ),
         ),
         (_tests("test_a_way_that_is_not_there_costs_nothing"),),
@@ -180,11 +197,15 @@ GUARDS = (
         "a guard that is forgotten too early",
         (
             Patch(
-                _SQL,
+                "src/oncebox/ledger/sends/submission.sql",
                 "    SELECT tenant, kind, name FROM oncebox_send_guards WHERE until <= :now\n",
                 "    SELECT tenant, kind, name FROM oncebox_send_guards WHERE :now > 0\n",
             ),
-            Patch(_SQL, "WHERE until <= :now AND (tenant,", "WHERE (tenant,"),
+            Patch(
+                "src/oncebox/ledger/sends/submission.sql",
+                "WHERE until <= :now AND (tenant,",
+                "WHERE (tenant,",
+            ),
         ),
         (_tests("test_guards_that_guard_nothing_are_forgotten"),),
     ),
@@ -192,7 +213,7 @@ GUARDS = (
         "an answer to a program",
         (
             Patch(
-                "src/oncebox/ledger/inboxes/correspondence.py",
+                "src/oncebox/ledger/sends/outbox.py",
                 "        if self._is_automatic(found.document):\n",
                 "        if self._is_automatic(found.document) and not id_:\n",
             ),
@@ -203,8 +224,10 @@ GUARDS = (
         "an answer to a mail that nobody could read",
         (
             Patch(
-                "src/oncebox/ledger/inboxes/correspondence.py",
-                "parsed.status is Status.UNPARSED or _CUT in parsed.warnings or ",
+                "src/oncebox/ledger/sends/outbox.py",
+                "parsed.status is ParseStatus.UNPARSED\n"
+                "            or _HEADERS_TRUNCATED in parsed.warnings\n"
+                "            or ",
                 "",
             ),
         ),
@@ -226,7 +249,8 @@ GUARDS = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "        wanted = [await self._answering(origin, each) for each in wanted]\n",
+                "        wanted = [await self._with_reply_headers(origin, each) for each "
+                "in wanted]\n",
                 "",
             ),
         ),
@@ -236,7 +260,7 @@ GUARDS = (
         "one word that is a person's and hides a program's",
         (
             Patch(
-                "src/oncebox/mail/automatic.py",
+                "src/oncebox/mail/compose/replies.py",
                 '    said = set(fields.get("auto-submitted", ())) - {"no", ""}\n',
                 '    said = set(fields.get("auto-submitted", ())[:1]) - {"no", ""}\n',
             ),
@@ -247,9 +271,9 @@ GUARDS = (
         "a bounce that is taken for a person's mail",
         (
             Patch(
-                "src/oncebox/mail/automatic.py",
-                '_NOBODY = frozenset({"", "<>"})',
-                '_NOBODY = frozenset({"<>"})',
+                "src/oncebox/mail/compose/replies.py",
+                '_NULL_PATHS = frozenset({"", "<>"})',
+                '_NULL_PATHS = frozenset({"<>"})',
             ),
         ),
         (

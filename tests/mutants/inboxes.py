@@ -4,11 +4,10 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _LEDGER = "src/oncebox/ledger/inboxes"
-_MODEL = "src/oncebox/model"
 
 
 def _tests(file: str, *names: str) -> Selection:
-    return Selection(tuple(f"tests/{file}::{name}" for name in names))
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 INBOXES = (
@@ -16,19 +15,23 @@ INBOXES = (
         "addresses whose accents are two characters",
         (
             Patch(
-                f"{_MODEL}/address.py",
+                "src/oncebox/model/inboxes/addresses.py",
                 'unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())',
                 "text.casefold()",
             ),
         ),
-        (_tests("unit/test_address.py", "test_twins_in_nfc_and_nfd_are_one_address_or_none"),),
+        (
+            _tests(
+                "tests/model/test_addresses.py", "test_twins_in_nfc_and_nfd_are_one_address_or_none"
+            ),
+        ),
     ),
     Mutant(
         "addresses that can be sent on",
-        (Patch(f"{_MODEL}/address.py", "[a-z0-9#$&'*+/", "[a-z0-9%!#$&'*+/"),),
+        (Patch("src/oncebox/model/inboxes/addresses.py", "[a-z0-9#$&'*+/", "[a-z0-9%!#$&'*+/"),),
         (
             _tests(
-                "unit/test_address.py",
+                "tests/model/test_addresses.py",
                 "test_what_other_software_might_read_differently_is_refused",
             ),
         ),
@@ -37,25 +40,25 @@ INBOXES = (
         "a From that can be read in two ways matches",
         (
             Patch(
-                f"{_MODEL}/inbox_policy.py",
+                "src/oncebox/model/inboxes/inbox.py",
                 '    if sender.standing != "single":\n',
                 '    if sender.standing == "missing":\n',
             ),
         ),
-        (_tests("unit/test_inbox.py", "test_a_from_that_is_not_one_never_matches_a_rule"),),
+        (_tests("tests/model/test_inbox.py", "test_a_from_that_is_not_one_never_matches_a_rule"),),
     ),
     Mutant(
         "a forged sender matches",
         (
             Patch(
-                f"{_MODEL}/inbox_policy.py",
+                "src/oncebox/model/inboxes/inbox.py",
                 "if forged or policy.authenticated else",
                 "if policy.authenticated else",
             ),
         ),
         (
             _tests(
-                "unit/test_inbox.py",
+                "tests/model/test_inbox.py",
                 "test_a_forged_sender_never_matches_and_an_unknown_one_only_where_it_may",
             ),
         ),
@@ -64,14 +67,20 @@ INBOXES = (
         "agents that see every inbox",
         (
             Patch(
-                f"{_LEDGER}/inboxes.py",
+                "src/oncebox/ledger/admin/api_keys.py",
                 'return None if self.sees_all else self.key or ""',
                 "return None",
             ),
         ),
         (
-            _tests("contract/test_inboxes.py", "test_an_agent_sees_only_what_its_key_made"),
-            _tests("edge/test_inboxes.py", "test_an_agent_sees_only_its_own_and_an_operator_all"),
+            _tests(
+                "tests/contract/inboxes/test_inboxes.py",
+                "test_an_agent_sees_only_what_its_key_made",
+            ),
+            _tests(
+                "tests/server/api/test_inboxes.py",
+                "test_an_agent_sees_only_its_own_and_an_operator_all",
+            ),
         ),
     ),
     Mutant(
@@ -83,14 +92,14 @@ INBOXES = (
                 "WHERE :domain IS NOT NULL)",
             ),
             Patch(
-                f"{_LEDGER}/postmaster.py",
-                "        if not domains.is_of(tx, asker.tenant, old.domain):\n",
+                "src/oncebox/ledger/inboxes/allocation.py",
+                "        if not is_domain_of(tx, asker.tenant, old.domain):\n",
                 "        if not old.domain:\n",
             ),
         ),
         (
             _tests(
-                "contract/test_inboxes.py",
+                "tests/contract/inboxes/test_inboxes.py",
                 "test_no_address_is_made_of_a_domain_that_was_given_away",
             ),
         ),
@@ -100,7 +109,7 @@ INBOXES = (
         (Patch(f"{_LEDGER}/inboxes.sql", "    AND rotated_to IS NULL;\n", "    AND 1 = 1;\n"),),
         (
             _tests(
-                "contract/test_inboxes.py",
+                "tests/contract/inboxes/test_inboxes.py",
                 "test_two_who_rotate_one_inbox_at_once_get_one_new",
                 "test_a_repeated_rotation_returns_the_same_and_the_new_one_can_be_rotated",
             ),
@@ -110,14 +119,14 @@ INBOXES = (
         "steps that are taken twice",
         (
             Patch(
-                f"{_LEDGER}/expiry.sql",
+                "src/oncebox/ledger/inboxes/inboxes.sql",
                 "state = 'draining' AND due_at <= :now\nRETURNING id, tenant, attempt_id, state",
                 "due_at <= :now\nRETURNING id, tenant, attempt_id, state",
             ),
         ),
         (
             _tests(
-                "contract/test_expiry.py",
+                "tests/contract/inboxes/test_expiry.py",
                 "test_an_inbox_drains_after_its_time_and_then_expires",
                 "test_an_inbox_with_nothing_matched_is_missed_and_told_once",
             ),
@@ -125,10 +134,16 @@ INBOXES = (
     ),
     Mutant(
         "an inbox that is missed though something matched",
-        (Patch(f"{_LEDGER}/expiry.sql", "CASE WHEN matched = 0 AND NOT", "CASE WHEN NOT"),),
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/inboxes.sql",
+                "CASE WHEN matched = 0 AND NOT",
+                "CASE WHEN NOT",
+            ),
+        ),
         (
             _tests(
-                "contract/test_expiry.py",
+                "tests/contract/inboxes/test_expiry.py",
                 "test_an_inbox_with_nothing_matched_is_missed_and_told_once",
                 "test_a_message_that_commits_first_keeps_an_inbox_from_being_missed",
             ),
@@ -136,10 +151,16 @@ INBOXES = (
     ),
     Mutant(
         "mail for the owner before",
-        (Patch(f"{_LEDGER}/directory.sql", "ON domain.tenant = inbox.tenant", "ON 1 = 1"),),
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/recipient_directory.sql",
+                "ON domain.tenant = inbox.tenant",
+                "ON 1 = 1",
+            ),
+        ),
         (
             _tests(
-                "contract/test_directory.py",
+                "tests/contract/inboxes/test_recipient_directory.py",
                 "test_mail_for_a_domain_that_changed_hands_never_reaches_its_old_inboxes",
             ),
         ),
@@ -148,20 +169,21 @@ INBOXES = (
         "addresses that are remembered as unknown",
         (
             Patch(
-                f"{_LEDGER}/directory.py",
+                "src/oncebox/ledger/inboxes/recipient_directory.py",
                 "if one is not None and self._is_open(one):",
                 "if one is not None:",
             ),
             Patch(
-                f"{_LEDGER}/directory.py",
-                " or not self._is_open(held.found):\n            return None\n"
-                "        return held.found.place\n",
-                ":\n            return None\n        return held.found.otherwise\n",
+                "src/oncebox/ledger/inboxes/recipient_directory.py",
+                " or not self._is_open(held.lookup):\n"
+                "            return None\n"
+                "        return held.lookup.route\n",
+                ":\n            return None\n        return held.lookup.otherwise\n",
             ),
         ),
         (
             _tests(
-                "contract/test_directory.py",
+                "tests/contract/inboxes/test_recipient_directory.py",
                 "test_only_open_inboxes_are_remembered",
                 "test_an_inbox_that_was_just_made_is_found_at_once",
             ),
@@ -171,14 +193,14 @@ INBOXES = (
         "an end that memory does not know",
         (
             Patch(
-                f"{_LEDGER}/directory.py",
-                " or not self._is_open(held.found):\n",
+                "src/oncebox/ledger/inboxes/recipient_directory.py",
+                " or not self._is_open(held.lookup):\n",
                 ":\n",
             ),
         ),
         (
             _tests(
-                "contract/test_directory.py",
+                "tests/contract/inboxes/test_recipient_directory.py",
                 "test_an_inbox_expires_on_time_though_nobody_swept_and_it_is_remembered",
                 "test_a_draining_inbox_ends_on_time_though_it_is_remembered",
             ),
@@ -188,14 +210,14 @@ INBOXES = (
         "an answer from before the close",
         (
             Patch(
-                f"{_LEDGER}/directory.py",
+                "src/oncebox/ledger/inboxes/recipient_directory.py",
                 "        if changes != self._changes:\n            return\n",
                 "",
             ),
         ),
         (
             _tests(
-                "contract/test_directory.py",
+                "tests/contract/inboxes/test_recipient_directory.py",
                 "test_an_answer_from_before_a_close_is_not_remembered_after_it",
             ),
         ),

@@ -4,12 +4,10 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _INBOXES = "src/oncebox/ledger/inboxes"
-_CONTRACT = "tests/contract"
-_EDGE = "tests/edge/test_messages.py"
 
 
 def _tests(file: str, *names: str) -> Selection:
-    return Selection(tuple(f"{_CONTRACT}/{file}::{name}" for name in names))
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 MESSAGES = (
@@ -18,13 +16,13 @@ MESSAGES = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/settlements.py",
-                "if key in ended and deed is not None]",
-                "if deed is not None]",
+                "[each for key, each in by_key.items() if key in ended]",
+                "list(by_key.values())",
             ),
         ),
         (
             _tests(
-                "test_messages.py",
+                "tests/contract/inboxes/test_messages.py",
                 "test_a_settlement_that_was_committed_before_files_nothing_twice",
                 "test_a_stale_worker_files_nothing",
             ),
@@ -35,13 +33,13 @@ MESSAGES = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/settlements.py",
-                "plain = _is_plain(settlement) and settlement.deed is None",
+                "plain = _is_plain(settlement) and settlement.commit_hook is None",
                 "plain = _is_plain(settlement)",
             ),
         ),
         (
             _tests(
-                "test_messages.py",
+                "tests/contract/inboxes/test_messages.py",
                 "test_the_delivery_is_done_and_the_message_is_there_in_one_commit",
             ),
         ),
@@ -50,14 +48,14 @@ MESSAGES = (
         "the Message-ID alone makes the message",
         (
             Patch(
-                "src/oncebox/model/filing.py",
+                "src/oncebox/model/inboxes/message.py",
                 "        said = self.parsed.identity\n",
                 "        said = self.parsed.message_mark\n",
             ),
         ),
         (
             _tests(
-                "test_messages.py",
+                "tests/contract/inboxes/test_messages.py",
                 "test_a_message_id_used_again_with_other_text_is_a_second_message",
             ),
         ),
@@ -66,14 +64,14 @@ MESSAGES = (
         "a proven mail that is a copy of a forgery",
         (
             Patch(
-                "src/oncebox/model/filing.py",
-                "        proven = _PROVEN + said\n",
+                "src/oncebox/model/inboxes/message.py",
+                "        proven = _PROVEN_PREFIX + said\n",
                 "        proven = said\n",
             ),
         ),
         (
             _tests(
-                "test_messages.py",
+                "tests/contract/inboxes/test_messages.py",
                 "test_a_forgery_that_came_first_does_not_keep_the_genuine_mail_away",
             ),
         ),
@@ -87,20 +85,25 @@ MESSAGES = (
                 "for each in filings if each.delivery.fence > 99]",
             ),
         ),
-        (_tests("test_messages.py", "test_a_delivery_that_is_run_again_changes_nothing"),),
+        (
+            _tests(
+                "tests/contract/inboxes/test_messages.py",
+                "test_a_delivery_that_is_run_again_changes_nothing",
+            ),
+        ),
     ),
     Mutant(
         "an agent sees everybody's inboxes",
         (
             Patch(
-                f"{_INBOXES}/reading.sql",
+                "src/oncebox/ledger/inboxes/messages.sql",
                 "AND (CAST(:owner AS TEXT) IS NULL OR owner = CAST(:owner AS TEXT));",
                 "AND (CAST(:owner AS TEXT) IS NULL OR id = :id);",
             ),
         ),
         (
             Selection(
-                ("tests/edge/test_messages.py::test_an_agent_sees_only_inboxes_that_it_made",)
+                ("tests/server/api/test_messages.py::test_an_agent_sees_only_inboxes_that_it_made",)
             ),
         ),
     ),
@@ -108,22 +111,33 @@ MESSAGES = (
         "an agent reads text without leave",
         (
             Patch(
-                "src/oncebox/edge/http/messages.py",
+                "src/oncebox/server/api/messages.py",
                 "return call.key.may(Scope.OPERATOR, Scope.READ_TEXT)",
                 "return call.key.may(Scope.OPERATOR, Scope.AGENT)",
             ),
         ),
-        (Selection((f"{_EDGE}::test_an_agent_sees_typed_fields_and_no_strangers_text",)),),
+        (
+            Selection(
+                (
+                    "tests/server/api/test_messages.py::test_an_agent_sees_typed_fields_and_no_strangers_text",
+                )
+            ),
+        ),
     ),
     Mutant(
         "a journal that goes before its body",
         (
             Patch(
-                "src/oncebox/ledger/deliveries/retention.sql",
+                "src/oncebox/ledger/maintenance.sql",
                 "= oncebox_effects.delivery_id AND purged_at IS NOT NULL",
                 "= oncebox_effects.delivery_id",
             ),
         ),
-        (_tests("test_mail_retention.py", "test_a_journal_is_never_gone_before_its_body"),),
+        (
+            _tests(
+                "tests/contract/inboxes/test_mail_retention.py",
+                "test_a_journal_is_never_gone_before_its_body",
+            ),
+        ),
     ),
 )

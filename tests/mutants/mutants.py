@@ -15,17 +15,13 @@ class Mutant:
 
 
 _DELIVERIES = "src/oncebox/ledger/deliveries"
-_EDGE = "src/oncebox/edge"
-_HOOKS = "tests/edge/test_hooks.py"
-_HANDSHAKES = "tests/signature/test_handshakes.py"
-_READING = "tests/signature/test_reading.py"
-_ODD = "tests/signature/test_odd.py"
-_VERIFICATION = "tests/signature/test_verification.py"
-_SIGNATURE = "src/oncebox/signature"
-_OFFICE = "src/oncebox/ledger/office"
-_MIGRATIONS = "src/oncebox/store/migrations"
-_SETTLEMENTS = "tests/contract/test_settlements.py"
-_CONTRACT = "tests/contract"
+_HOOKS = "tests/server/webhooks/test_endpoint.py"
+_HANDSHAKES = "tests/webhooks/test_handshakes.py"
+_READING = "tests/webhooks/test_event_parsing.py"
+_ODD = "tests/webhooks/test_custom.py"
+_VERIFICATION = "tests/webhooks/test_verification.py"
+_MIGRATIONS = "src/oncebox/db/migrations"
+_SETTLEMENTS = "tests/contract/deliveries/test_settlements.py"
 _WALKS = Selection(
     ("tests/statemachine/test_machine.py::test_the_ledger_keeps_its_promises_on_long_walks",)
 )
@@ -51,9 +47,9 @@ MUTANTS = (
                 f"{_DELIVERIES}/intake.py",
                 "            accepted = await self._submit(new)\n",
                 "            import asyncio\n"
-                "            from oncebox.model.delivery import State\n"
+                "            from oncebox.model.deliveries.delivery import DeliveryState\n"
                 "            self._hasty = asyncio.ensure_future(self._submit(new))\n"
-                "            accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
+                "            accepted = Accepted(new.id, ArrivalKind.NEW, State.RECEIVED)\n",
             ),
         ),
         (_crash_points("lost"),),
@@ -103,7 +99,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_leases.py",
+                "tests/contract/deliveries/test_leases.py",
                 "test_a_buried_delivery_cannot_be_settled_by_its_worker",
             ),
             _zombies("stale"),
@@ -119,7 +115,7 @@ MUTANTS = (
                 "SET due_at = :until\n/* from rows */\nWHERE id = :id AND state = 'processing'",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_leases.py", "test_a_stale_worker_cannot_renew"),),
+        (_tests("tests/contract/deliveries/test_leases.py", "test_a_stale_worker_cannot_renew"),),
     ),
     Mutant(
         "begin an effect without the fence",
@@ -132,7 +128,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_effects.py",
+                "tests/contract/deliveries/test_effects.py",
                 "test_a_stale_worker_cannot_begin_an_effect",
                 "test_a_settled_try_cannot_begin_an_effect",
             ),
@@ -148,7 +144,9 @@ MUTANTS = (
             ),
         ),
         (
-            _tests(f"{_CONTRACT}/test_leases.py", "test_the_fence_rises_with_every_claim"),
+            _tests(
+                "tests/contract/deliveries/test_leases.py", "test_the_fence_rises_with_every_claim"
+            ),
             _zombies("stale", "doubled", "stuck", "crashed"),
         ),
     ),
@@ -171,7 +169,11 @@ MUTANTS = (
                 "tries = tries + 1 - :uncounted",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_leases.py", "test_tries_are_counted_when_claimed"),),
+        (
+            _tests(
+                "tests/contract/deliveries/test_leases.py", "test_tries_are_counted_when_claimed"
+            ),
+        ),
     ),
     Mutant(
         "keys that are not unique",
@@ -187,7 +189,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_arrivals.py",
+                "tests/contract/deliveries/test_deduplication.py",
                 "test_a_duplicate_is_answered_with_the_first_and_its_state",
             ),
             Torture("ledger-lost-commit-replies", "postgres", ("doubled", "split")),
@@ -197,43 +199,49 @@ MUTANTS = (
         "batch mates of a refused row refused with it",
         (
             Patch(
-                "src/oncebox/store/group.py",
+                "src/oncebox/db/group_commit.py",
                 "            if len(batch) == 1:\n",
                 "            if len(batch) >= 1:\n",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_group.py", "test_batch_mates_of_a_refused_row_are_accepted"),),
+        (
+            _tests(
+                "tests/contract/db/test_group_commit.py",
+                "test_batch_mates_of_a_refused_row_are_accepted",
+            ),
+        ),
     ),
     Mutant(
         "the journal written after the call",
         (
             Patch(
-                "src/oncebox/worker/once.py",
-                "        begun = await self._begin(wish)\n"
+                "src/oncebox/workers/deliveries/once.py",
+                "        begun = await self._begin(request)\n"
                 "        if begun.go:\n"
-                "            return await self._perform(call, wish)\n",
-                "        from oncebox.ledger.deliveries import effects\n"
-                "        journal = self._desk._database.read\n"
-                "        known = await journal(\n"
+                "            return await self._call_and_journal(call, request)\n",
+                "        known = await self._ledger.read(\n"
                 "            effects.of_delivery, self._delivery.tenant, self._delivery.id\n"
                 "        )\n"
                 "        if name not in [each.name for each in known]:\n"
                 "            faults.point('effect.started')\n"
-                "            result = await self._run(call)\n"
+                "            result = await self._call(call)\n"
                 "            faults.point('effect.done-not-recorded')\n"
-                "            await self._begin(wish)\n"
-                "            await self._finish(name, EffectState.DONE, result=encoded(result))\n"
+                "            await self._begin(request)\n"
+                "            await self._finish(name, EffectState.DONE, "
+                "result=encode_result(result))\n"
                 "            return result\n"
-                "        begun = await self._begin(wish)\n",
+                "        begun = await self._begin(request)\n",
             ),
         ),
         (_crash_points("doubled"),),
     ),
     Mutant(
         "commits that are not flushed",
-        (Patch("src/oncebox/store/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"'),),
+        (Patch("src/oncebox/db/sqlite.py", '"synchronous = FULL"', '"synchronous = NORMAL"'),),
         (
-            _tests(f"{_CONTRACT}/test_transactions.py", "test_a_file_is_opened_for_durability"),
+            _tests(
+                "tests/contract/db/test_transactions.py", "test_a_file_is_opened_for_durability"
+            ),
             Torture("ledger-power-cut", "sqlite", ("lost",)),
         ),
     ),
@@ -251,7 +259,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_races.py",
+                "tests/contract/deliveries/test_races.py",
                 "test_an_arrival_while_the_lane_empties_gets_its_turn",
                 "test_a_lane_that_empties_while_something_arrives_moves_on",
             ),
@@ -275,14 +283,19 @@ MUTANTS = (
                 " AND state IN ('received', 'failed', 'processing')\n",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_leases.py", "test_an_expired_delivery_is_claimed_alone"),),
+        (
+            _tests(
+                "tests/contract/deliveries/test_leases.py",
+                "test_an_expired_delivery_is_claimed_alone",
+            ),
+        ),
     ),
     Mutant(
         "lost work never claimed again",
         (
             Patch(
-                "src/oncebox/worker/loop.py",
-                "while not self._stopping.is_set() and await self._claims.has_suspects():",
+                "src/oncebox/workers/deliveries/delivery_worker.py",
+                "while not self._stopping.is_set() and await self._claimer.has_suspects():",
                 "while False:",
             ),
         ),
@@ -300,7 +313,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_leases.py",
+                "tests/contract/deliveries/test_leases.py",
                 "test_what_was_lost_once_is_claimed_together_and_what_was_lost_twice_is_not",
             ),
         ),
@@ -309,8 +322,8 @@ MUTANTS = (
         "a call made after its time",
         (
             Patch(
-                "src/oncebox/worker/once.py",
-                "left = min(call.timeout, (wish.surely_over_at - self._desk.clock()) / 1000)",
+                "src/oncebox/workers/deliveries/once.py",
+                "left = min(call.timeout, (request.surely_over_at - self._ledger.clock()) / 1000)",
                 "left = call.timeout",
             ),
         ),
@@ -320,8 +333,8 @@ MUTANTS = (
         "once treated as idempotent",
         (
             Patch(
-                "src/oncebox/worker/once.py",
-                "if started and call.safe is Safe.IDEMPOTENT and in_window:",
+                "src/oncebox/workers/deliveries/once.py",
+                "if started and call.safe is Safety.IDEMPOTENT and in_window:",
                 "if started and call.verify is None and in_window:",
             ),
         ),
@@ -336,14 +349,14 @@ MUTANTS = (
                 "            try:\n"
                 "                accepted = await self._submit(new)\n"
                 "            except CommitUnknown:\n"
-                "                accepted = Accepted(new.id, Arrival.NEW, State.RECEIVED)\n",
+                "                accepted = Accepted(new.id, ArrivalKind.NEW, State.RECEIVED)\n",
             ),
             Patch(
                 f"{_DELIVERIES}/intake.py",
                 "from oncebox.errors import InputRefused, OnceboxError, StoreFailed\n",
-                "from oncebox.errors import"
-                " CommitUnknown, InputRefused, OnceboxError, StoreFailed\n"
-                "from oncebox.model.delivery import State\n",
+                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError, "
+                "StoreFailed\n"
+                "from oncebox.model.deliveries.delivery import DeliveryState\n",
             ),
         ),
         (Torture("ledger-lost-commit-requests", "postgres", ("lost",)),),
@@ -353,8 +366,8 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/settlements.py",
-                "_end_otherwise(tx, other, now) == len(settlements)",
-                "_end_otherwise(tx, other, now) >= 0",
+                "_end_unfinished(tx, other, now) == len(settlements)",
+                "_end_unfinished(tx, other, now) >= 0",
             ),
         ),
         (_tests(_SETTLEMENTS, "test_a_stale_worker_may_only_add_proof"),),
@@ -370,7 +383,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_effects.py",
+                "tests/contract/deliveries/test_effects.py",
                 "test_a_stale_failure_does_not_undo_what_the_current_worker_began",
             ),
         ),
@@ -386,7 +399,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_effects.py",
+                "tests/contract/deliveries/test_effects.py",
                 "test_a_transaction_that_lost_its_lease_meanwhile_is_undone",
             ),
         ),
@@ -395,14 +408,14 @@ MUTANTS = (
         "a stop that leaves a begun effect in doubt",
         (
             Patch(
-                "src/oncebox/worker/once.py",
+                "src/oncebox/workers/deliveries/once.py",
                 "            if (await beginning).go:\n",
                 "            if False and (await beginning).go:\n",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_once.py",
+                "tests/contract/deliveries/test_once.py",
                 "test_an_effect_whose_journal_was_still_being_written_was_not_begun",
             ),
         ),
@@ -411,14 +424,14 @@ MUTANTS = (
         "a shortcut whose rows are not known again",
         (
             Patch(
-                f"{_DELIVERIES}/arrivals.py",
+                "src/oncebox/ledger/deliveries/deduplication.py",
                 "        new = [each for each in unseen if known[_key(each)][0] == each.id]\n",
                 "        new = []\n",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_group.py",
+                "tests/contract/db/test_group_commit.py",
                 "test_what_a_shortcut_wrote_is_new_on_the_long_way_too",
             ),
         ),
@@ -427,7 +440,7 @@ MUTANTS = (
         "two tries of one delivery taken for one",
         (
             Patch(
-                "src/oncebox/worker/running.py",
+                "src/oncebox/workers/deliveries/delivery_worker.py",
                 "    return (delivery.id, delivery.fence)\n",
                 "    return (delivery.id, 0)\n",
             ),
@@ -438,7 +451,7 @@ MUTANTS = (
         "a connection lost while its clock is asked",
         (
             Patch(
-                "src/oncebox/store/postgres_session.py",
+                "src/oncebox/db/postgres.py",
                 "        except psycopg.Error as error:\n            self.close()\n",
                 "        except ZeroDivisionError as error:\n            self.close()\n",
             ),
@@ -449,7 +462,7 @@ MUTANTS = (
         "an answer without its hold",
         (
             Patch(
-                f"{_OFFICE}/idempotency.sql",
+                "src/oncebox/ledger/admin/idempotency.sql",
                 "SET answer = :answer, finished_at = :now\n"
                 "WHERE tenant = :tenant AND route = :route AND key = :key AND holder = :holder\n"
                 "    AND answer IS NULL",
@@ -459,7 +472,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_idempotency.py",
+                "tests/contract/admin/test_idempotency.py",
                 "test_who_lost_the_request_cannot_commit_what_it_created",
             ),
         ),
@@ -468,7 +481,7 @@ MUTANTS = (
         "a takeover that does not look who was first",
         (
             Patch(
-                f"{_OFFICE}/idempotency.sql",
+                "src/oncebox/ledger/admin/idempotency.sql",
                 "AND holder = :seen\n    AND (started_at <= :forgotten OR (answer IS NULL AND "
                 "started_at <= :lost));",
                 "AND :seen <> '' AND :forgotten < :lost;",
@@ -476,7 +489,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_idempotency.py",
+                "tests/contract/admin/test_idempotency.py",
                 "test_two_takeovers_at_once_are_one",
                 "test_a_repeat_while_the_first_runs_is_told_to_wait",
             ),
@@ -486,14 +499,14 @@ MUTANTS = (
         "sources changed out of turn",
         (
             Patch(
-                f"{_OFFICE}/sources.py",
+                "src/oncebox/ledger/admin/sources.py",
                 "    tx.run(_sql.take_turn)\n",
                 "    tx.one(_sql.revision)\n",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_sources.py",
+                "tests/contract/admin/test_sources.py",
                 "test_two_changes_at_once_are_both_kept",
                 "test_every_change_gives_a_new_revision",
             ),
@@ -513,12 +526,12 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_sources.py",
+                "tests/contract/admin/test_sources.py",
                 "test_an_address_is_taken_once_in_the_whole_installation",
                 "test_two_who_want_one_address_at_once_are_told_apart",
             ),
             _tests(
-                f"{_CONTRACT}/test_processes.py",
+                "tests/contract/deliveries/test_processes.py",
                 "test_four_processes_that_want_the_same_addresses_get_each_once",
             ),
         ),
@@ -527,14 +540,14 @@ MUTANTS = (
         "a secret sealed for any row",
         (
             Patch(
-                f"{_OFFICE}/secrets.py",
+                "src/oncebox/ledger/admin/sources.py",
                 'f"oncebox_source_secrets\\0{tenant}\\0{id_}\\0sealed".encode()',
                 'b"oncebox_source_secrets"',
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_sourcebook.py",
+                "tests/contract/admin/test_source_cache.py",
                 "test_a_secret_moved_to_another_row_does_not_open",
             ),
         ),
@@ -543,14 +556,14 @@ MUTANTS = (
         "a retired secret that still counts",
         (
             Patch(
-                f"{_OFFICE}/sourcebook.py",
-                "            if not secret.counts(now):\n                continue\n",
+                "src/oncebox/ledger/admin/source_cache.py",
+                "            if not secret.is_active(now):\n                continue\n",
                 "",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_sourcebook.py",
+                "tests/contract/admin/test_source_cache.py",
                 "test_a_retired_secret_is_gone_from_the_book",
             ),
         ),
@@ -559,30 +572,35 @@ MUTANTS = (
         "a key believed for ever",
         (
             Patch(
-                f"{_OFFICE}/keyring.py",
+                "src/oncebox/ledger/admin/api_keys.py",
                 "if held is None or held.until <= self._steady():",
                 "if held is None:",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_keyring.py", "test_a_revocation_is_seen_within_the_bound"),),
+        (
+            _tests(
+                "tests/contract/admin/test_api_key_cache.py",
+                "test_a_revocation_is_seen_within_the_bound",
+            ),
+        ),
     ),
     Mutant(
         "a key revoked across tenants",
         (
             Patch(
-                f"{_OFFICE}/keys.sql",
+                "src/oncebox/ledger/admin/api_keys.sql",
                 "SET revoked_at = :now\nWHERE tenant = :tenant AND id = :id",
                 "SET revoked_at = :now\nWHERE :tenant <> '' AND id = :id",
             ),
             Patch(
-                f"{_OFFICE}/keys.sql",
+                "src/oncebox/ledger/admin/api_keys.sql",
                 "FROM oncebox_keys WHERE tenant = :tenant AND id = :id;",
                 "FROM oncebox_keys WHERE :tenant <> '' AND id = :id;",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_keys.py",
+                "tests/contract/admin/test_api_keys.py",
                 "test_a_missing_key_and_a_foreign_one_look_the_same",
             ),
         ),
@@ -591,10 +609,12 @@ MUTANTS = (
         "hook: acknowledged before the commit",
         (
             Patch(
-                f"{_EDGE}/hooks/app.py",
-                "        await arrivals.store(self._intake, door, request, judged)\n",
+                "src/oncebox/server/webhooks/endpoint.py",
+                "        await request_verification.store_events(self._intake, compiled, "
+                "request, verified)\n",
                 "        import asyncio\n"
-                "        storing = arrivals.store(self._intake, door, request, judged)\n"
+                "        storing = request_verification.store_events(self._intake, compiled, "
+                "request, verified)\n"
                 "        self._hasty = asyncio.ensure_future(storing)\n",
             ),
         ),
@@ -604,7 +624,7 @@ MUTANTS = (
         "hook: a body under a fresh unsigned id is new",
         (
             Patch(
-                f"{_EDGE}/hooks/arrivals.py",
+                "src/oncebox/server/webhooks/request_verification.py",
                 '        "unsigned": not event.id_signed,\n',
                 '        "unsigned": False,\n',
             ),
@@ -621,11 +641,12 @@ MUTANTS = (
         "hook: a paused source answers 200",
         (
             Patch(
-                f"{_EDGE}/hooks/app.py",
-                "        except OnceboxError as error:\n            await visit",
+                "src/oncebox/server/webhooks/endpoint.py",
+                "        except OnceboxError as error:\n            await request_context",
                 "        except SourcePaused:\n"
-                "            await _send(_ACCEPTED, send)\n"
-                "        except OnceboxError as error:\n            await visit",
+                "            await _send_reply(_ACCEPTED, send)\n"
+                "        except OnceboxError as error:\n"
+                "            await request_context",
             ),
         ),
         (_tests(_HOOKS, "test_unknown_paused_and_unready_sources"),),
@@ -634,7 +655,7 @@ MUTANTS = (
         "hook: slow clients have all the time they like",
         (
             Patch(
-                f"{_EDGE}/connection.py",
+                "src/oncebox/server/http/http_connection.py",
                 "        elif now >= self._until or (self.stage is Stage.BODY",
                 "        elif (self.stage is Stage.BODY",
             ),
@@ -645,7 +666,7 @@ MUTANTS = (
         "hook: the beginning of a signature is enough",
         (
             Patch(
-                f"{_SIGNATURE}/mac.py",
+                "src/oncebox/webhooks/verification.py",
                 "                if hmac.compare_digest(write(digest), candidate):\n",
                 "                if write(digest).startswith(candidate):\n",
             ),
@@ -656,11 +677,15 @@ MUTANTS = (
         "hook: a blank secret is a key",
         (
             Patch(
-                f"{_SIGNATURE}/keyring.py",
+                "src/oncebox/webhooks/signing.py",
                 "for index, secret in enumerate(secrets) if secret.strip()]",
                 "for index, secret in enumerate(secrets)]",
             ),
-            Patch(f"{_SIGNATURE}/keyring.py", "        if key:\n", "        if key is not None:\n"),
+            Patch(
+                "src/oncebox/webhooks/signing.py",
+                "        if key:\n",
+                "        if key is not None:\n",
+            ),
         ),
         (_tests(_VERIFICATION, "test_whoever_signs_with_nothing_is_refused"),),
     ),
@@ -668,7 +693,7 @@ MUTANTS = (
         "hook: a window open to the future",
         (
             Patch(
-                f"{_SIGNATURE}/verification.py",
+                "src/oncebox/webhooks/verification.py",
                 '        raise SignatureInvalid("future")\n',
                 "        return Freshness.FRESH\n",
             ),
@@ -684,9 +709,9 @@ MUTANTS = (
         "hook: the last of two signature headers counts",
         (
             Patch(
-                f"{_SIGNATURE}/request.py",
-                "self._times(name) > 1:\n",
-                "self._times(name) > 2:\n",
+                "src/oncebox/webhooks/http_request.py",
+                "self._count_header(name) > 1:\n",
+                "self._count_header(name) > 2:\n",
             ),
         ),
         (_tests(_VERIFICATION, "test_a_signature_that_is_there_twice_is_refused"),),
@@ -695,9 +720,9 @@ MUTANTS = (
         "hook: a public key taken for a shared secret",
         (
             Patch(
-                f"{_SIGNATURE}/odd/standard.py",
-                '    version = "v1a" if secret.startswith(keyring.PUBLIC) else "v1"\n',
-                '    version = "v1"\n    secret = secret.removeprefix(keyring.PUBLIC)\n',
+                "src/oncebox/webhooks/custom/standard_webhooks.py",
+                '    version = "v1a" if secret.startswith(signing.PUBLIC_KEY_PREFIX) else "v1"\n',
+                '    version = "v1"\n    secret = secret.removeprefix(signing.PUBLIC_KEY_PREFIX)\n',
             ),
         ),
         (_tests(_VERIFICATION, "test_a_key_serves_one_algorithm_only"),),
@@ -706,7 +731,7 @@ MUTANTS = (
         "hook: any topic is let in",
         (
             Patch(
-                f"{_SIGNATURE}/odd/sns.py",
+                "src/oncebox/webhooks/custom/sns.py",
                 '    if message.text("TopicArn") not in attempt.options.topics:\n',
                 '    if message.text("TopicArn") == "":\n',
             ),
@@ -717,7 +742,7 @@ MUTANTS = (
         "hook: a certificate from any host of the domain",
         (
             Patch(
-                f"{_SIGNATURE}/odd/sns.py",
+                "src/oncebox/webhooks/custom/sns.py",
                 'r"https://sns\\.[a-z0-9-]{3,40}\\.amazonaws\\.com(?:\\.cn)?"',
                 'r"https://[a-z0-9.-]*\\.?amazonaws\\.com(?:/[a-z0-9.-]+)?"',
             ),
@@ -728,7 +753,7 @@ MUTANTS = (
         "hook: an empty form in the place of a hashed body",
         (
             Patch(
-                f"{_SIGNATURE}/odd/forms.py",
+                "src/oncebox/webhooks/custom/twilio_mandrill.py",
                 "    if hashes:\n",
                 "    if hashes and request.body:\n",
             ),
@@ -739,7 +764,7 @@ MUTANTS = (
         "hook: the weaker of two versions rescues the stronger",
         (
             Patch(
-                f"{_SIGNATURE}/odd/hook0.py",
+                "src/oncebox/webhooks/custom/hook0.py",
                 '    strong = "v1" in parts\n',
                 '    strong = "v0" not in parts\n',
             ),
@@ -750,8 +775,8 @@ MUTANTS = (
         "hook: a handshake hashes what it is asked to",
         (
             Patch(
-                f"{_SIGNATURE}/handshakes.py",
-                "    if not _WORD.fullmatch(word):\n",
+                "src/oncebox/webhooks/handshakes.py",
+                "    if not _PLAIN_TOKEN.fullmatch(word):\n",
                 "    if not word:\n",
             ),
         ),
@@ -764,8 +789,8 @@ MUTANTS = (
         "hook: a header that nobody signed passes for signed",
         (
             Patch(
-                f"{_SIGNATURE}/reading.py",
-                "signed or self._covered(pieces)",
+                "src/oncebox/webhooks/event_parsing.py",
+                "signed or self._are_headers_signed(pieces)",
                 "True",
             ),
         ),
@@ -775,8 +800,8 @@ MUTANTS = (
         "hook: an id from a family of headers that was not verified",
         (
             Patch(
-                f"{_SIGNATURE}/reading.py",
-                "standard.family(self._request) + piece.name",
+                "src/oncebox/webhooks/event_parsing.py",
+                "standard_webhooks.header_prefix(self._request) + piece.name",
                 '"webhook-" + piece.name',
             ),
         ),
@@ -786,14 +811,14 @@ MUTANTS = (
         "hook: what a body makes a verifier raise flies out",
         (
             Patch(
-                f"{_SIGNATURE}/field.py",
-                "UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)",
-                "UNREADABLE = (msgspec.ValidationError,)",
+                "src/oncebox/webhooks/paths.py",
+                "DECODE_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)",
+                "DECODE_ERRORS = (msgspec.ValidationError,)",
             ),
         ),
         (
             _tests(
-                "tests/signature/test_hostile.py",
+                "tests/webhooks/test_hostile.py",
                 "test_nothing_foreign_comes_out_of_a_verifier",
                 "test_reading_never_fails_and_what_it_reads_can_be_stored",
             ),
@@ -811,7 +836,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_unsigned.py",
+                "tests/contract/deliveries/test_unsigned.py",
                 "test_a_known_body_under_a_fresh_unsigned_key_is_held_as_a_suspicious_replay",
                 "test_of_two_unsigned_arrivals_of_one_body_at_once_one_is_new",
             ),
@@ -822,14 +847,14 @@ MUTANTS = (
         "a replay that brings dead work back",
         (
             Patch(
-                f"{_DELIVERIES}/arrivals.sql",
+                "src/oncebox/ledger/deliveries/deduplication.sql",
                 "variant = '' AND replay_of IS NULL\n",
                 "variant = ''\n",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_unsigned.py",
+                "tests/contract/deliveries/test_unsigned.py",
                 "test_a_dead_replay_is_never_brought_back_and_a_failed_one_not_forward",
             ),
             _WALKS,
@@ -839,14 +864,14 @@ MUTANTS = (
         "numbers that are never stale",
         (
             Patch(
-                f"{_DELIVERIES}/turns.sql",
+                "src/oncebox/ledger/deliveries/lanes.sql",
                 "state = 'received' AND skip_stale = 1 AND sequence < (",
                 "state = 'received' AND skip_stale = 1 AND sequence < 0 * (",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_ordering.py",
+                "tests/contract/deliveries/test_ordering.py",
                 "test_a_number_below_the_highest_done_is_skipped_as_stale",
             ),
             _WALKS,
@@ -856,14 +881,14 @@ MUTANTS = (
         "every number stale that may be skipped",
         (
             Patch(
-                f"{_DELIVERIES}/turns.sql",
+                "src/oncebox/ledger/deliveries/lanes.sql",
                 "state = 'received' AND skip_stale = 1 AND sequence < (",
                 "state = 'received' AND skip_stale = 1 AND 0 < (",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_ordering.py",
+                "tests/contract/deliveries/test_ordering.py",
                 "test_numbers_run_from_the_lowest_up_whatever_order_they_come_in",
             ),
         ),
@@ -872,30 +897,34 @@ MUTANTS = (
         "a turn given while another is worked on",
         (
             Patch(
-                f"{_DELIVERIES}/turns.py",
-                "_BEGUN = {State.PROCESSING, State.FAILED}",
-                "_BEGUN = {State.HELD}",
+                "src/oncebox/ledger/deliveries/lanes.py",
+                "_STARTED = {DeliveryState.PROCESSING, DeliveryState.FAILED}",
+                "_STARTED = {DeliveryState.HELD}",
             ),
             Patch(
-                f"{_DELIVERIES}/turns.sql",
+                "src/oncebox/ledger/deliveries/lanes.sql",
                 "            AND other.state = 'processing'\n",
                 "            AND other.state = 'nothing'\n",
             ),
         ),
-        (_tests(f"{_CONTRACT}/test_ordering.py", "test_what_was_begun_is_not_overtaken"),),
+        (
+            _tests(
+                "tests/contract/deliveries/test_ordering.py", "test_what_was_begun_is_not_overtaken"
+            ),
+        ),
     ),
     Mutant(
         "a claim by request key that claims anew",
         (
             Patch(
                 f"{_DELIVERIES}/pull.py",
-                "    if not reserved:\n        return _again(tx, ask, sources)\n",
+                "    if not reserved:\n        return _repeat_claim(tx, ask, sources)\n",
                 "",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_pull.py",
+                "tests/contract/deliveries/test_pull.py",
                 "test_a_repeated_claim_is_told_the_same_leases",
                 "test_two_claims_with_one_key_at_once_are_told_the_same",
             ),
@@ -905,14 +934,14 @@ MUTANTS = (
         "bodies that go while their work runs again",
         (
             Patch(
-                f"{_DELIVERIES}/interventions.sql",
+                "src/oncebox/ledger/deliveries/operations.sql",
                 "AND state IN ('done', 'dead') AND purged_at IS NULL",
                 "AND state IN ('done', 'dead')",
             ),
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_retention.py",
+                "tests/contract/deliveries/test_retention.py",
                 "test_a_replay_without_a_body_is_refused_clearly",
                 "test_a_replay_while_the_body_goes_is_refused",
             ),
@@ -930,7 +959,7 @@ MUTANTS = (
         ),
         (
             _tests(
-                f"{_CONTRACT}/test_quarantine.py",
+                "tests/contract/deliveries/test_quarantine.py",
                 "test_a_request_is_admitted_once",
                 "test_of_two_who_admit_a_request_at_once_one_does",
             ),

@@ -4,7 +4,6 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _TESTING = "src/oncebox/testing"
-_CHAOS = "tests/testing/test_chaos.py"
 
 
 def _faults(name: str) -> tuple[Selection, ...]:
@@ -16,7 +15,7 @@ def _plugin(name: str) -> tuple[Selection, ...]:
 
 
 def _served(name: str) -> tuple[Selection, ...]:
-    return (Selection((f"tests/cli/test_drill.py::{name}",)),)
+    return (Selection((f"tests/cli/test_test_mode.py::{name}",)),)
 
 
 PLUGIN = (
@@ -24,25 +23,30 @@ PLUGIN = (
         "test mode that takes mail for an inbox that has ended",
         (
             Patch(
-                f"{_TESTING}/drill.py",
-                "frozenset({Standing.UNKNOWN, Standing.NOT_OURS})",
-                "frozenset({Standing.UNKNOWN, Standing.NOT_OURS, Standing.CLOSED})",
+                "src/oncebox/testing/fault_injection.py",
+                "frozenset({RecipientStatus.UNKNOWN, RecipientStatus.NOT_OURS})",
+                "frozenset({RecipientStatus.UNKNOWN, RecipientStatus.NOT_OURS, "
+                "RecipientStatus.CLOSED})",
             ),
         ),
         _faults("test_an_inbox_that_has_ended_stays_ended"),
     ),
     Mutant(
         "links to this machine without test mode",
-        (Patch(f"{_TESTING}/drill.py", "here=self._test)", "here=True)"),),
+        (
+            Patch(
+                "src/oncebox/testing/fault_injection.py", "here=self._test\n        )", "here=True)"
+            ),
+        ),
         _served("test_chaos_alone_is_no_test_mode"),
     ),
     Mutant(
         "faults that any key may ask for",
         (
             Patch(
-                f"{_TESTING}/drill.py",
-                "_SCOPES = frozenset({OPERATOR})",
-                '_SCOPES = frozenset({OPERATOR, "agent"})',
+                "src/oncebox/testing/fault_injection.py",
+                "_OPERATOR_SCOPES = frozenset({OPERATOR})",
+                '_OPERATOR_SCOPES = frozenset({OPERATOR, "agent"})',
             ),
         ),
         _faults("test_only_operators_ask_for_faults"),
@@ -51,9 +55,9 @@ PLUGIN = (
         "faults of one inbox for all",
         (
             Patch(
-                f"{_TESTING}/drill.py",
-                "            own = self._own.get(each)\n",
-                "            own = next(iter(self._own.values()), None)\n",
+                "src/oncebox/testing/fault_injection.py",
+                "            own = self._schedules_by_inbox.get(each)\n",
+                "            own = next(iter(self._schedules_by_inbox.values()), None)\n",
             ),
         ),
         _faults("test_faults_of_one_inbox_are_not_those_of_another"),
@@ -62,9 +66,10 @@ PLUGIN = (
         "a connection that is cut before the mail is stored",
         (
             Patch(
-                f"{_TESTING}/chaos_mail.py",
-                "            await self._arrive(envelope, data)\n                raise BrokenOff\n",
-                "            raise BrokenOff\n",
+                "src/oncebox/testing/fault_injection.py",
+                "            await self._store_and_release(envelope, data)\n"
+                "                raise SessionAborted\n",
+                "            raise SessionAborted\n",
             ),
         ),
         _faults("test_a_mail_whose_250_is_lost_is_there"),
@@ -73,25 +78,31 @@ PLUGIN = (
         "a 421 for a mail that was stored",
         (
             Patch(
-                f"{_TESTING}/chaos_mail.py",
-                "                raise BrokenOff(_NOT_NOW)\n",
+                "src/oncebox/testing/fault_injection.py",
+                "                raise SessionAborted(_REPLY_421)\n",
                 "                await self._arrive(envelope, data)\n"
-                "                raise BrokenOff(_NOT_NOW)\n",
+                "                raise SessionAborted(_REPLY_421)\n",
             ),
         ),
         _faults("test_a_sender_that_is_told_421_has_delivered_nothing"),
     ),
     Mutant(
         "mail that overtakes nobody",
-        (Patch(f"{_TESTING}/chaos_mail.py", 'case "delay" | "reorder":', 'case "delay":'),),
+        (
+            Patch(
+                "src/oncebox/testing/fault_injection.py",
+                'case "delay" | "reorder":',
+                'case "delay":',
+            ),
+        ),
         _faults("test_mail_is_overtaken_by_the_next"),
     ),
     Mutant(
         "held mail that is forgotten at the end",
         (
             Patch(
-                f"{_TESTING}/drill.py",
-                "            await self._post.close()\n",
+                "src/oncebox/testing/fault_injection.py",
+                "            await self._mail_injector.close()\n",
                 "            return\n",
             ),
         ),
@@ -101,9 +112,10 @@ PLUGIN = (
         "a webhook that is cut off before it is stored",
         (
             Patch(
-                f"{_TESTING}/chaos_hooks.py",
-                "        answer = await self._answered(scope, await _read(receive))\n",
-                "        answer: list[Message] = []\n        await _read(receive)\n",
+                "src/oncebox/testing/fault_injection.py",
+                "        answer = await self._response_messages(scope, await "
+                "_read_messages(receive))\n",
+                "        answer: list[Message] = []\n        await _read_messages(receive)\n",
             ),
         ),
         _served("test_a_webhook_whose_answer_is_lost_is_there"),
@@ -117,7 +129,13 @@ PLUGIN = (
                 "random.random()",
             ),
         ),
-        (Selection((f"{_CHAOS}::test_the_same_seed_does_the_same_to_the_same_sequence",)),),
+        (
+            Selection(
+                (
+                    "tests/testing/test_chaos.py::test_the_same_seed_does_the_same_to_the_same_sequence",
+                )
+            ),
+        ),
     ),
     Mutant(
         "a service for every worker of a run",
@@ -134,7 +152,7 @@ PLUGIN = (
         "a keeper that never looks whether anybody is there",
         (
             Patch(
-                f"{_TESTING}/keeper.py",
+                "src/oncebox/testing/server_lifetime.py",
                 "        while _is_used(alive):\n",
                 "        for _ in range(1_200):  # for two minutes, and then it goes\n",
             ),
@@ -146,14 +164,14 @@ PLUGIN = (
     ),
     Mutant(
         "our own frames in the report of a test",
-        (Patch(f"{_TESTING}/plugin.py", "    failing.trim(call.excinfo.value)\n", ""),),
+        (Patch(f"{_TESTING}/plugin.py", "    fixtures.trim_traceback(call.excinfo.value)\n", ""),),
         _plugin("test_a_failing_test_tells_why_each_message_did_not_fit_and_no_secret"),
     ),
     Mutant(
         "tests that use whatever service there is",
         (
             Patch(
-                f"{_TESTING}/server.py",
+                "src/oncebox/testing/shared_server.py",
                 "        except NotFound as error:\n",
                 "        except NotFound as error:\n"
                 '            told = TestMode(smtp=None, catch_all="", catch_all_email="")\n'
@@ -177,7 +195,7 @@ PLUGIN = (
         "silence while mail is not read",
         (
             Patch(
-                f"{_TESTING}/inboxes.py",
+                "src/oncebox/testing/fixtures.py",
                 "        came = max(0, report.cursor - after) or report.unread\n",
                 "        came = 0\n",
             ),

@@ -3,29 +3,29 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_WAY = "src/oncebox/transport/email/resend.py"
-_EVENTS = "src/oncebox/transport/email/resend_events.py"
-_EGRESS = "src/oncebox/egress.py"
+_WAY = "src/oncebox/transports/resend.py"
+_EVENTS = "src/oncebox/transports/resend.py"
+_EGRESS = "src/oncebox/core/egress.py"
 _SQL = "src/oncebox/ledger/sends/evidence.sql"
 _LEDGER = "src/oncebox/ledger/sends/evidence.py"
-_WORKER = "src/oncebox/worker/send_evidence.py"
-_PLAYED = "src/oncebox/testing/personalities/resend.py"
+_WORKER = "src/oncebox/workers/deliveries/send_evidence.py"
+_PLAYED = "src/oncebox/testing/resend.py"
 
 
 def _tests(file: str, *names: str) -> tuple[Selection, ...]:
-    return (Selection(tuple(f"tests/{file}::{name}" for name in names)),)
+    return (Selection(tuple(f"{file}::{name}" for name in names)),)
 
 
 def _out(*names: str) -> tuple[Selection, ...]:
-    return _tests("transport/test_resend.py", *names)
+    return _tests("tests/transports/test_resend.py", *names)
 
 
 def _heard(*names: str) -> tuple[Selection, ...]:
-    return _tests("contract/test_sends_evidence.py", *names)
+    return _tests("tests/contract/sends/test_evidence.py", *names)
 
 
 def _hooks(*names: str) -> tuple[Selection, ...]:
-    return _tests("contract/test_resend_hooks.py", *names)
+    return _tests("tests/contract/sends/test_resend_events.py", *names)
 
 
 def _one(name: str, file: str, old: str, new: str, killers: tuple[Selection, ...]) -> Mutant:
@@ -40,8 +40,8 @@ RESEND = (
     _one(
         "resend: a marker before the connection",
         _WAY,
-        "        async with _until(parcel.deadline) as limit:\n",
-        "        await marker()\n        async with _until(parcel.deadline) as limit:\n",
+        "        async with deadline_timeout(mail.deadline) as limit:\n",
+        "        await marker()\n        async with deadline_timeout(mail.deadline) as limit:\n",
         _out("test_where_nobody_listens_the_marker_is_not_asked"),
     ),
     _one(
@@ -54,7 +54,7 @@ RESEND = (
     _one(
         "resend: a marker that comes too late and counts",
         _WAY,
-        "        if clock.steady() >= parcel.deadline:\n",
+        "        if clock.steady() >= mail.deadline:\n",
         "        if clock.steady() < 0:\n",
         _out("test_a_marker_that_comes_too_late_for_the_deadline_sends_nothing"),
     ),
@@ -68,71 +68,71 @@ RESEND = (
     _one(
         "resend: an error of ours taken for the world's",
         _WAY,
-        "            progress.raised = error\n",
+        "            progress.marker_error = error\n",
         "",
         _out("test_what_the_marker_raises_is_passed_on_and_nothing_is_handed_over"),
     ),
     _one(
         "resend: a lost answer that counts as not sent",
         _WAY,
-        "    if progress.phase is Phase.HANDED_OVER:\n",
-        "    if progress.phase is Phase.ANSWERED:\n",
+        "    if progress.phase is SendPhase.HANDED_OVER:\n",
+        "    if progress.phase is SendPhase.ANSWERED:\n",
         _out(_MEANS),
     ),
     _one(
         "resend: an error of the server that counts as not sent",
         _WAY,
-        "_REFUSALS = frozenset({400, 404, 405, 413, 422})",
-        "_REFUSALS = frozenset({400, 404, 405, 413, 422, 500})",
+        "_REFUSAL_STATUSES = frozenset({400, 404, 405, 413, 422})",
+        "_REFUSAL_STATUSES = frozenset({400, 404, 405, 413, 422, 500})",
         _out(_MEANS),
     ),
     _one(
         "resend: a conflict that counts as refused",
         _WAY,
-        "_REFUSALS = frozenset({400, 404, 405, 413, 422})",
-        "_REFUSALS = frozenset({400, 404, 405, 409, 413, 422})",
+        "_REFUSAL_STATUSES = frozenset({400, 404, 405, 413, 422})",
+        "_REFUSAL_STATUSES = frozenset({400, 404, 405, 409, 413, 422})",
         _out(_MEANS, "test_a_conflict_that_does_not_say_which_is_unknown"),
     ),
     _one(
         "resend: a success without a name",
         _WAY,
-        '        id_ = _field(reply, "id", _ID)\n',
-        '        id_ = _field(reply, "id", _ID) or "?"\n',
+        '        id_ = _response_field(reply, "id", _PROVIDER_ID)\n',
+        '        id_ = _response_field(reply, "id", _PROVIDER_ID) or "?"\n',
         _out("test_success_without_a_readable_id_is_unknown"),
     ),
     _one(
         "resend: a wrong key that burns mail",
         _WAY,
-        "_LOGIN = frozenset({401, 403})",
-        "_LOGIN = frozenset({403})",
+        "_AUTH_STATUSES = frozenset({401, 403})",
+        "_AUTH_STATUSES = frozenset({403})",
         _out(_MEANS),
     ),
     _one(
         "resend: one bad sender that closes the way",
         _WAY,
-        '_OF_THE_MAIL = frozenset({"validation_error", "invalid_from_address"})',
-        "_OF_THE_MAIL = frozenset[str]()",
+        '_SENDER_ERRORS = frozenset({"validation_error", "invalid_from_address"})',
+        "_SENDER_ERRORS = frozenset[str]()",
         _out("test_a_sender_that_is_not_verified_closes_the_way_for_nobody_else"),
     ),
     _one(
         "resend: an early answer that counts",
         _WAY,
-        "    if phase in {Phase.CONNECT, Phase.BODY, Phase.MARKED}:\n",
-        "    if phase is Phase.GREETED:\n",
+        "    if phase in {SendPhase.CONNECT, SendPhase.BODY, SendPhase.MARKED}:\n",
+        "    if phase is SendPhase.GREETED:\n",
         _out("test_what_is_answered_before_the_body_was_asked_for_is_not_sent"),
     ),
     _one(
         "resend: other bytes at every try",
         _WAY,
-        "    tags = {**email.tags, TAG: send_id}\n",
-        '    tags = {**email.tags, TAG: str(clock.steady()).replace(".", "_")}\n',
+        "    tags = {**email.tags, SEND_ID_TAG: send_id}\n",
+        '    tags = {**email.tags, SEND_ID_TAG: str(clock.steady()).replace(".", "_")}\n',
         _out(_SAME),
     ),
     _one(
         "resend: another key at every try",
         _WAY,
-        '"idempotency-key": parcel.provider_key}\n',
-        '"idempotency-key": f"{parcel.provider_key}{clock.steady()}"}\n',
+        '"idempotency-key": mail.provider_key}\n',
+        '"idempotency-key": f"{mail.provider_key}{clock.steady()}"}\n',
         _out(_SAME),
     ),
     _one(
@@ -148,13 +148,13 @@ RESEND = (
         "            if len(body) > most:\n                return None\n",
         "",
         _tests(
-            "unit/test_egress.py",
+            "tests/core/test_egress.py",
             "test_an_answer_that_is_too_long_or_too_short_keeps_its_status_only",
         ),
     ),
     _one(
         "resend: a mismatch that is tried again",
-        "src/oncebox/worker/sends_next.py",
+        "src/oncebox/workers/sends/send_worker.py",
         " or outcome.code == KEY_MISMATCH:\n",
         ":\n",
         _hooks("test_a_key_that_said_something_else_waits_for_a_person"),
@@ -177,14 +177,14 @@ RESEND = (
     _one(
         "evidence: a name that the tag does not mean",
         _LEDGER,
-        '        if words[place].send_id in {"", id_}\n',
+        '        if events[position].send_id in {"", id_}\n',
         "",
         _heard("test_a_name_counts_for_nobody_whom_the_tag_does_not_mean"),
     ),
     _one(
         "evidence: two names for one send",
         _LEDGER,
-        "    return _without_rivals(words, about)\n",
+        "    return _without_rivals(events, about)\n",
         "    return about\n",
         _heard("test_of_two_names_for_one_send_the_first_counts"),
     ),
@@ -243,49 +243,49 @@ RESEND = (
     _one(
         "evidence: a stranger on the list",
         _LEDGER,
-        "        if place in news\n",
+        "        if ref in noted\n",
         "",
         _heard("test_only_recipients_of_the_very_send_are_listed"),
     ),
     _one(
         "evidence: a soft bounce that lists",
         _EVENTS,
-        "    return Told.BOUNCED if is_hard else Told.SOFT_BOUNCED\n",
-        "    return Told.SOFT_BOUNCED if is_hard is None else Told.BOUNCED\n",
-        _tests("transport/test_resend_events.py", "test_only_a_bounce_for_good_is_one"),
+        "    return ProviderStatus.BOUNCED if is_hard else ProviderStatus.SOFT_BOUNCED\n",
+        "    return ProviderStatus.SOFT_BOUNCED if is_hard is None else ProviderStatus.BOUNCED\n",
+        _tests("tests/transports/test_resend_events.py", "test_only_a_bounce_for_good_is_one"),
     ),
     _one(
         "evidence: a source that nobody signs",
         _WORKER,
-        "            if source is not None and source.scheme in _SIGNED:\n",
+        "            if source is not None and source.scheme in _SIGNED_SCHEMES:\n",
         "            if source is not None:\n",
         _hooks("test_an_unsigned_source_proves_nothing"),
     ),
     _one(
         "evidence: a delivery that nobody signed",
         _WORKER,
-        "        if delivery.verdict not in _JUDGED or place not in await self.sources():\n",
-        "        if place not in await self.sources():\n",
+        "        if delivery.verdict not in _VERIFIED:\n",
+        '        if delivery.verdict == "none":\n',
         _hooks("test_what_a_program_puts_in_itself_proves_nothing"),
     ),
     _one(
         "evidence: a handler that runs first",
-        "src/oncebox/worker/perform.py",
-        "                await self._hear(delivery)\n",
-        "                pass\n",
+        _WORKER,
+        "        events = await self.read(delivery)\n        if events:\n",
+        "        events = await self.read(delivery)\n        if False:\n",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),
     _one(
         "evidence: a source that its handler loses",
         _WORKER,
-        " if place not in self._handled]\n",
+        " if place not in self._handled_sources]\n",
         "]\n",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),
     _one(
         "evidence: a handler that nobody knows of",
         _WORKER,
-        "            await self._hearing.announce(own)\n",
+        "            await self._evidence.announce_handled(own)\n",
         "",
         _hooks("test_the_ledger_hears_before_the_users_handler_runs"),
     ),
@@ -300,28 +300,30 @@ RESEND = (
     _one(
         "provider: a key that is free while it is used",
         _PLAYED,
-        "        if known is not None and known.by is request:\n",
+        "        if known is not None and known.request is request:\n",
         "        if known is not None:\n",
         _tests(
-            "testing/test_provider.py",
+            "tests/testing/test_provider.py",
             "test_a_key_under_way_is_refused_until_its_answer_is_given",
         ),
     ),
     _one(
         "provider: a key that takes any payload",
         _PLAYED,
-        "    if known.said != said:\n",
+        "    if known.payload != said:\n",
         "    if not said:\n",
         _tests(
-            "testing/test_provider.py",
+            "tests/testing/test_provider.py",
             "test_a_key_belongs_to_one_payload_of_one_endpoint_of_one_account",
         ),
     ),
     _one(
         "provider: a key that is never forgotten",
         _PLAYED,
-        "        return None if known is None or known.at <= now - REMEMBERED else known\n",
+        "        return None if known is None or known.at <= now - KEY_LIFETIME else known\n",
         "        return known if now else None\n",
-        _tests("testing/test_provider.py", "test_a_key_is_answered_as_the_first_time_for_a_day"),
+        _tests(
+            "tests/testing/test_provider.py", "test_a_key_is_answered_as_the_first_time_for_a_day"
+        ),
     ),
 )

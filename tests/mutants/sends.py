@@ -3,16 +3,14 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection, Torture
 
-_LEDGER = "src/oncebox/ledger/sends"
 
-
-def _tests(*names: str, file: str = "test_sends_tries.py") -> Selection:
-    return Selection(tuple(f"tests/contract/{file}::{name}" for name in names))
+def _tests(*names: str, file: str = "tests/contract/sends/test_tries.py") -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 _WALK = _tests(
     "test_every_walk_agrees_with_the_model_and_takes_only_moves_of_the_table",
-    file="test_send_walks.py",
+    file="tests/contract/sends/test_send_walks.py",
 )
 
 SENDS = (
@@ -20,7 +18,7 @@ SENDS = (
         "a hand-over after the lease",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
                 "state = 'claimed' AND fence = :fence\n    AND (valid_until",
             ),
@@ -31,7 +29,7 @@ SENDS = (
         "a hand-over by a stale fence",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
                 "state = 'claimed' AND fence >= :fence AND due_at > :now\n    AND (valid_until",
             ),
@@ -42,7 +40,7 @@ SENDS = (
         "a marker for whoever asks beside the holder",
         (
             Patch(
-                f"{_LEDGER}/leases.py",
+                "src/oncebox/ledger/sends/lifecycle.py",
                 "return [(marker.id, marker.fence) in marked for marker in markers]",
                 "return [marker.id in {id_ for id_, _ in marked} for marker in markers]",
             ),
@@ -53,7 +51,7 @@ SENDS = (
         "a mail to the suppression list",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark\n"
                 "        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = "
                 "oncebox_sends.tenant\n    )\nRETURNING id, fence;\n\n-- name: suppress",
@@ -68,7 +66,7 @@ SENDS = (
         "a mail that comes too late",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "due_at > :now\n    AND (valid_until IS NULL OR valid_until > :now)\n",
                 "due_at > :now\n",
             ),
@@ -79,7 +77,7 @@ SENDS = (
         "a replay after the provider has forgotten the key",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "        OR (again = 'replay' AND oncebox_sends.replay_until > :now))\n",
                 "        OR again = 'replay')\n",
             ),
@@ -90,7 +88,7 @@ SENDS = (
         "a repeat that is given up because its lease was late",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "    AND (again IS NULL OR valid_until",
                 "    AND (1 = 1 OR valid_until",
             ),
@@ -101,7 +99,7 @@ SENDS = (
         "a window that begins anew with every replay",
         (
             Patch(
-                f"{_LEDGER}/leases.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "replay_until = CASE WHEN in_doubt_at IS NULL THEN :replay_until "
                 "ELSE replay_until END",
                 "replay_until = :replay_until",
@@ -113,12 +111,12 @@ SENDS = (
         "a lost hand-over that is sent again",
         (
             Patch(
-                f"{_LEDGER}/sweep.py",
+                "src/oncebox/ledger/sends/lifecycle.py",
                 "    claimed = sorted(row[:3] for row in lost if row[3] == SendState.CLAIMED)\n",
                 "    claimed = sorted(row[:3] for row in lost)\n",
             ),
             Patch(
-                f"{_LEDGER}/sweep.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "AND fence = :fence AND state = 'claimed' AND due_at <= :now",
                 "AND fence = :fence AND due_at <= :now",
             ),
@@ -133,7 +131,7 @@ SENDS = (
         "a lost hand-over whose worker may still deny it",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "AND fence = :fence AND state IN ('claimed', 'sending')\n"
                 "RETURNING :fence, id;\n\n-- name: reject",
                 "AND fence >= :fence AND state IN ('claimed', 'sending', 'unknown')\n"
@@ -152,7 +150,7 @@ SENDS = (
         "proof that comes too late for its fence",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "state <> 'sent' AND :fence <= fence",
                 "state <> 'sent' AND :fence = fence",
             ),
@@ -167,7 +165,7 @@ SENDS = (
         "proof that a wrong end keeps out",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "state <> 'sent' AND :fence <= fence",
                 "state IN ('pending', 'claimed', 'sending', 'unknown') AND :fence <= fence",
             ),
@@ -178,7 +176,7 @@ SENDS = (
         "a rejected repeat that ends the doubt of what it repeated",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown' ELSE 'failed' END,\n"
                 "    due_at = NULL, again = NULL,",
                 "SET state = 'failed', in_doubt_at = NULL,\n    due_at = NULL, again = NULL,",
@@ -193,7 +191,7 @@ SENDS = (
         "a send in doubt that goes another way",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "transport = CASE WHEN in_doubt_at IS NULL AND EXISTS (",
                 "transport = CASE WHEN EXISTS (",
             ),
@@ -204,7 +202,7 @@ SENDS = (
         "a provider key that outlives its refusal",
         (
             Patch(
-                f"{_LEDGER}/settlements.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "    epoch = epoch + CASE WHEN in_doubt_at IS NULL AND state = 'sending' "
                 "THEN 1 ELSE 0 END,\n    replay_until",
                 "    replay_until",
@@ -216,7 +214,7 @@ SENDS = (
         "another audience under a key whose send failed",
         (
             Patch(
-                f"{_LEDGER}/intents.sql",
+                "src/oncebox/ledger/sends/submission.sql",
                 "    AND oncebox_sends.protected = :protected AND state IN",
                 "    AND state IN",
             ),
@@ -224,7 +222,7 @@ SENDS = (
         (
             _tests(
                 "test_other_protected_fields_are_refused_even_where_nothing_was_sent",
-                file="test_sends.py",
+                file="tests/contract/sends/test_sends.py",
             ),
         ),
     ),
@@ -232,39 +230,47 @@ SENDS = (
         "a send in doubt that its next caller arms again",
         (
             Patch(
-                f"{_LEDGER}/intents.sql",
+                "src/oncebox/ledger/sends/submission.sql",
                 "marked_at = NULL, replay_until = NULL, again = NULL,\n",
                 "marked_at = NULL, replay_until = NULL, again = NULL, in_doubt_at = NULL,\n",
             ),
             Patch(
-                f"{_LEDGER}/intents.sql",
+                "src/oncebox/ledger/sends/submission.sql",
                 "state IN ('failed', 'expired', 'cancelled')",
                 "state IN ('failed', 'expired', 'cancelled', 'unknown')",
             ),
         ),
         (
-            _tests("test_a_repeat_of_what_is_in_doubt_sends_nothing", file="test_sends.py"),
+            _tests(
+                "test_a_repeat_of_what_is_in_doubt_sends_nothing",
+                file="tests/contract/sends/test_sends.py",
+            ),
             _WALK,
         ),
     ),
     Mutant(
         "a claim by a paused transport",
-        (Patch(f"{_LEDGER}/leases.sql", " AND way.paused = 0\n", "\n"),),
-        (_tests("test_by_a_paused_transport_nothing_is_claimed", file="test_sends_ways.py"),),
+        (Patch("src/oncebox/ledger/sends/lifecycle.sql", " AND way.paused = 0\n", "\n"),),
+        (
+            _tests(
+                "test_by_a_paused_transport_nothing_is_claimed",
+                file="tests/contract/sends/test_transports.py",
+            ),
+        ),
     ),
     Mutant(
         "many sends that try a transport after its rest",
         (
             Patch(
-                f"{_LEDGER}/gates.py",
-                "Room(min(allowed, 1) if probe else allowed,",
-                "Room(allowed,",
+                "src/oncebox/ledger/sends/transports.py",
+                "TransportCapacity(\n        min(allowed, 1) if probe else allowed,",
+                "TransportCapacity(allowed,",
             ),
         ),
         (
             _tests(
                 "test_after_its_rest_one_send_tries_and_the_others_wait",
-                file="test_sends_ways.py",
+                file="tests/contract/sends/test_transports.py",
             ),
         ),
     ),
@@ -272,24 +278,32 @@ SENDS = (
         "more than the rate of a transport",
         (
             Patch(
-                f"{_LEDGER}/gates.sql",
+                "src/oncebox/ledger/sends/transports.sql",
                 "SET allowance = allowance - :taken * rate_within\n",
                 "SET allowance = allowance - :taken\n",
             ),
         ),
-        (_tests("test_no_more_is_begun_than_the_rate_allows", file="test_sends_ways.py"),),
+        (
+            _tests(
+                "test_no_more_is_begun_than_the_rate_allows",
+                file="tests/contract/sends/test_transports.py",
+            ),
+        ),
     ),
     Mutant(
         "a call off of what may have been sent",
         (
             Patch(
-                f"{_LEDGER}/interventions.sql",
+                "src/oncebox/ledger/sends/lifecycle.sql",
                 "    AND state IN ('pending', 'claimed') AND in_doubt_at IS NULL;",
                 "    AND state IN ('pending', 'claimed', 'sending') AND in_doubt_at IS NULL;",
             ),
         ),
         (
-            _tests("test_what_is_on_the_wire_cannot_be_called_off", file="test_sends_people.py"),
+            _tests(
+                "test_what_is_on_the_wire_cannot_be_called_off",
+                file="tests/contract/sends/test_operations.py",
+            ),
             _WALK,
         ),
     ),
@@ -297,12 +311,12 @@ SENDS = (
         "words of a send that was armed again, let go",
         (
             Patch(
-                f"{_LEDGER}/intents.sql",
+                "src/oncebox/ledger/sends/submission.sql",
                 "ended_at = NULL, keep_until = NULL,\n    purged_at = NULL",
                 "ended_at = NULL,\n    purged_at = NULL",
             ),
             Patch(
-                f"{_LEDGER}/retention.sql",
+                "src/oncebox/ledger/maintenance.sql",
                 "    AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', "
                 "'logged')\nRETURNING id;\n\n-- name: drop_bodies",
                 "RETURNING id;\n\n-- name: drop_bodies",
@@ -311,7 +325,7 @@ SENDS = (
         (
             _tests(
                 "test_what_is_armed_again_in_time_keeps_its_words",
-                file="test_sends_retention.py",
+                file="tests/contract/sends/test_retention.py",
             ),
         ),
     ),
@@ -319,11 +333,16 @@ SENDS = (
         "a send that opens in another row",
         (
             Patch(
-                f"{_LEDGER}/strongbox.py",
+                "src/oncebox/ledger/ciphers.py",
                 'return msgspec.msgpack.encode(("send", what, tenant, name))',
                 'return msgspec.msgpack.encode(("send", what, tenant, name[:0]))',
             ),
         ),
-        (_tests("test_what_a_send_says_is_sealed_for_its_own_place", file="test_sends.py"),),
+        (
+            _tests(
+                "test_what_a_send_says_is_sealed_for_its_own_place",
+                file="tests/contract/sends/test_sends.py",
+            ),
+        ),
     ),
 )

@@ -3,15 +3,13 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_WORKER = "src/oncebox/worker"
-
 
 def _tests(*names: str) -> Selection:
-    return Selection(tuple(f"tests/contract/test_send_worker.py::{name}" for name in names))
+    return Selection(tuple(f"tests/contract/sends/test_send_worker.py::{name}" for name in names))
 
 
 def _decided(name: str) -> Selection:
-    return Selection((f"tests/unit/test_sends_next.py::{name}",))
+    return Selection((f"tests/workers/test_retry_decision.py::{name}",))
 
 
 _DECIDED = _decided("test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent")
@@ -19,14 +17,20 @@ _DECIDED = _decided("test_another_way_works_and_is_taken_only_from_what_was_cert
 SENDS_WORKER = (
     Mutant(
         "a hand-over that was cut short, called not sent",
-        (Patch(f"{_WORKER}/sends_handover.py", "    if one.marked:\n", "    if not one:\n"),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/send_worker.py",
+                "    if one.marked:\n",
+                "    if not one:\n",
+            ),
+        ),
         (_tests("test_who_stops_while_the_answer_is_out_leaves_doubt"),),
     ),
     Mutant(
         "a lease that ends before the answer to the dot",
         (
             Patch(
-                f"{_WORKER}/sends_underway.py",
+                "src/oncebox/workers/sends/send_worker.py",
                 "if each.renew_at <= now]",
                 "if each.renew_at <= now and not each.marked]",
             ),
@@ -37,10 +41,9 @@ SENDS_WORKER = (
         "a second way out of doubt",
         (
             Patch(
-                f"{_WORKER}/sends_next.py",
-                "if not isinstance(outcome, NotSent) or not strains(outcome) "
-                "or send.in_doubt_at is not None:",
-                "if not isinstance(outcome, NotSent) or not strains(outcome):",
+                "src/oncebox/workers/sends/send_worker.py",
+                "        or send.unknown_since is not None\n    ):\n",
+                "    ):\n",
             ),
         ),
         (_DECIDED,),
@@ -49,9 +52,9 @@ SENDS_WORKER = (
         "another way for a mail that is only deferred",
         (
             Patch(
-                f"{_WORKER}/sends_next.py",
-                "if not isinstance(outcome, NotSent) or not strains(outcome) or",
-                "if not isinstance(outcome, NotSent) or",
+                "src/oncebox/workers/sends/send_worker.py",
+                "        or not counts_as_failure(outcome)\n",
+                "",
             ),
         ),
         (
@@ -61,16 +64,22 @@ SENDS_WORKER = (
     ),
     Mutant(
         "a way that sends nothing, taken instead",
-        (Patch(f"{_WORKER}/sends_next.py", "if each.kind != LOG and not", "if not"),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/send_worker.py",
+                "if each.kind != LOG_TRANSPORT\n        and not each.paused",
+                "if not each.paused",
+            ),
+        ),
         (_DECIDED, _tests("test_nothing_goes_by_a_way_that_sends_nothing_instead")),
     ),
     Mutant(
         "mail burnt by a refused login",
         (
             Patch(
-                f"{_WORKER}/sends_next.py",
-                "(outcome.opens_circuit or outcome.code in _OURS)",
-                "(outcome.code in _OURS)",
+                "src/oncebox/workers/sends/send_worker.py",
+                "(outcome.opens_circuit or outcome.code in _OWN_CODES)",
+                "(outcome.code in _OWN_CODES)",
             ),
         ),
         (_tests("test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try"),),
@@ -79,9 +88,9 @@ SENDS_WORKER = (
         "a transport without configuration that logs",
         (
             Patch(
-                f"{_WORKER}/sends_ways.py",
-                "if config.kind(found) != row.kind:",
-                "if row.config and config.kind(found) != row.kind:",
+                "src/oncebox/workers/sends/transport_pool.py",
+                "if transport_config.transport_kind(found) != row.kind:",
+                "if row.config and transport_config.transport_kind(found) != row.kind:",
             ),
         ),
         (_tests("test_a_transport_that_lost_its_configuration_is_not_taken_for_the_log"),),
@@ -90,7 +99,7 @@ SENDS_WORKER = (
         "a transport that is never opened anew",
         (
             Patch(
-                f"{_WORKER}/sends_ways.py",
+                "src/oncebox/workers/sends/transport_pool.py",
                 "(found.kind, found.config) == (row.kind, row.config)",
                 "found.kind == row.kind",
             ),
@@ -99,14 +108,20 @@ SENDS_WORKER = (
     ),
     Mutant(
         "mail that was only logged, called sent",
-        (Patch(f"{_WORKER}/sends.py", "logged=row.kind == LOG", "logged=False"),),
+        (
+            Patch(
+                "src/oncebox/workers/sends/send_worker.py",
+                "logged=one.transport.kind == LOG_TRANSPORT",
+                "logged=False",
+            ),
+        ),
         (_tests("test_without_a_transport_mail_is_logged_and_not_sent"),),
     ),
     Mutant(
         "one silent server that stops all mail",
         (
             Patch(
-                f"{_WORKER}/sends_underway.py",
+                "src/oncebox/workers/sends/send_worker.py",
                 "max(1, (self._concurrency - others) * 3 // 4)",
                 "self._concurrency",
             ),
@@ -117,8 +132,8 @@ SENDS_WORKER = (
         "sends that wait behind a resting transport",
         (
             Patch(
-                "src/oncebox/ledger/sends/rounds.py",
-                "tries=tries), gates.divert(tx, now)",
+                "src/oncebox/ledger/sends/lifecycle.py",
+                "tries=tries), transports.divert_stranded(tx, now)",
                 "tries=tries), 0",
             ),
         ),
@@ -128,8 +143,8 @@ SENDS_WORKER = (
         "a key that a provider has forgotten, relied on",
         (
             Patch(
-                f"{_WORKER}/sends_handover.py",
-                "capability.window_ms - _MARGIN",
+                "src/oncebox/workers/sends/send_worker.py",
+                "capability.window_ms - _REPLAY_MARGIN",
                 "capability.window_ms",
             ),
         ),

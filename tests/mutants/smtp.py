@@ -3,13 +3,9 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_SMTP = "src/oncebox/edge/smtp"
-_POST = "tests/contract/test_post.py"
-_SHARED = "test_every_inbox_has_its_delivery_and_those_of_a_tenant_share_the_bytes"
-
 
 def _tests(file: str, *names: str) -> Selection:
-    return Selection(tuple(f"tests/smtp/{file}::{name}" for name in names))
+    return Selection(tuple(f"{file}::{name}" for name in names))
 
 
 SMTP = (
@@ -17,50 +13,61 @@ SMTP = (
         "a bare line end that is no fault",
         (
             Patch(
-                f"{_SMTP}/content.py",
+                "src/oncebox/server/smtp/smtp_session.py",
                 "            self._bare = True\n",
                 "            self._bare = False\n",
             ),
         ),
         (
             _tests(
-                "test_session.py",
+                "tests/server/smtp/test_session.py",
                 "test_a_bare_line_end_in_a_mail_ends_the_conversation",
                 "test_a_mail_is_read_as_a_plain_reader_would_line_by_line",
             ),
-            _tests("test_smuggling.py", "test_a_false_end_is_none"),
+            _tests("tests/server/smtp/test_smuggling.py", "test_a_false_end_is_none"),
         ),
     ),
     Mutant(
         "an end that must come in one piece",
         (
             Patch(
-                f"{_SMTP}/content.py",
-                'half = next((half for half in _HALF_ENDS if data.endswith(half)), b"")',
+                "src/oncebox/server/smtp/smtp_session.py",
+                'half = next((half for half in _PARTIAL_ENDS if data.endswith(half)), b"")',
                 'half = b""',
             ),
         ),
-        (_tests("test_session.py", "test_any_cut_of_the_same_bytes_is_the_same_conversation"),),
+        (
+            _tests(
+                "tests/server/smtp/test_session.py",
+                "test_any_cut_of_the_same_bytes_is_the_same_conversation",
+            ),
+        ),
     ),
     Mutant(
         "plaintext that survives the handshake",
         (
             Patch(
-                f"{_SMTP}/session.py",
+                "src/oncebox/server/smtp/smtp_session.py",
                 '        self._buffer, self._at, self._helo = b"", 0, None\n',
                 "        self._helo = None\n",
             ),
         ),
         (
-            _tests("test_session.py", "test_what_is_slipped_in_behind_starttls_is_never_heard"),
-            _tests("test_tls.py", "test_what_is_slipped_in_before_the_handshake_is_never_heard"),
+            _tests(
+                "tests/server/smtp/test_session.py",
+                "test_what_is_slipped_in_behind_starttls_is_never_heard",
+            ),
+            _tests(
+                "tests/server/smtp/test_tls.py",
+                "test_what_is_slipped_in_before_the_handshake_is_never_heard",
+            ),
         ),
     ),
     Mutant(
         "a 250 before the commit",
         (
             Patch(
-                f"{_SMTP}/connection.py",
+                "src/oncebox/server/smtp/connection.py",
                 "        begun.add_done_callback(self._stored)\n",
                 "        done = asyncio.get_running_loop().create_future()\n"
                 "        done.set_result([])\n"
@@ -68,15 +75,18 @@ SMTP = (
             ),
         ),
         (
-            _tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),
-            _tests("test_commits.py", "test_no_answer_comes_before_the_commit"),
+            _tests(
+                "tests/server/smtp/test_abuse.py",
+                "test_trouble_of_ours_is_never_held_against_the_mail",
+            ),
+            _tests("tests/server/smtp/test_commits.py", "test_no_answer_comes_before_the_commit"),
         ),
     ),
     Mutant(
         "a post that does not wait for its commit",
         (
             Patch(
-                "src/oncebox/ledger/inboxes/post.py",
+                "src/oncebox/ledger/inboxes/mail_intake.py",
                 "        return stored\n",
                 "        early: asyncio.Future[list[Accepted]] = (\n"
                 "            asyncio.get_running_loop().create_future()\n"
@@ -85,62 +95,77 @@ SMTP = (
                 "        return early\n",
             ),
         ),
-        (_tests("test_commits.py", "test_no_answer_comes_before_the_commit"),),
+        (_tests("tests/server/smtp/test_commits.py", "test_no_answer_comes_before_the_commit"),),
     ),
     Mutant(
         "a large mail that is not waited for",
         (
             Patch(
-                f"{_SMTP}/connection.py",
-                "                    await self._office.post.store(envelope, data)\n",
-                "                    storing = self._office.post.store(envelope, data)\n"
+                "src/oncebox/server/smtp/connection.py",
+                "                    await self._context.mail_store.store(envelope, data)\n",
+                "                    storing = self._context.mail_store.store(envelope, data)\n"
                 "                    asyncio.ensure_future(storing)\n",
             ),
         ),
-        (_tests("test_commits.py", "test_no_answer_comes_before_the_commit"),),
+        (_tests("tests/server/smtp/test_commits.py", "test_no_answer_comes_before_the_commit"),),
     ),
     Mutant(
         "a refused mail in the next one's file",
         (
             Patch(
-                f"{_SMTP}/connection.py",
-                "            self._drop_letter()  # that mail was refused",
+                "src/oncebox/server/smtp/connection.py",
+                "            self._drop_spooled_mail()  # that mail was refused",
                 "            pass  # that mail was refused",
             ),
         ),
-        (_tests("test_connections.py", "test_a_full_disk_is_told_and_forgotten"),),
+        (
+            _tests(
+                "tests/server/smtp/test_connections.py", "test_a_full_disk_is_told_and_forgotten"
+            ),
+        ),
     ),
     Mutant(
         "trouble of ours as the sender's fault",
         (
             Patch(
-                f"{_SMTP}/letter.py",
-                "    return replies.FULL if full else replies.TROUBLE\n",
-                "    return replies.FULL if full else replies.TOO_LARGE\n",
+                "src/oncebox/server/smtp/mail_spool.py",
+                "    return smtp_replies.DISK_FULL if full else smtp_replies.TRY_LATER\n",
+                "    return smtp_replies.DISK_FULL if full else replies.TOO_LARGE\n",
             ),
         ),
-        (_tests("test_abuse.py", "test_trouble_of_ours_is_never_held_against_the_mail"),),
+        (
+            _tests(
+                "tests/server/smtp/test_abuse.py",
+                "test_trouble_of_ours_is_never_held_against_the_mail",
+            ),
+        ),
     ),
     Mutant(
         "patience that every byte of a mail renews",
         (
             Patch(
-                f"{_SMTP}/pace.py",
+                "src/oncebox/server/smtp/connection.py",
                 "        return self._credit >= 0\n",
                 "        return True\n",
             ),
         ),
-        (_tests("test_connections.py", "test_a_dripping_mail_is_cut_off"),),
+        (_tests("tests/server/smtp/test_connections.py", "test_a_dripping_mail_is_cut_off"),),
     ),
     Mutant(
         "a key without the inbox",
         (
             Patch(
-                "src/oncebox/ledger/inboxes/post.py",
+                "src/oncebox/ledger/inboxes/mail_intake.py",
                 'key=f"{each.inbox_id}:{mark.hex()}",',
                 'key=f"inbox:{mark.hex()}",',
             ),
         ),
-        (Selection((f"{_POST}::{_SHARED}",)),),
+        (
+            Selection(
+                (
+                    "tests/contract/inboxes/test_mail_intake.py::test_every_inbox_has_its_delivery_and_those_of_a_tenant_share_the_bytes",
+                )
+            ),
+        ),
     ),
 )

@@ -3,14 +3,9 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_SNAPSHOT = "src/oncebox/store/snapshot.py"
-_ARCHIVE = "src/oncebox/store/archive.py"
-_RESTORED = "src/oncebox/ledger/restored.py"
-_CLI = "src/oncebox/cli"
-
 
 def _tests(file: str, *names: str) -> tuple[Selection, ...]:
-    return (Selection(tuple(f"tests/{file}::{name}" for name in names)),)
+    return (Selection(tuple(f"{file}::{name}" for name in names)),)
 
 
 UPKEEP = (
@@ -18,13 +13,19 @@ UPKEEP = (
         "a backup of the file without its log",
         (
             Patch(
-                _SNAPSHOT,
-                "    refuse_old_library(apsw.sqlite_lib_version())\n    with _told(source)",
-                "    target.write_bytes(source.read_bytes())\n    return\n    with _told(source)",
+                "src/oncebox/db/sqlite_backup.py",
+                "    refuse_old_library(apsw.sqlite_lib_version())\n"
+                "    with (\n        _translate_errors(source),\n"
+                "        closing(_open_shared(source)) as live,\n"
+                "        closing(_open_private(target))",
+                "    target.write_bytes(source.read_bytes())\n    return\n    with (\n"
+                "        _translate_errors(source),\n"
+                "        closing(_open_shared(source)) as live,\n"
+                "        closing(_open_private(target))",
             ),
         ),
         _tests(
-            "cli/test_backup.py",
+            "tests/cli/test_backup.py",
             "test_a_backup_under_load_holds_all_that_was_acknowledged_before_it_began",
         ),
     ),
@@ -32,11 +33,13 @@ UPKEEP = (
         "a backup that is written where it shall be",
         (
             Patch(
-                f"{_CLI}/backup.py", '        packed = folder / "packed"', "        packed = target"
+                "src/oncebox/cli/commands/database.py",
+                '        packed = folder / "packed"',
+                "        packed = target",
             ),
         ),
         _tests(
-            "cli/test_backup.py",
+            "tests/cli/test_backup.py",
             "test_a_killed_backup_leaves_no_half_file_and_harms_no_whole_one",
         ),
     ),
@@ -44,54 +47,73 @@ UPKEEP = (
         "a restore that moves the old away first",
         (
             Patch(
-                _SNAPSHOT,
+                "src/oncebox/db/sqlite_backup.py",
                 "            kept.hardlink_to(path)\n",
                 "            path.replace(kept)\n",
             ),
         ),
-        _tests("cli/test_backup.py", "test_a_killed_restore_leaves_the_old_or_the_new"),
+        _tests("tests/cli/test_backup.py", "test_a_killed_restore_leaves_the_old_or_the_new"),
     ),
     Mutant(
         "a restore that leaves the old log in place",
         (
             Patch(
-                _SNAPSHOT,
-                "    with _told(path), _alone(path):\n",
+                "src/oncebox/db/sqlite_backup.py",
+                "    with _translate_errors(path), _exclusively(path):\n",
                 "    if True:\n",
             ),
-            Patch(_SNAPSHOT, "            _put_aside(path, kept)\n", ""),
+            Patch(
+                "src/oncebox/db/sqlite_backup.py", "            _keep_sidecars(path, kept)\n", ""
+            ),
         ),
-        _tests("cli/test_backup.py", "test_a_killed_restore_leaves_the_old_or_the_new"),
+        _tests("tests/cli/test_backup.py", "test_a_killed_restore_leaves_the_old_or_the_new"),
     ),
     Mutant(
         "a restore under a running service",
-        (Patch(_SNAPSHOT, "    with _told(path), _alone(path):\n", "    if True:\n"),),
+        (
+            Patch(
+                "src/oncebox/db/sqlite_backup.py",
+                "    with _translate_errors(path), _exclusively(path):\n",
+                "    if True:\n",
+            ),
+        ),
         _tests(
-            "cli/test_backup.py",
+            "tests/cli/test_backup.py",
             "test_a_backup_under_load_holds_all_that_was_acknowledged_before_it_began",
         ),
     ),
     Mutant(
         "a restore after which mail leaves by itself",
-        (Patch(_RESTORED, "        if not each.paused\n", "        if each.paused\n"),),
-        _tests("cli/test_backup.py", "test_after_a_restore_nothing_leaves_until_a_person_says_so"),
+        (
+            Patch(
+                "src/oncebox/ledger/maintenance.py",
+                "        if not each.paused\n",
+                "        if each.paused\n",
+            ),
+        ),
+        _tests(
+            "tests/cli/test_backup.py", "test_after_a_restore_nothing_leaves_until_a_person_says_so"
+        ),
     ),
     Mutant(
         "a restore after which fences are given again",
-        (Patch(_RESTORED, "_JUMP = 1_000_000", "_JUMP = 0"),),
-        _tests("contract/test_restored.py", "test_a_lease_that_was_given_after_the_backup_is_void"),
+        (Patch("src/oncebox/ledger/maintenance.py", "_FENCE_JUMP = 1_000_000", "_FENCE_JUMP = 0"),),
+        _tests(
+            "tests/contract/admin/test_restore.py",
+            "test_a_lease_that_was_given_after_the_backup_is_void",
+        ),
     ),
     Mutant(
         "a restore that does not ask for the key",
         (
             Patch(
-                f"{_CLI}/restore.py",
+                "src/oncebox/cli/commands/database.py",
                 "        if found == wanted:\n            return None",
                 "        return None",
             ),
         ),
         _tests(
-            "cli/test_backup.py",
+            "tests/cli/test_backup.py",
             "test_another_machine_needs_the_key_from_the_backup_or_from_elsewhere",
         ),
     ),
@@ -99,19 +121,19 @@ UPKEEP = (
         "a backup whose checksums nobody compares",
         (
             Patch(
-                _ARCHIVE,
+                "src/oncebox/db/sqlite_backup.py",
                 "        if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):\n"
                 "            raise self._damaged()\n",
                 "",
             ),
         ),
-        _tests("cli/test_backup.py", "test_a_damaged_backup_is_refused_and_changes_nothing"),
+        _tests("tests/cli/test_backup.py", "test_a_damaged_backup_is_refused_and_changes_nothing"),
     ),
     Mutant(
         "a file that is opened although it was replaced",
-        (Patch("src/oncebox/store/sqlite.py", "    if moved:", "    if moved and False:"),),
+        (Patch("src/oncebox/db/sqlite.py", "    if moved:", "    if moved and False:"),),
         _tests(
-            "cli/test_backup.py",
+            "tests/cli/test_backup.py",
             "test_who_opens_the_file_during_a_restore_never_gets_what_was_replaced",
         ),
     ),
@@ -119,29 +141,29 @@ UPKEEP = (
         "a password in an address that is shown",
         (
             Patch(
-                f"{_CLI}/redaction.py",
+                "src/oncebox/cli/output/redaction.py",
                 '    user = f"{HIDDEN}@" if at or before else ""',
                 '    user = f"{before}@" if at or before else ""',
             ),
         ),
-        _tests("cli/test_config.py", "test_config_show_never_shows_a_secret"),
+        _tests("tests/cli/test_config.py", "test_config_show_never_shows_a_secret"),
     ),
     Mutant(
         "a master key that is shown",
-        (Patch(f"{_CLI}/redaction.py", "(?:key|secret|", "(?:secret|"),),
-        _tests("cli/test_config.py", "test_config_show_never_shows_a_secret"),
+        (Patch("src/oncebox/cli/output/redaction.py", "(?:key|secret|", "(?:secret|"),),
+        _tests("tests/cli/test_config.py", "test_config_show_never_shows_a_secret"),
     ),
     Mutant(
         "a completion that loads every command",
         (
             Patch(
-                f"{_CLI}/lazy.py",
+                "src/oncebox/cli/main.py",
                 "        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]",
                 "        return super().shell_complete(ctx, incomplete)",
             ),
         ),
         _tests(
-            "cli/test_completion.py",
+            "tests/cli/test_completion.py",
             "test_completion_imports_no_command_it_does_not_complete",
         ),
     ),
@@ -149,11 +171,13 @@ UPKEEP = (
         "a port of somebody else taken for ours",
         (
             Patch(
-                f"{_CLI}/port_checks.py",
-                "        if sign in await _said(_ANY.get(host, host), port, ask):",
-                "        if await _said(_ANY.get(host, host), port, ask) is not None:",
+                "src/oncebox/cli/checks/machine.py",
+                "        if sign in await _first_bytes(_LOOPBACK_OF_ANY.get(host, host), "
+                "port, ask):",
+                "        if await _first_bytes(_LOOPBACK_OF_ANY.get(host, host), port, "
+                "ask) is not None:",
             ),
         ),
-        _tests("cli/test_doctor_machine.py", "test_a_port_is_free_or_ours_or_somebody_elses"),
+        _tests("tests/cli/test_doctor_machine.py", "test_a_port_is_free_or_ours_or_somebody_elses"),
     ),
 )

@@ -4,16 +4,16 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _INBOXES = "src/oncebox/ledger/inboxes"
-_VAULT = "src/oncebox/ledger/vault.py"
-_MAIL = "src/oncebox/worker/mail.py"
-_MESSAGES = "src/oncebox/edge/http/messages.py"
 _STRINGS = "tests/integration/test_strings.py::test_a_code_is_in_no_file_at_any_time"
-_INJECTION = "tests/edge/test_injection.py"
-_SPOOLED = "tests/smtp/test_connections.py::test_what_is_in_the_file_of_a_large_mail_cannot_be_read"
+_SPOOLED = (
+    "tests/server/smtp/test_connections.py::test_what_is_in_the_file_of_a_large_mail_cannot_be_read"
+)
 
 
 def _tests(*names: str) -> Selection:
-    return Selection(tuple(f"tests/contract/test_vault.py::{name}" for name in names))
+    return Selection(
+        tuple(f"tests/contract/inboxes/test_mail_encryption.py::{name}" for name in names)
+    )
 
 
 VAULT = (
@@ -21,8 +21,8 @@ VAULT = (
         "mail stored as it came",
         (
             Patch(
-                f"{_INBOXES}/post.py",
-                "sealed = self._vault.seal(data, vaults.mail(tenant, shared or ids_[0]))",
+                "src/oncebox/ledger/inboxes/mail_intake.py",
+                "sealed = self._cipher.encrypt(data, vaults.mail_aad(tenant, shared or ids_[0]))",
                 "sealed = data",
             ),
         ),
@@ -32,8 +32,8 @@ VAULT = (
         "what was read of mail stored as it is",
         (
             Patch(
-                _MAIL,
-                "encoded=self._vault.seal(read.encoded, place))",
+                "src/oncebox/workers/mail/mail_processor.py",
+                "encoded=self._mail_cipher.encrypt(read.encoded, place))",
                 "encoded=read.encoded)",
             ),
         ),
@@ -43,7 +43,7 @@ VAULT = (
         "sealed values bound to their row, but to no tenant",
         (
             Patch(
-                _VAULT,
+                "src/oncebox/ledger/ciphers.py",
                 'f"oncebox_payloads.body\\0{tenant}\\0{payload_id}"',
                 'f"oncebox_payloads.body\\0{payload_id}"',
             ),
@@ -54,7 +54,7 @@ VAULT = (
         "documents bound to their tenant, but to no row",
         (
             Patch(
-                _VAULT,
+                "src/oncebox/ledger/ciphers.py",
                 'f"oncebox_messages.document\\0{tenant}\\0{message_id}"',
                 'f"oncebox_messages.document\\0{tenant}"',
             ),
@@ -65,7 +65,7 @@ VAULT = (
         "sealed for each inbox, not once for all",
         (
             Patch(
-                f"{_INBOXES}/post.py",
+                "src/oncebox/ledger/inboxes/mail_intake.py",
                 'shared = self._new_id("pay") if len(own) > 1 else None',
                 "shared = None",
             ),
@@ -76,9 +76,9 @@ VAULT = (
         "large mail sealed on the loop",
         (
             Patch(
-                f"{_INBOXES}/post.py",
-                "mail = await asyncio.to_thread(self._mail, envelope, data)",
-                "mail = self._mail(envelope, data)",
+                "src/oncebox/ledger/inboxes/mail_intake.py",
+                "mail = await asyncio.to_thread(self._deliveries_of_mail, envelope, data)",
+                "mail = self._deliveries_of_mail(envelope, data)",
             ),
         ),
         (_tests("test_a_large_mail_is_sealed_and_opened_beside_the_loop"),),
@@ -87,9 +87,11 @@ VAULT = (
         "one document that cannot be opened hides them all",
         (
             Patch(
-                f"{_INBOXES}/reading.py",
-                "except (MailNotOpened, msgspec.MsgspecError):",
-                "except ZeroDivisionError:",
+                "src/oncebox/ledger/inboxes/messages.py",
+                "        except (MailDecryptionFailed, msgspec.MsgspecError):  # "
+                "damaged, or of a later version\n"
+                "            found",
+                "        except ZeroDivisionError:\n            found",
             ),
         ),
         (_tests("test_a_message_that_cannot_be_opened_warns_and_the_others_are_read"),),
@@ -99,15 +101,23 @@ VAULT = (
         (
             Patch(
                 f"{_INBOXES}/messages.py",
-                "except (MailNotOpened, msgspec.MsgspecError):",
-                "except ZeroDivisionError:",
+                "    except (MailDecryptionFailed, msgspec.MsgspecError):  # damaged, "
+                "or of a later version\n"
+                "        return None",
+                "    except ZeroDivisionError:\n        return None",
             ),
         ),
         (_tests("test_a_copy_of_a_message_that_cannot_be_opened_is_still_a_copy"),),
     ),
     Mutant(
         "mail that cannot be opened tried again and again",
-        (Patch(_MAIL, "raise Permanent(str(error)) from error", "raise"),),
+        (
+            Patch(
+                "src/oncebox/workers/mail/mail_processor.py",
+                "raise Permanent(str(error)) from error",
+                "raise",
+            ),
+        ),
         (
             _tests(
                 "test_mail_that_cannot_be_opened_is_dead_at_once_and_keeps_nobody_waiting",
@@ -119,7 +129,7 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/leases.py",
-                "body = whole if source == MAIL else whole[start : start + size]",
+                "body = whole if source == MAIL_SOURCE else whole[start : start + size]",
                 "body = whole[start : start + size]",
             ),
         ),
@@ -135,7 +145,7 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/inspections.py",
-                "    if source == MAIL:\n",
+                "    if source == MAIL_SOURCE:\n",
                 "    if source:\n",
             ),
         ),
@@ -143,10 +153,18 @@ VAULT = (
     ),
     Mutant(
         "an error that quotes the mail is kept",
-        (Patch(_MAIL, "if not isinstance(error, Permanent):", "if False:"),),
+        (
+            Patch(
+                "src/oncebox/workers/mail/mail_processor.py",
+                "if not isinstance(error, Permanent):",
+                "if False:",
+            ),
+        ),
         (
             Selection(
-                ("tests/contract/test_mail_worker.py::test_an_error_does_not_quote_the_mail",)
+                (
+                    "tests/contract/inboxes/test_mail_processor.py::test_an_error_does_not_quote_the_mail",
+                )
             ),
         ),
     ),
@@ -154,12 +172,12 @@ VAULT = (
         "large mail on disk as it comes",
         (
             Patch(
-                "src/oncebox/edge/smtp/spool.py",
+                "src/oncebox/server/smtp/mail_spool.py",
                 "_write_all(self._file, self._encryptor.update(piece))",
                 "_write_all(self._file, piece)",
             ),
             Patch(
-                "src/oncebox/edge/smtp/spool.py",
+                "src/oncebox/server/smtp/mail_spool.py",
                 "return self._cipher.decryptor().update(self._file.read())",
                 "return self._file.read()",
             ),
@@ -168,34 +186,58 @@ VAULT = (
     ),
     Mutant(
         "what was let go lies on in the file",
-        (Patch("src/oncebox/store/sqlite.py", "secure_delete = ON", "secure_delete = OFF"),),
+        (Patch("src/oncebox/db/sqlite.py", "secure_delete = ON", "secure_delete = OFF"),),
         (Selection((_STRINGS,)),),
     ),
     Mutant(
         "an agent reads what stands behind the plus sign",
         (
             Patch(
-                _MESSAGES,
+                "src/oncebox/server/api/messages.py",
                 "    if not _may_read(call):\n        return typed\n    exact",
                 "    exact",
             ),
         ),
-        (Selection((f"{_INJECTION}::test_no_answer_of_the_api_says_a_word_of_a_sender",)),),
+        (
+            Selection(
+                (
+                    "tests/server/api/test_injection.py::test_no_answer_of_the_api_says_a_word_of_a_sender",
+                )
+            ),
+        ),
     ),
     Mutant(
         "an event that tells the domain as it was written",
         (
             Patch(
-                "src/oncebox/model/filing.py",
+                "src/oncebox/model/inboxes/message.py",
                 '"sender_domain": safe_domain(parsed.sender.domain),',
                 '"sender_domain": parsed.sender.domain,',
             ),
         ),
-        (Selection((f"{_INJECTION}::test_no_answer_of_the_api_says_a_word_of_a_sender",)),),
+        (
+            Selection(
+                (
+                    "tests/server/api/test_injection.py::test_no_answer_of_the_api_says_a_word_of_a_sender",
+                )
+            ),
+        ),
     ),
     Mutant(
         "a domain as long as a sentence",
-        (Patch("src/oncebox/model/filing.py", "_LONGEST_DOMAIN = 64", "_LONGEST_DOMAIN = 253"),),
-        (Selection((f"{_INJECTION}::test_a_domain_is_told_as_a_name_and_a_sentence_is_not",)),),
+        (
+            Patch(
+                "src/oncebox/model/inboxes/message.py",
+                "_LONGEST_DOMAIN = 64",
+                "_LONGEST_DOMAIN = 253",
+            ),
+        ),
+        (
+            Selection(
+                (
+                    "tests/server/api/test_injection.py::test_a_domain_is_told_as_a_name_and_a_sentence_is_not",
+                )
+            ),
+        ),
     ),
 )

@@ -3,9 +3,8 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
-_INBOXES = "src/oncebox/ledger/inboxes"
-_LOBBY = "tests/contract/test_lobby.py"
-_WAITS = "tests/edge/test_waits.py"
+_LOBBY = "tests/contract/inboxes/test_longpoll_hub.py"
+_WAITS = "tests/server/api/test_waits.py"
 _CLIENT = "tests/client/test_waits.py"
 
 
@@ -18,9 +17,9 @@ WAITING = (
         "one who waits forgets what it has looked at",
         (
             Patch(
-                f"{_INBOXES}/lobby.py",
+                "src/oncebox/ledger/inboxes/longpoll.py",
                 "        try:\n            async with asyncio.timeout(within):\n",
-                "        self.look_begins()\n"
+                "        self.snapshot()\n"
                 "        try:\n            async with asyncio.timeout(within):\n",
             ),
         ),
@@ -30,9 +29,9 @@ WAITING = (
         "a lobby that only wakes who came first",
         (
             Patch(
-                f"{_INBOXES}/lobby.py",
-                "            for each in channel.visitors:\n",
-                "            for each in list(channel.visitors)[:1]:\n",
+                "src/oncebox/ledger/inboxes/longpoll.py",
+                "            for each in watched.waiters:\n",
+                "            for each in list(watched.waiters)[:1]:\n",
             ),
         ),
         (_tests(_LOBBY, "test_a_thousand_who_wait_for_one_inbox_cost_one_look_per_wake"),),
@@ -41,9 +40,10 @@ WAITING = (
         "everybody who waits reads for himself",
         (
             Patch(
-                "src/oncebox/store/shared.py",
-                "batch, self._asked = self._asked[:_MOST], self._asked[_MOST:]",
-                "batch, self._asked = self._asked[:1], self._asked[1:]",
+                "src/oncebox/db/group_commit.py",
+                "                    self._pending[:_MAX_SHARED_READS],\n"
+                "                    self._pending[_MAX_SHARED_READS:],\n",
+                "                    self._pending[:1],\n                    self._pending[1:],\n",
             ),
         ),
         (_tests(_WAITS, "test_a_thousand_who_wait_for_one_code_are_one_grant_and_few_readings"),),
@@ -52,7 +52,7 @@ WAITING = (
         "what was taken back wakes nobody",
         (
             Patch(
-                f"{_INBOXES}/marks.sql",
+                "src/oncebox/ledger/inboxes/longpoll.sql",
                 "    SELECT SUM(releases) FROM oncebox_artifacts\n",
                 "    SELECT SUM(0) FROM oncebox_artifacts\n",
             ),
@@ -63,8 +63,8 @@ WAITING = (
         "a repeat over many inboxes takes one more",
         (
             Patch(
-                "src/oncebox/edge/http/waits.py",
-                "        return (not mine, all(each.claimed for each in place.found))\n",
+                "src/oncebox/server/api/artifacts.py",
+                "        return (not mine, all(each.claimed for each in match_.found))\n",
                 "        return (False, mine)\n",
             ),
         ),
@@ -74,8 +74,8 @@ WAITING = (
         "a closed inbox whose mail is still to be read counts as over",
         (
             Patch(
-                f"{_INBOXES}/waits.py",
-                "self._over[inbox.id] = not _unread(self._tx, inbox)",
+                "src/oncebox/ledger/inboxes/longpoll.py",
+                "self._over[inbox.id] = not _count_unread(self._tx, inbox)",
                 "self._over[inbox.id] = True",
             ),
         ),
@@ -85,9 +85,9 @@ WAITING = (
         "a key that ended while it waited is granted something",
         (
             Patch(
-                f"{_INBOXES}/waits.py",
-                "        if not self._is_active(question.key):\n",
-                "        if not question.key:\n",
+                "src/oncebox/ledger/inboxes/longpoll.py",
+                "        if not self._is_active(query.key):\n",
+                "        if not query.key:\n",
             ),
         ),
         (_tests(_WAITS, "test_a_key_that_was_revoked_while_it_waited_gets_nothing"),),
@@ -96,7 +96,7 @@ WAITING = (
         "a resume token of somebody else",
         (
             Patch(
-                "src/oncebox/edge/http/resumes.py",
+                "src/oncebox/server/http/cursors.py",
                 "msgspec.json.encode([tenant, key, sorted(",
                 'msgspec.json.encode([tenant, "", sorted(',
             ),
@@ -107,8 +107,8 @@ WAITING = (
         "a client that gives up with its connection",
         (
             Patch(
-                "src/oncebox/client/waiting.py",
-                "        if not may_pass(error):\n",
+                "src/oncebox/client/core/inbox_plans.py",
+                "        if not is_transient(error):\n",
                 "        if error is not None:\n",
             ),
         ),

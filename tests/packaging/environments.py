@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT, name, project_files
+from tests.project.tree import ROOT, name, project_files
 
 UV = ROOT / ".boot" / "bin" / "uv"
 PINS = ROOT / "requirements" / "run.txt"

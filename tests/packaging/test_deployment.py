@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from oncebox import config
+from oncebox.settings import load_settings
 from tests.cli.services import Services
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT
 from tests.packaging.dockerfile import listed, read
 from tests.packaging.environments import UV, run, tree
+from tests.project.tree import ROOT
 from tests.torture.processes import Children
 
 BUILD, FINAL = read(ROOT / "Dockerfile")
@@ -85,7 +85,7 @@ def test_the_image_installs_nothing_that_is_not_pinned() -> None:
 
 def test_the_image_runs_as_nobody_special_and_keeps_its_data_in_a_volume() -> None:
     words = [word for word, _ in FINAL.steps]
-    settings = config.load(FINAL.settings)
+    settings = load_settings(FINAL.settings)
 
     assert FINAL.every("USER") == ["10001"]
     assert words.index("USER") < words.index("ENTRYPOINT")
@@ -179,7 +179,7 @@ def test_the_secrets_of_the_page_are_made_as_printed(tmp_path: Path) -> None:
     key = (tmp_path / "secrets" / "master-key").read_text()
     url = (tmp_path / "secrets" / "database-url").read_text().strip()
 
-    assert config.load({"ONCEBOX_MASTER_KEY": key}).master_key == key
+    assert load_settings({"ONCEBOX_MASTER_KEY": key}).master_key == key
     assert re.fullmatch(r"postgresql://oncebox:[0-9a-f]{48}@postgres/oncebox", url)
 
 
@@ -202,7 +202,7 @@ def test_the_unit_waits_as_long_as_a_stop_may_take() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read(UNIT)
-    settings = config.load({})
+    settings = load_settings({})
     longest = (
         max(settings.http.stop_within, settings.smtp.stop_within)
         + settings.worker.stop_within

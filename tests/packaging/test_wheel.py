@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from oncebox.cli.main import GROUPS
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
-from tests.house.tree import ROOT, name, project_files
 from tests.packaging.environments import PINS, UV, Installed
+from tests.project.tree import ROOT, name, project_files
 from tests.torture.processes import Child, Children, until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -67,8 +67,12 @@ def test_the_wheel_holds_license_types_queries_and_pages(wheel: Path) -> None:
     }
 
     assert {"oncebox/py.typed", "oncebox-0.1.0.dist-info/licenses/LICENSE"} <= packed
-    assert any(each.startswith("oncebox/store/migrations/postgres/") for each in packed)
+    assert any(each.startswith("oncebox/db/migrations/postgres/") for each in packed)
     assert "oncebox/ledger/sends/sends.sql" in packed
+    assert {
+        f"oncebox/mail/languages/{path.name}"
+        for path in (ROOT / "src/oncebox/mail/languages").glob("*.toml")
+    } <= packed
     assert pages - packed == set()
     assert "oncebox = oncebox.cli.main:main" in entries
     assert not [each for each in packed if "__pycache__" in each or each.startswith("tests/")]

@@ -10,14 +10,20 @@ from itertools import accumulate
 
 import msgspec
 
-from oncebox import ids
+from oncebox.core import ids
+from oncebox.db.database import Transaction
 from oncebox.errors import StateConflict
 from oncebox.ledger.deliveries import effects
-from oncebox.model.delivery import Arrival, Delivery, NewDelivery, Settlement, State
-from oncebox.model.effect import EffectState
-from oncebox.model.inspection import Facts
-from oncebox.model.ordering import order
-from oncebox.store.database import Transaction
+from oncebox.model.deliveries.delivery import (
+    ArrivalKind,
+    Delivery,
+    DeliveryState,
+    NewDelivery,
+    Settlement,
+    lane_order,
+)
+from oncebox.model.deliveries.effects import EffectState
+from oncebox.model.deliveries.inspection import DeliveryRecord
 from tests.statemachine import invariants
 from tests.statemachine.model import BUDGET, TRIES, Model, Profile, Row
 from tests.statemachine.profiles import EVERYTHING, LATE, NUMBERED, PLAIN, TYPED, UNSIGNED
@@ -40,7 +46,7 @@ BODIES = [b"one", b"two"]
 WORKERS = ["ann", "ben", "cay"]
 EFFECT = "charge"
 ENDINGS = [EffectState.DONE, EffectState.NOT_DONE, EffectState.UNKNOWN]
-SEEN_BEFORE = {Arrival.DUPLICATE, Arrival.CONFLICT}
+SEEN_BEFORE = {ArrivalKind.DUPLICATE, ArrivalKind.CONFLICT}
 WORDS = [EffectState.DONE, EffectState.NOT_DONE, None]
 TABLES = (
     "deliveries",
@@ -103,7 +109,7 @@ class Driver:
         self.model = Model(START)
         #: every claim a worker still remembers, also those it has lost
         self.claims: list[Delivery] = []
-        self.before: dict[str, Facts] = {}
+        self.before: dict[str, DeliveryRecord] = {}
 
     def check(self) -> None:
         """Compare every fact with the model, and look whether all holds that must."""
@@ -168,13 +174,13 @@ class Driver:
 
     def redeliver(self, which: int, more: int) -> None:
         """Send again what was sent before, failed or dead by preference."""
-        row = self._row(which, State.DEAD, State.FAILED)
+        row = self._row(which, DeliveryState.DEAD, DeliveryState.FAILED)
         if row is not None:
             self.accept([(row.profile, row.body)], together=more % 4 == 0)
 
     def _arrival(self, profile: Profile, body: bytes) -> NewDelivery:
         rules = profile.rules
-        place = rules and order(rules, profile.type, profile.sequence, self.clerk.now)
+        place = rules and lane_order(rules, profile.type, profile.sequence, self.clerk.now)
         return self.clerk.arrival(
             profile.key,
             body,
@@ -190,32 +196,32 @@ class Driver:
     def _row_of(self, id_: str, profile: Profile, body: bytes) -> Row:
         return Row(id_, profile, body, self.model.now)
 
-    def _write(self, rows: dict[str, Row]) -> dict[str, tuple[Row, Arrival]]:
+    def _write(self, rows: dict[str, Row]) -> dict[str, tuple[Row, ArrivalKind]]:
         """Let the model take arrivals: what is new first, by key; then replays; then the rest."""
-        expected: dict[str, tuple[Row, Arrival]] = {}
+        expected: dict[str, tuple[Row, ArrivalKind]] = {}
         by_key = sorted(rows.values(), key=lambda row: row.key)
         for row in by_key:
             if self.model.takes(row.profile, row.body):
                 self.model.add(row)
-                expected[row.id] = (row, Arrival.NEW)
+                expected[row.id] = (row, ArrivalKind.NEW)
         for row in by_key:
             if row.id not in expected and self.model.first(row.key) is None:
                 self.model.add_replay(row)
-                expected[row.id] = (row, Arrival.SUSPICIOUS_REPLAY)
+                expected[row.id] = (row, ArrivalKind.SUSPICIOUS_REPLAY)
         self.model.settle_in(row for row in rows.values() if row.id in expected)
         for row in sorted(rows.values(), key=lambda row: (row.key, _mark(row.body))):
             if row.id not in expected:
                 expected[row.id] = self._repeat(row)
         return expected
 
-    def _repeat(self, row: Row) -> tuple[Row, Arrival]:
+    def _repeat(self, row: Row) -> tuple[Row, ArrivalKind]:
         first, known = self.model.first(row.key), self.model.find(row.key, row.body)
         assert first is not None
         first.seen_again += 1
         if known is not None:
-            return known, Arrival.DUPLICATE
+            return known, ArrivalKind.DUPLICATE
         self.model.add_conflict(row)
-        return row, Arrival.CONFLICT
+        return row, ArrivalKind.CONFLICT
 
     # how workers claim
 
@@ -345,9 +351,9 @@ class Driver:
             return
         row = self.model.rows[claim.id]
         seen = row.effect.fence if row.effect else 0
-        wish = msgspec.structs.replace(self.clerk.wish(claim, EFFECT), seen=seen)
+        wish = msgspec.structs.replace(self.clerk.wish(claim, EFFECT), known_fence=seen)
 
-        went = self.clerk.run(effects.begin_again, [wish])
+        went = self.clerk.run(effects.begin_again, [wish], self.clerk.now)
 
         assert went == [self.model.begin_again(row, claim.fence)]
 
@@ -369,13 +375,13 @@ class Driver:
 
     def hold(self, which: int, _more: int) -> None:
         """Hold a delivery."""
-        row = self._row(which, State.RECEIVED, State.FAILED)
+        row = self._row(which, DeliveryState.RECEIVED, DeliveryState.FAILED)
         if row is not None:
             assert self._acts(lambda: self.clerk.hold(row.id)) == self.model.hold(row)
 
     def release(self, which: int, more: int) -> None:
         """Release a delivery, with or without a word on its effect."""
-        row = self._row(which, State.HELD)
+        row = self._row(which, DeliveryState.HELD)
         if row is not None:
             given = self._given(row, WORDS[more % len(WORDS)])
             acted = self._acts(lambda: self.clerk.release(row.id, **given))
@@ -383,7 +389,7 @@ class Driver:
 
     def replay(self, which: int, more: int) -> None:
         """Replay a delivery, with or without a word on its effect."""
-        row = self._row(which, State.DONE, State.DEAD)
+        row = self._row(which, DeliveryState.DONE, DeliveryState.DEAD)
         if row is not None:
             given = self._given(row, WORDS[more % len(WORDS)])
             acted = self._acts(lambda: self.clerk.replay(row.id, **given))
@@ -422,9 +428,12 @@ class Driver:
             for each in (*self.clerk.claim(), *([lost] if lost else [])):
                 assert self.clerk.complete(each)
             for facts in self.clerk.all():
-                if facts.state is State.HELD:
+                if facts.state is DeliveryState.HELD:
                     self.clerk.release(facts.id, **self._last_word(facts.id))
-        assert {facts.state for facts in self.clerk.all()} <= {State.DONE, State.DEAD}
+        assert {facts.state for facts in self.clerk.all()} <= {
+            DeliveryState.DONE,
+            DeliveryState.DEAD,
+        }
 
     def _last_word(self, id_: str) -> dict[str, EffectState]:
         effect = self.clerk.journal(id_).get(EFFECT)
@@ -440,12 +449,12 @@ class Driver:
         lost = [
             each
             for each in self.claims
-            if rows[each.id].state is State.PROCESSING and rows[each.id].fence != each.fence
+            if rows[each.id].state is DeliveryState.PROCESSING and rows[each.id].fence != each.fence
         ]
         wanted = (lost if late else current) or self.claims
         return wanted[who % len(wanted)] if wanted else None
 
-    def _row(self, which: int, *preferred: State) -> Row | None:
+    def _row(self, which: int, *preferred: DeliveryState) -> Row | None:
         """Return some delivery, mostly one in a state in which the act is possible."""
         rows = list(self.model.rows.values())
         fitting = [row for row in rows if row.state in preferred]

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from oncebox.model.delivery import TRANSITIONS, State
-from oncebox.model.inspection import Facts
+from oncebox.model.deliveries.delivery import TRANSITIONS, DeliveryState
+from oncebox.model.deliveries.inspection import DeliveryRecord
 from tests.statemachine.model import OPEN, WAITING
 from tests.statemachine.profiles import RULED_LANES
 
-Ledger = Mapping[str, Facts]
+Ledger = Mapping[str, DeliveryRecord]
 
 
 def check(now: Ledger, before: Ledger) -> None:
@@ -31,7 +31,7 @@ def moves_are_in_the_table(now: Ledger, before: Ledger) -> None:
     """States change only as the table says; the fence never falls; a claim counts a try."""
     for id_, facts in now.items():
         if id_ not in before:
-            assert facts.state in {State.RECEIVED, State.HELD, State.DONE}
+            assert facts.state in {DeliveryState.RECEIVED, DeliveryState.HELD, DeliveryState.DONE}
             continue
         earlier = before[id_]
         assert facts.fence >= earlier.fence
@@ -59,8 +59,10 @@ def bodies_count_once_where_nobody_signed_the_key(now: Ledger) -> None:
 def numbers_begin_from_the_lowest(now: Ledger, before: Ledger) -> None:
     """What begins has the lowest number of all that are open in its lane."""
     for id_, facts in now.items():
-        begins = facts.state is State.PROCESSING and id_ in before and before[id_].tries == 0
-        if begins and facts.sequence is not None and before[id_].state is State.RECEIVED:
+        begins = (
+            facts.state is DeliveryState.PROCESSING and id_ in before and before[id_].tries == 0
+        )
+        if begins and facts.sequence is not None and before[id_].state is DeliveryState.RECEIVED:
             open_numbers = [
                 other.sequence
                 for other in before.values()
@@ -75,7 +77,7 @@ def numbers_begin_from_the_lowest(now: Ledger, before: Ledger) -> None:
 def what_is_stale_is_not_run(now: Ledger) -> None:
     """What was skipped was never begun in that round, and has a higher number done beside it."""
     for facts in now.values():
-        if facts.outcome == "stale" and facts.state is State.DONE:
+        if facts.outcome == "stale" and facts.state is DeliveryState.DONE:
             assert facts.sequence is not None
             assert facts.tries == 0
             assert any(
@@ -96,7 +98,7 @@ def lanes_are_in_order(now: Ledger) -> None:
         active = [
             facts
             for facts in members
-            if facts.state is State.PROCESSING
+            if facts.state is DeliveryState.PROCESSING
             or (facts.state in WAITING and facts.due_at is not None)
         ]
         assert len(active) <= 1
@@ -106,13 +108,13 @@ def lanes_are_in_order(now: Ledger) -> None:
 def nothing_is_stuck(now: Ledger) -> None:
     """What is open is worked on, due, behind somebody in its lane, or held with a reason."""
     for facts in now.values():
-        if facts.state is State.HELD:
+        if facts.state is DeliveryState.HELD:
             assert facts.hold_reason
         elif facts.state in OPEN:
             assert facts.due_at is not None or _is_behind_somebody(facts, now)
 
 
-def _is_behind_somebody(facts: Facts, now: Ledger) -> bool:
+def _is_behind_somebody(facts: DeliveryRecord, now: Ledger) -> bool:
     return facts.lane is not None and any(
         other.lane == facts.lane
         and other.state in OPEN

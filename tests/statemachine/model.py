@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from oncebox.model.delivery import State
-from oncebox.model.effect import EffectState
-from oncebox.model.ordering import LaneRules
+from oncebox.model.deliveries.delivery import DeliveryState, LaneRules
+from oncebox.model.deliveries.effects import EffectState
 from tests.support.clerk import LEASE, MINUTE
 
-OPEN = {State.RECEIVED, State.PROCESSING, State.FAILED, State.HELD}
-WAITING = {State.RECEIVED, State.FAILED}
-ACTIVE = {State.RECEIVED, State.PROCESSING, State.FAILED}
+OPEN = {DeliveryState.RECEIVED, DeliveryState.PROCESSING, DeliveryState.FAILED, DeliveryState.HELD}
+WAITING = {DeliveryState.RECEIVED, DeliveryState.FAILED}
+ACTIVE = {DeliveryState.RECEIVED, DeliveryState.PROCESSING, DeliveryState.FAILED}
 MOST_REARMS = 3
 TRIES = 3
 BUDGET = 20 * MINUTE
@@ -52,7 +51,7 @@ class Row:
     profile: Profile
     body: bytes
     arrived: int
-    state: State = State.RECEIVED
+    state: DeliveryState = DeliveryState.RECEIVED
     is_conflict: bool = False
     replay_of: str | None = None
     runs_stale: bool = False
@@ -90,7 +89,7 @@ class Row:
         rules = self.profile.rules
         skip = rules is not None and rules.stale == "skip" and not self.runs_stale
         stale = last is not None and self.sequence is not None and self.sequence < last
-        return self.state is State.RECEIVED and skip and stale
+        return self.state is DeliveryState.RECEIVED and skip and stale
 
     def is_due(self, now: int) -> bool:
         """Whether a worker may claim it."""
@@ -98,7 +97,11 @@ class Row:
 
     def is_lost(self, now: int) -> bool:
         """Whether its lease ran out."""
-        return self.state is State.PROCESSING and self.due_at is not None and self.due_at <= now
+        return (
+            self.state is DeliveryState.PROCESSING
+            and self.due_at is not None
+            and self.due_at <= now
+        )
 
     def is_hopeless(self) -> bool:
         """Whether it may not be tried again once its lease runs out."""
@@ -108,7 +111,7 @@ class Row:
 
     def is_held_by(self, fence: int) -> bool:
         """Whether a claim is the current one."""
-        return self.state is State.PROCESSING and self.fence == fence
+        return self.state is DeliveryState.PROCESSING and self.fence == fence
 
 
 @dataclass
@@ -164,7 +167,7 @@ class Model:
         """Write a new delivery; it may have to wait from the beginning."""
         self._write(row)
         if row.profile.hold_reason is not None:
-            row.state, row.held_at = State.HELD, self.now
+            row.state, row.held_at = DeliveryState.HELD, self.now
 
     def add_replay(self, row: Row) -> None:
         """Write a known body under an unsigned key, as its policy wants it."""
@@ -174,15 +177,15 @@ class Model:
         self._write(row)
         policy = row.profile.on_replay
         if policy == "drop":
-            row.state = State.DONE
+            row.state = DeliveryState.DONE
         elif policy == "hold" or row.profile.hold_reason is not None:
-            row.state, row.held_at = State.HELD, self.now
+            row.state, row.held_at = DeliveryState.HELD, self.now
 
     def add_conflict(self, row: Row) -> None:
         """Write a conflicting body, held."""
         row.is_conflict = True
         self._write(row)
-        row.state, row.held_at = State.HELD, self.now
+        row.state, row.held_at = DeliveryState.HELD, self.now
 
     def _write(self, row: Row) -> None:
         self.rows[row.id] = row
@@ -192,18 +195,18 @@ class Model:
 
     def settle_in(self, rows: Iterable[Row]) -> None:
         """Let new deliveries be due, or enter their lanes together."""
-        waiting = [row for row in rows if row.state is State.RECEIVED]
+        waiting = [row for row in rows if row.state is DeliveryState.RECEIVED]
         for row in waiting:
             row.due_at = self.now
         self._enter(waiting)
 
-    def redeliver(self, row: Row, state: State) -> None:
+    def redeliver(self, row: Row, state: DeliveryState) -> None:
         """Bring failed work forward and dead work back, by the state it was seen in."""
         if row.replay_of is not None:
             return
-        if state is State.FAILED and row.state is State.FAILED:
+        if state is DeliveryState.FAILED and row.state is DeliveryState.FAILED:
             self._hasten(row)
-        elif state is State.DEAD and row.state is State.DEAD:
+        elif state is DeliveryState.DEAD and row.state is DeliveryState.DEAD:
             self._rearm(row)
 
     def _hasten(self, row: Row) -> None:
@@ -228,7 +231,7 @@ class Model:
             row.give_up_at = self.now + BUDGET
         else:
             row.give_up_at += self.now - row.due_at
-        row.state = State.PROCESSING
+        row.state = DeliveryState.PROCESSING
         row.fence += 1
         row.tries += 1
         row.due_at = self.now + LEASE
@@ -237,31 +240,31 @@ class Model:
         """Give up on what was lost on its last try."""
         gone = [row for row in self.rows.values() if row.is_lost(self.now) and row.is_hopeless()]
         for row in gone:
-            row.state, row.due_at = State.DEAD, None
+            row.state, row.due_at = DeliveryState.DEAD, None
         self._advance(row.lane for row in gone)
         return {row.id for row in gone}
 
     # settlements
 
-    def settle(self, row: Row, fence: int, state: State, due_at: int | None) -> bool:
+    def settle(self, row: Row, fence: int, state: DeliveryState, due_at: int | None) -> bool:
         """End a try; say whether it counts, now or because it did before."""
         if row.is_held_by(fence):
             self._end(row, state, due_at)
         elif (row.state, row.fence) != (state, fence):
             return False
-        if state is State.DONE:
+        if state is DeliveryState.DONE:
             self._remember(row)
-        if state is not State.FAILED:
+        if state is not DeliveryState.FAILED:
             self._advance([row.lane])
         return True
 
-    def _end(self, row: Row, state: State, due_at: int | None) -> None:
+    def _end(self, row: Row, state: DeliveryState, due_at: int | None) -> None:
         row.state, row.due_at = state, due_at
-        if state is not State.DONE:
+        if state is not DeliveryState.DONE:
             row.not_before = None
-        if state is State.RECEIVED:
+        if state is DeliveryState.RECEIVED:
             row.tries -= 1
-        row.held_at = self.now if state is State.HELD else None
+        row.held_at = self.now if state is DeliveryState.HELD else None
 
     # people
 
@@ -272,18 +275,18 @@ class Model:
         queued = self.now - row.due_at if row.due_at is not None else 0
         if row.give_up_at is not None and queued > 0:
             row.give_up_at += queued
-        row.state, row.due_at, row.held_at = State.HELD, None, self.now
+        row.state, row.due_at, row.held_at = DeliveryState.HELD, None, self.now
         return True
 
     def release(self, row: Row, word: EffectState | None) -> bool:
         """Let a held delivery run, at its old place."""
-        if not self._decided(row, word) or row.state is not State.HELD:
+        if not self._decided(row, word) or row.state is not DeliveryState.HELD:
             return False
         self._take_word(row, word)
         assert row.held_at is not None
         if row.give_up_at is not None:
             row.give_up_at += self.now - row.held_at
-        row.state, row.held_at, row.runs_stale = State.RECEIVED, None, True
+        row.state, row.held_at, row.runs_stale = DeliveryState.RECEIVED, None, True
         row.due_at = None if row.lane else self.now
         if row.lane and row.position is None:
             self._enter([row])
@@ -292,7 +295,10 @@ class Model:
 
     def replay(self, row: Row, word: EffectState | None) -> bool:
         """Run a done or dead delivery again."""
-        if not self._decided(row, word) or row.state not in {State.DONE, State.DEAD}:
+        if not self._decided(row, word) or row.state not in {
+            DeliveryState.DONE,
+            DeliveryState.DEAD,
+        }:
             return False
         self._take_word(row, word)
         row.not_before, row.runs_stale = None, True
@@ -307,7 +313,7 @@ class Model:
             row.effect.state = word
 
     def _begin_anew(self, row: Row) -> None:
-        row.state, row.due_at = State.RECEIVED, self.now
+        row.state, row.due_at = DeliveryState.RECEIVED, self.now
         row.tries, row.give_up_at, row.late = 0, None, True
         self._enter([row])
 
@@ -371,16 +377,23 @@ class Model:
         """Give the turn of a lane with rules: to the lowest number, or to what that waits for."""
         while members := self.lane(name):
             holder = self._holder(members, lane)
-            if holder is not None and holder.state in {State.PROCESSING, State.FAILED}:
+            if holder is not None and holder.state in {
+                DeliveryState.PROCESSING,
+                DeliveryState.FAILED,
+            }:
                 return
             chosen = self._chosen(members, lane)
             if chosen.skips(lane.last):
-                chosen.state, chosen.due_at = State.DONE, None
+                chosen.state, chosen.due_at = DeliveryState.DONE, None
                 lane.done_types.add(chosen.profile.type)
                 continue
-            if holder is not None and holder is not chosen and holder.state is State.RECEIVED:
+            if (
+                holder is not None
+                and holder is not chosen
+                and holder.state is DeliveryState.RECEIVED
+            ):
                 holder.due_at = holder.waits_for = None
-            if chosen.state is State.RECEIVED:
+            if chosen.state is DeliveryState.RECEIVED:
                 self._let_go(chosen, lane)
             lane.turn = chosen.id
             return
@@ -388,7 +401,7 @@ class Model:
     def _holder(self, members: Sequence[Row], lane: Lane) -> Row | None:
         if lane.turn is not None:
             holder = self.rows[lane.turn]
-            begun = holder.state in {State.PROCESSING, State.FAILED}
+            begun = holder.state in {DeliveryState.PROCESSING, DeliveryState.FAILED}
             return holder if begun or holder.due_at is not None else None
         active = (row for row in members if row.state in ACTIVE and row.due_at is not None)
         return next(active, None)
@@ -402,7 +415,9 @@ class Model:
         while (type_ := self._waits_after(chosen, lane)) and type_ not in asked:
             asked.add(type_)
             before = [
-                row for row in members if row.profile.type == type_ and row.state is State.RECEIVED
+                row
+                for row in members
+                if row.profile.type == type_ and row.state is DeliveryState.RECEIVED
             ]
             if not before:
                 break

@@ -1,6 +1,6 @@
 """What arrives in the state machine: a few keys of every kind there is."""
 
-from oncebox.model.ordering import LaneRules
+from oncebox.model.deliveries.delivery import LaneRules
 from tests.statemachine.model import Profile
 from tests.support.clerk import MINUTE
 

@@ -3,18 +3,18 @@
 import itertools
 from typing import Any
 
+from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.attempts import actions, attempts
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.model.action import (
+from oncebox.model.attempts import (
     Action,
+    ActionReport,
     ActionState,
-    ActionWord,
     BeginAction,
-    BegunAction,
-    Resend,
-    request_mark,
+    BeginActionResult,
+    ResendGrant,
+    request_fingerprint,
 )
-from oncebox.model.effect import Safe
+from oncebox.model.deliveries.effects import Safety
 from tests.support.clerk import LEASE, TENANT, Clerk
 
 DAY = 86_400_000
@@ -30,11 +30,11 @@ class Actor:
     def __init__(self, clerk: Clerk, key: str = "key_1", *, sees_all: bool = False) -> None:
         """Ask with this key."""
         self.clerk = clerk
-        self.asker = Asker(tenant=TENANT, key=key, sees_all=sees_all)
+        self.asker = Requester(tenant=TENANT, key=key, sees_all=sees_all)
 
     def wish(
         self,
-        safe: Safe = Safe.ONCE,
+        safe: Safety = Safety.ONCE,
         *,
         attempt: str = ATTEMPT,
         name: str = NAME,
@@ -51,29 +51,27 @@ class Actor:
             key=self.asker.key or "",
             owner=self.asker.owner,
             safe=safe,
-            mark=request_mark(self.asker.key or "", request),
+            fingerprint=request_fingerprint(self.asker.key or "", request),
             lease=lease,
             window=window,
-            now=self.clerk.now,
         )
 
-    def word(self, fence: int = 1, **more: Any) -> ActionWord:
+    def word(self, fence: int = 1, **more: Any) -> ActionReport:
         """Return a word on an action."""
-        return ActionWord(
+        return ActionReport(
             tenant=self.asker.tenant,
             attempt_id=more.pop("attempt", ATTEMPT),
             name=more.pop("name", NAME),
             owner=self.asker.owner,
             fence=fence,
-            now=self.clerk.now,
             **more,
         )
 
-    def ask(self, safe: Safe = Safe.ONCE, **more: Any) -> BegunAction | None:
+    def ask(self, safe: Safety = Safety.ONCE, **more: Any) -> BeginActionResult | None:
         """Want to begin; None if the attempt is somebody else's."""
-        return self.clerk.run(actions.begin, [self.wish(safe, **more)])[0]
+        return self.clerk.run(actions.begin, [self.wish(safe, **more)], self.clerk.now)[0]
 
-    def begin(self, safe: Safe = Safe.ONCE, **more: Any) -> BegunAction:
+    def begin(self, safe: Safety = Safety.ONCE, **more: Any) -> BeginActionResult:
         """Want to begin."""
         begun = self.ask(safe, **more)
         assert begun is not None
@@ -81,24 +79,26 @@ class Actor:
 
     def done(self, fence: int = 1, result: bytes | None = b"1", **more: Any) -> Action | None:
         """Say that it happened."""
-        return self.clerk.run(actions.finish, [self.word(fence, result=result, **more)])[0]
+        return self.clerk.run(
+            actions.finish, [self.word(fence, result=result, **more)], self.clerk.now
+        )[0]
 
     def not_done(self, fence: int = 1, **more: Any) -> bool:
         """Say that it did not happen; say whether that counts."""
         word = self.word(fence, **more)
-        action = self.clerk.run(actions.deny, [word])[0]
-        return action is not None and actions.counts(word, action)
+        action = self.clerk.run(actions.finish_not_done, [word], self.clerk.now)[0]
+        return action is not None and actions.is_accepted(word, action)
 
     def heartbeat(self, fence: int = 1, lease: int = LEASE) -> bool:
         """Keep the action; say whether it is still held."""
         word = self.word(fence, until=self.clerk.now + lease)
-        action = self.clerk.run(actions.renew, [word])[0]
-        return action is not None and actions.holds(word, action)
+        action = self.clerk.run(actions.renew, [word], self.clerk.now)[0]
+        return action is not None and actions.is_held(word, action)
 
-    def resend(self, request: str, attempt: str = ATTEMPT) -> Resend:
+    def resend(self, request: str, attempt: str = ATTEMPT) -> ResendGrant:
         """Want one more mail."""
-        mark = request_mark(self.asker.key or "", request)
-        return self.clerk.run(attempts.resend, self.asker, attempt, mark, self.clerk.now)
+        mark = request_fingerprint(self.asker.key or "", request)
+        return self.clerk.run(attempts.grant_resend, self.asker, attempt, mark, self.clerk.now)
 
     def state(self) -> ActionState:
         """Return where the action stands."""

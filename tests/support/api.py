@@ -9,12 +9,13 @@ from typing import Any
 import httpx2
 import msgspec
 
-from oncebox import Oncebox, ids
-from oncebox.config import HttpSettings, SendSettings
-from oncebox.ledger.office import keys, tenants
-from oncebox.ledger.office.audit import Deed
-from oncebox.model.delivery import Accepted
-from oncebox.model.tenant import DEFAULT
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.ledger.admin import api_keys, tenants
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.model.admin.access import DEFAULT_TENANT
+from oncebox.model.deliveries.delivery import Accepted
+from oncebox.settings import HttpSettings, SendSettings
 from tests.support.databases import Place
 from tests.support.program import settings
 
@@ -39,18 +40,18 @@ class Api:
         tenant = tenant or self.home
         if expires_at is None and (tenant, scopes) in self.made:
             return self.made[tenant, scopes]
-        key, text = keys.make(self.deed(tenant), scopes, expires_at=expires_at)
-        await self.box.rooms.counter.write(keys.add, key, text, self.deed(tenant))
+        key, text = api_keys.generate(self.deed(tenant), scopes, expires_at=expires_at)
+        await self.box.components.ledger.write(api_keys.add, key, text, self.deed(tenant))
         self.made[tenant, scopes] = text
         return text
 
     async def second_tenant(self) -> None:
         """Make another tenant."""
-        await self.box.rooms.counter.write(tenants.new, OTHER, self.deed(self.home))
+        await self.box.components.ledger.write(tenants.create, OTHER, self.deed(self.home))
 
-    def deed(self, tenant: str) -> Deed:
-        now = self.box.rooms.counter.clock()
-        return Deed(id=ids.new("aud"), tenant=tenant, at=now, who="test", why="")
+    def deed(self, tenant: str) -> AuditEntry:
+        now = self.box.components.ledger.clock()
+        return AuditEntry(id=ids.new("aud"), tenant=tenant, at=now, who="test", why="")
 
     async def call(
         self,
@@ -95,7 +96,7 @@ async def calling(
         settings(place),
         http=HttpSettings(**http),
         sends=sends or SendSettings(),
-        tenant=DEFAULT,
+        tenant=DEFAULT_TENANT,
     )
     box = Oncebox(settings=all_settings)
     await box.open()

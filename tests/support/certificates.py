@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from oncebox import clock
+from oncebox.core import clock
 
 
 def make(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
+from oncebox.db.database import Transaction
 from oncebox.errors import StateConflict
-from oncebox.ledger.office import idempotency, tenants
-from oncebox.model.idempotency import Answer, Asked, Fresh
-from oncebox.store.database import Transaction
+from oncebox.ledger.admin import idempotency, tenants
+from oncebox.model.admin.idempotency import FreshRequest, IdempotentRequest, StoredResponse
 from tests.support.clerk import Clerk
 from tests.support.databases import Place
 from tests.support.office import KEY, Office
@@ -70,17 +70,17 @@ def create_once(clerk: Clerk, name: str) -> list[str]:
     office = Office(clerk)
     created = []
     for number in range(30):
-        asked = Asked(tenant="acme", route="POST", key=str(number), body_hash=b"x")
+        asked = IdempotentRequest(tenant="acme", route="POST", key=str(number), body_hash=b"x")
         found = clerk.run(idempotency.begin, KEY, asked, clerk.now)
-        if isinstance(found, Fresh):
+        if isinstance(found, FreshRequest):
             clerk.run(_create, office, f"{name}-{number}", found)
             created.append(f"{name}-{number}")
     return created
 
 
-def _create(tx: Transaction, office: Office, name: str, fresh: Fresh) -> None:
-    tenants.new(tx, name, office.deed())
-    idempotency.finish(tx, KEY, fresh, Answer(201, (), name.encode()), office.clerk.now)
+def _create(tx: Transaction, office: Office, name: str, fresh: FreshRequest) -> None:
+    tenants.create(tx, name, office.deed())
+    idempotency.finish(tx, KEY, fresh, StoredResponse(201, (), name.encode()), office.clerk.now)
 
 
 def _took(act: Callable[..., object], *args: object, **kwargs: object) -> bool:

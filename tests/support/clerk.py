@@ -7,32 +7,33 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
-from oncebox import ids
+from oncebox.core import ids
+from oncebox.core.encryption import MasterKey
+from oncebox.db.database import Transaction
+from oncebox.db.postgres import PostgresSession
+from oncebox.ledger.admin import audit
+from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.deliveries import (
-    arrivals,
+    deduplication,
     effects,
     inspections,
-    interventions,
     leases,
+    operations,
     settlements,
 )
-from oncebox.ledger.office import audit
-from oncebox.ledger.vault import Vault
-from oncebox.model.delivery import (
+from oncebox.model.deliveries.delivery import (
     Accepted,
     Delivery,
+    DeliveryOutcome,
+    DeliveryState,
+    LaneRules,
     NewDelivery,
-    Outcome,
     Settlement,
-    State,
     encode_headers,
+    lane_order,
 )
-from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe
-from oncebox.model.inspection import Facts, Inspection
-from oncebox.model.ordering import LaneRules, order
-from oncebox.seal import MasterKey
-from oncebox.store.database import Transaction
-from oncebox.store.postgres_session import PostgresSession
+from oncebox.model.deliveries.effects import BeginEffect, Effect, EffectState, FinishEffect, Safety
+from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
 from tests.support.databases import Place, Session
 
 P = ParamSpec("P")
@@ -46,7 +47,7 @@ MINUTE = 60_000
 HOUR = 3_600_000
 DAY = 24 * HOUR
 #: opens what boxes have sealed that were given no other key
-VAULT = Vault(MasterKey(bytes(range(32))))
+VAULT = MailCipher(MasterKey(bytes(range(32))))
 
 
 class Clerk:
@@ -77,7 +78,7 @@ class Clerk:
     ) -> T:
         """Run a verb, by turns with its shortcut and without."""
         if next(self._shortcuts):
-            found = cast("PostgresSession", self.session).run_one(
+            found = cast("PostgresSession", self.session).run_statement(
                 lambda tx: shortcut(tx, *args, **kwargs)
             )
             if found is not None:
@@ -125,7 +126,7 @@ class Clerk:
         self, key: str, sequence: int | None, *, rules: LaneRules, lane: str, type_: str = ""
     ) -> NewDelivery:
         """Return an arrival in a lane that goes by more than arrival."""
-        place = order(rules, type_, sequence, self.now)
+        place = lane_order(rules, type_, sequence, self.now)
         return self.arrival(key, key.encode(), lane=lane, type_=type_, order=place)
 
     def elements(self, body: bytes, *parts: tuple[str, int, int], **more: Any) -> list[NewDelivery]:
@@ -147,9 +148,9 @@ class Clerk:
         looks = next(self._looks)
 
         def accept(tx: Transaction, new: Sequence[NewDelivery], now: int) -> list[Accepted]:
-            return arrivals.accept(tx, new, now, look_first=looks)
+            return deduplication.accept(tx, new, now, look_first=looks)
 
-        return self.run_by(arrivals.accept_new, accept, new, self.now)
+        return self.run_by(deduplication.accept_new, accept, new, self.now)
 
     def accept_one(
         self, key: str = "key", body: bytes = b"{}", *, lane: str | None = None, **rest: Any
@@ -159,9 +160,9 @@ class Clerk:
 
     # leases
 
-    def claimant(self, worker: str = "ann", source: str = SOURCE) -> leases.Claimant:
+    def claimant(self, worker: str = "ann", source: str = SOURCE) -> leases.DeliveryClaimant:
         """Return who claims."""
-        return leases.Claimant(TENANT, source, worker, LEASE, self.tries, self.budget)
+        return leases.DeliveryClaimant(TENANT, source, worker, LEASE, self.tries, self.budget)
 
     def claim(self, most: int = 100, worker: str = "ann", source: str = SOURCE) -> list[Delivery]:
         """Claim what is due."""
@@ -193,7 +194,7 @@ class Clerk:
 
     def bury(self) -> int:
         """Give up on what was lost on its last try."""
-        return self.run(leases.bury_hopeless, self.claimant(), self.now)
+        return self.run(leases.dead_letter_exhausted, self.claimant(), self.now)
 
     def renew(self, *held: Delivery) -> set[str]:
         """Prolong leases."""
@@ -211,7 +212,10 @@ class Clerk:
 
     def settle(self, *endings: Settlement) -> list[bool]:
         """Settle tries in one commit."""
-        return self.run_by(settlements.complete_all, settlements.settle, endings, self.now)
+        settled = self.run_by(
+            settlements.complete_all, settlements.settle_with_hooks, endings, self.now
+        )
+        return [each.counted for each in settled]
 
     def complete(self, delivery: Delivery) -> bool:
         """End a delivery well."""
@@ -235,26 +239,27 @@ class Clerk:
 
     def allow(self, *deliveries: Delivery) -> list[bool]:
         """Record that the policy let deliveries run."""
-        return self.run(settlements.allow, deliveries)
+        return self.run(settlements.allow, deliveries, self.now)
 
     # effects
 
-    def wish(self, delivery: Delivery, name: str = "charge", safe: Safe = Safe.ONCE) -> Begin:
+    def wish(
+        self, delivery: Delivery, name: str = "charge", safe: Safety = Safety.ONCE
+    ) -> BeginEffect:
         """Return the wish to begin an effect."""
-        return Begin(
+        return BeginEffect(
             delivery_id=delivery.id,
             tenant=delivery.tenant,
             fence=delivery.fence,
             name=name,
             safe=safe,
-            now=self.now,
             surely_over_at=self.now + 5_000,
         )
 
-    def begin(self, delivery: Delivery, name: str = "charge", safe: Safe = Safe.ONCE) -> bool:
+    def begin(self, delivery: Delivery, name: str = "charge", safe: Safety = Safety.ONCE) -> bool:
         """Begin an effect; say whether the call may be made."""
         wishes = [self.wish(delivery, name, safe)]
-        return self.run_by(effects.begin_new, effects.begin, wishes)[0].go
+        return self.run_by(effects.begin_new, effects.begin, wishes, self.now)[0].go
 
     def ending(
         self,
@@ -262,14 +267,13 @@ class Clerk:
         state: EffectState = EffectState.DONE,
         name: str = "charge",
         result: bytes | None = None,
-    ) -> Finish:
+    ) -> FinishEffect:
         """Return a worker's word on how an effect ended."""
-        return Finish(
+        return FinishEffect(
             delivery_id=delivery.id,
             fence=delivery.fence,
             name=name,
             state=state,
-            now=self.now,
             result=result,
         )
 
@@ -281,7 +285,7 @@ class Clerk:
         result: bytes | None = None,
     ) -> None:
         """Record how an effect ended."""
-        self.run(effects.finish, [self.ending(delivery, state, name, result)])
+        self.run(effects.finish, [self.ending(delivery, state, name, result)], self.now)
 
     def journal(self, id_: str) -> dict[str, Effect]:
         """Return the effects of a delivery by name."""
@@ -289,25 +293,25 @@ class Clerk:
 
     # people
 
-    def deed(self, why: str = "because") -> audit.Deed:
+    def deed(self, why: str = "because") -> audit.AuditEntry:
         """Return who does something, and why."""
-        return audit.Deed(id=ids.new("aud"), tenant=TENANT, at=self.now, who="eve", why=why)
+        return audit.AuditEntry(id=ids.new("aud"), tenant=TENANT, at=self.now, who="eve", why=why)
 
     def hold(self, id_: str) -> None:
         """Hold as a person."""
-        self.run(interventions.hold, id_, self.deed())
+        self.run(operations.hold, id_, self.deed())
 
     def release(self, id_: str, **words: EffectState) -> None:
         """Release as a person."""
-        self.run(interventions.release, id_, self.deed(), words)
+        self.run(operations.release, id_, self.deed(), words)
 
     def replay(self, id_: str, **words: EffectState) -> None:
         """Replay as a person."""
-        self.run(interventions.replay, id_, self.deed(), words)
+        self.run(operations.replay, id_, self.deed(), words)
 
     # looks
 
-    def facts(self, id_: str) -> Facts:
+    def facts(self, id_: str) -> DeliveryRecord:
         """Return what is known of a delivery."""
         return self.run(inspections.read_facts, TENANT, id_)
 
@@ -315,11 +319,11 @@ class Clerk:
         """Return the id of the delivery under a key."""
         return self.run(inspections.find, TENANT, key)[0]
 
-    def state(self, id_: str) -> State:
+    def state(self, id_: str) -> DeliveryState:
         """Return where a delivery stands."""
         return self.facts(id_).state
 
-    def inspect(self, id_: str) -> Inspection:
+    def inspect(self, id_: str) -> DeliveryInspection:
         """Return everything known of a delivery."""
         return self.run(inspections.inspect, TENANT, id_, self.now)
 
@@ -327,42 +331,52 @@ class Clerk:
         """Return how often a delivery was seen again, by class."""
         return {each.sighting: each.count for each in self.inspect(id_).sightings}
 
-    def all(self) -> list[Facts]:
+    def all(self) -> list[DeliveryRecord]:
         """Return every delivery, newest first."""
         return self.run(inspections.newest, TENANT, most=10_000)
 
 
-def done(delivery: Delivery, outcome: Outcome = Outcome.HANDLED) -> Settlement:
+def done(delivery: Delivery, outcome: DeliveryOutcome = DeliveryOutcome.HANDLED) -> Settlement:
     """Return the settlement of a try that went well."""
-    return Settlement(delivery=delivery, state=State.DONE, outcome=outcome)
+    return Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=outcome)
 
 
 def failed(delivery: Delivery, due_at: int, *, not_before: int | None = None) -> Settlement:
     """Return the settlement of a try that will be repeated."""
     return Settlement(
         delivery=delivery,
-        state=State.FAILED,
-        outcome=Outcome.FAILED,
+        state=DeliveryState.FAILED,
+        outcome=DeliveryOutcome.FAILED,
         error="boom",
         due_at=due_at,
         not_before=not_before,
     )
 
 
-def dead(delivery: Delivery, outcome: Outcome = Outcome.PERMANENT) -> Settlement:
+def dead(delivery: Delivery, outcome: DeliveryOutcome = DeliveryOutcome.PERMANENT) -> Settlement:
     """Return the settlement of a try after which all is given up."""
-    return Settlement(delivery=delivery, state=State.DEAD, outcome=outcome, error="hopeless")
+    return Settlement(
+        delivery=delivery, state=DeliveryState.DEAD, outcome=outcome, error="hopeless"
+    )
 
 
 def held(delivery: Delivery, reason: str = "ask ann") -> Settlement:
     """Return the settlement of a try after which a person decides."""
-    return Settlement(delivery=delivery, state=State.HELD, outcome=Outcome.HELD, hold_reason=reason)
+    return Settlement(
+        delivery=delivery,
+        state=DeliveryState.HELD,
+        outcome=DeliveryOutcome.HELD,
+        hold_reason=reason,
+    )
 
 
 def given_back(delivery: Delivery, now: int) -> Settlement:
     """Return the settlement of a try that was not made."""
     return Settlement(
-        delivery=delivery, state=State.RECEIVED, outcome=Outcome.GIVEN_BACK, due_at=now
+        delivery=delivery,
+        state=DeliveryState.RECEIVED,
+        outcome=DeliveryOutcome.GIVEN_BACK,
+        due_at=now,
     )
 
 

@@ -5,11 +5,10 @@ import asyncio
 import uvicorn
 from uvicorn.server import ServerState
 
-from oncebox.config import HttpSettings
-from oncebox.edge.connection import Connection, Express
-from oncebox.edge.guard import App, Receive, Scope, Send
-from oncebox.edge.watch import Watch
-from oncebox.telemetry import Telemetry
+from oncebox.core.metrics import Telemetry
+from oncebox.server.http.http_connection import HttpConnection, HttpConnections, TryFastPath
+from oncebox.server.http.request_limits import App, Receive, Scope, Send
+from oncebox.settings import HttpSettings
 
 
 class Transport(asyncio.Transport):
@@ -54,12 +53,12 @@ async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 def connected(
-    express: Express | None, app: App = nothing, settings: HttpSettings | None = None
-) -> tuple[Connection, Transport]:
+    express: TryFastPath | None, app: App = nothing, settings: HttpSettings | None = None
+) -> tuple[HttpConnection, Transport]:
     """Return a connection that is open, and its other side."""
     config = uvicorn.Config(app, ws="none", lifespan="off", interface="asgi3", log_config=None)
-    connection = Connection(
-        Watch(settings or HttpSettings(), Telemetry()),
+    connection = HttpConnection(
+        HttpConnections(settings or HttpSettings(), Telemetry()),
         express,
         config=config,
         server_state=ServerState(),

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from oncebox import ids
-from oncebox.ledger.events import outbox, sequencer, stream
-from oncebox.model.event import Event, NewEvent, Selection
-from oncebox.store.database import Transaction
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.events import event_log, sequencer
+from oncebox.model.events import Event, EventFilter, NewEvent
 from tests.support.clerk import START, TENANT
 
 LEASE = 5_000
@@ -33,14 +33,14 @@ def new(
 
 def record(tx: Transaction, *events: NewEvent) -> None:
     """Record events."""
-    outbox.record(tx, events)
+    event_log.record(tx, events)
 
 
 def number(
     tx: Transaction, holder: str = "ann", fence: int = 0, *, now: int = START, most: int = 500
 ) -> sequencer.Numbered:
     """Number events as one who takes the duty, or has it."""
-    return sequencer.number(tx, holder, fence, now=now, until=now + LEASE, most=most)
+    return sequencer.number_events(tx, holder, fence, now=now, until=now + LEASE, most=most)
 
 
 def number_all(tx: Transaction) -> None:
@@ -52,11 +52,11 @@ def number_all(tx: Transaction) -> None:
 def read(tx: Transaction, /, after: int | None = None, **wanted: Any) -> list[Event]:
     """Read a whole stream from a number on."""
     found: list[Event] = []
-    selection = Selection(**{"tenant": TENANT, **wanted})
+    selection = EventFilter(**{"tenant": TENANT, **wanted})
     while True:
-        part = stream.read(tx, selection, after, 7)
+        part = event_log.read(tx, selection, after, 7)
         found += part.events
-        after = part.upto
+        after = part.up_to
         if not part.has_more:
             return found
 

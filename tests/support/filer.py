@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from oncebox import Oncebox
-from oncebox.store.database import Transaction
+from oncebox.box import Oncebox
+from oncebox.db.database import Transaction
 from tests.support.databases import Place
 from tests.support.program import settings
 
@@ -19,8 +19,8 @@ async def main(url: str) -> None:
     place = Place(url.partition(":")[0].removesuffix("ql"), url)
     box = Oncebox(settings=settings(place, worker={"lease": 0.4}))
     await box.open()
-    box._start_working()
-    while await box.rooms.database.read(_left):  # noqa: ASYNC110 - it rings no bell
+    box._start_workers()
+    while await box.components.database.read(_left):  # noqa: ASYNC110 - it rings no bell
         await asyncio.sleep(0.02)
     await box.close()
 

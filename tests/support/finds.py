@@ -6,24 +6,40 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from oncebox import Oncebox, ids
-from oncebox.ledger.deliveries import arrivals, leases
-from oncebox.ledger.inboxes import artifacts, claims, messages
-from oncebox.ledger.inboxes.claims import Clerk as Granter
-from oncebox.ledger.inboxes.grants import claimant
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.ledger.inboxes.strongbox import Strongbox
-from oncebox.model.artifact import Artifact
-from oncebox.model.candidate import Candidate, Found, Kind
-from oncebox.model.delivery import Delivery
-from oncebox.model.envelope import MAIL
-from oncebox.model.filing import Filed, Filing, filing
-from oncebox.model.grant import Ask, Outcome, Wish
-from oncebox.model.inbox import InboxPolicy
-from oncebox.model.message import Parsed, Sender, SenderStanding, Status
-from oncebox.model.verdict import Result, Verdict
-from oncebox.store.database import Transaction
-from oncebox.worker.findings import findings
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.artifacts import artifacts, claims
+from oncebox.ledger.artifacts.claims import ClaimResolver as Granter
+from oncebox.ledger.artifacts.claims import claimant_of
+from oncebox.ledger.ciphers import ArtifactCipher
+from oncebox.ledger.deliveries import deduplication, leases
+from oncebox.ledger.inboxes import messages
+from oncebox.ledger.notifications import EVENTS, MESSAGES
+from oncebox.mail.languages.purposes import find_purposes
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.model.inboxes.artifact import (
+    Artifact,
+    ArtifactClaimRequest,
+    ArtifactFilter,
+    ClaimResult,
+)
+from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message
+from oncebox.model.inboxes.received_mail import (
+    MAIL_SOURCE,
+    ArtifactKind,
+    AuthResult,
+    Candidate,
+    Extraction,
+    ParsedMail,
+    ParsedSender,
+    ParseStatus,
+    SenderStatus,
+    SenderVerdict,
+)
+from oncebox.workers.mail.mail_processor import build_artifacts
 from tests.support.clerk import TENANT, Clerk
 from tests.support.letters import FILE, Mailroom, envelope, posted
 from tests.support.office import KEY, Office
@@ -52,7 +68,7 @@ def judge_link(url: str, policy: InboxPolicy) -> Allowed:
     return Allowed(True, "allowed", url, host, (("token", token),), token)
 
 
-def candidate(value: str, kind: Kind = Kind.CODE, score: int = 10) -> Candidate:
+def candidate(value: str, kind: ArtifactKind = ArtifactKind.CODE, score: int = 10) -> Candidate:
     """Return something that was found in a mail."""
     return Candidate(
         kind=kind, value=value, shown=value, where="plain", start=0, end=len(value),
@@ -60,23 +76,23 @@ def candidate(value: str, kind: Kind = Kind.CODE, score: int = 10) -> Candidate:
     )  # fmt: skip
 
 
-def found_codes(*values: str) -> Found:
+def found_codes(*values: str) -> Extraction:
     """Return what is found in a mail with these codes, which are as good as each other."""
     codes = tuple(candidate(value) for value in values)
     tied = len(codes) > 1
-    return Found(code=None if tied else codes[0], codes=codes, codes_tied=tied)
+    return Extraction(code=None if tied else codes[0], codes=codes, codes_tied=tied)
 
 
-def found_link(url: str) -> Found:
+def found_link(url: str) -> Extraction:
     """Return what is found in a mail with one link."""
-    link = candidate(url, Kind.LINK)
-    return Found(link=link, links=(link,))
+    link = candidate(url, ArtifactKind.LINK)
+    return Extraction(link=link, links=(link,))
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A mail with something in it."""
 
-    found: Found
+    found: Extraction
     sender: str = "no-reply@shop.example"
     #: whether the sender's domain vouches for it
     proven: bool = True
@@ -86,7 +102,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     received_at: int | None = None
     subject: str = "Your verification code"
     mismatch: str = ""
-    standing: SenderStanding = SenderStanding.SINGLE
+    standing: SenderStatus = SenderStatus.SINGLE
 
 
 def code(*values: str, **rest: Any) -> Letter:
@@ -99,31 +115,34 @@ def link(url: str, **rest: Any) -> Letter:
     return Letter(found=found_link(url), **rest)
 
 
-def parsed(letter: Letter) -> Parsed:
+def parsed(letter: Letter) -> ParsedMail:
     """Return what is read of a mail."""
-    single = letter.standing is SenderStanding.SINGLE
-    sender = Sender(
+    single = letter.standing is SenderStatus.SINGLE
+    sender = ParsedSender(
         address=letter.sender if single else "",
         domain=letter.sender.rpartition("@")[2] if single else "",
         standing=letter.standing,
     )
-    return Parsed(
-        status=Status.PARSED,
+    return ParsedMail(
+        status=ParseStatus.PARSED,
         subject=letter.subject,
         sender=sender,
         date=letter.signed_at,
         identity=f"identity {next(_numbers):040}".encode(),
+        purposes=find_purposes(letter.subject, ""),
         found=letter.found,
     )
 
 
-def verdict(letter: Letter) -> Verdict:
+def verdict(letter: Letter) -> SenderVerdict:
     """Return what is proven of its sender."""
     if not letter.proven:
-        return Verdict()
+        return SenderVerdict()
     details = ("signed_date",) if letter.signed_at is not None else ()
     domain = letter.sender.rpartition("@")[2]
-    return Verdict(dkim=Result.PASS, dmarc=Result.PASS, domain=domain, details=details)
+    return SenderVerdict(
+        dkim=AuthResult.PASS, dmarc=AuthResult.PASS, domain=domain, details=details
+    )
 
 
 class Finds:
@@ -134,19 +153,19 @@ class Finds:
         self.clerk = clerk
         self.room = Mailroom(clerk)
         self.office = Office(clerk)
-        self.strongbox = Strongbox(KEY)
+        self.strongbox = ArtifactCipher(KEY)
         self.granter = Granter(self.strongbox, judge_link)
 
-    def file(self, *letters: Letter, inbox: str = "inb_1") -> list[Filed]:
+    def file(self, *letters: Letter, inbox: str = "inb_1") -> list[NewMessageResult]:
         """Take mails in and file them in one commit."""
         filings = [self.filing(each, inbox) for each in letters]
         return self.clerk.run(FILE, filings, self.clerk.now)
 
-    def filing(self, letter: Letter, inbox: str = "inb_1") -> Filing:
+    def filing(self, letter: Letter, inbox: str = "inb_1") -> NewMessage:
         """Take a mail in, claim it and read it."""
         delivery = self._delivery(letter, inbox)
         said, read, judged = envelope(inbox), parsed(letter), verdict(letter)
-        return filing(
+        return new_message(
             delivery,
             said.recipients[0],
             said,
@@ -154,42 +173,48 @@ class Finds:
             verdict=judged,
             mismatch=letter.mismatch,
             ids=(ids.new("msg"), ids.new("evt")),
-            artifacts=findings(self.strongbox, TENANT, inbox, read, judged),
+            artifacts=build_artifacts(self.strongbox, TENANT, inbox, read, judged),
         )
 
     def _delivery(self, letter: Letter, inbox: str) -> Delivery:
         at = self.clerk.now if letter.received_at is None else letter.received_at
         raw = f"mail {next(_numbers)}".encode()
-        self.clerk.run(arrivals.accept, posted(raw, inbox, now=at), self.clerk.now)
-        (delivery,) = self.clerk.claim(source=MAIL)
+        self.clerk.run(deduplication.accept, posted(raw, inbox, now=at), self.clerk.now)
+        (delivery,) = self.clerk.claim(source=MAIL_SOURCE)
         return msgspec.structs.replace(delivery, received_at=at)
 
     def all(self, inbox: str = "inb_1") -> list[Artifact]:
         """Return the artifacts of an inbox, oldest first."""
-        found = self.clerk.run(artifacts.page, Asker(tenant=TENANT), inbox, most=1000)
+        found = self.clerk.run(artifacts.page, Requester(tenant=TENANT), inbox, most=1000)
         return found[::-1]
 
-    def asker(self, key: str = AGENT) -> Asker:
+    def asker(self, key: str = AGENT) -> Requester:
         """Return somebody who sees everything of the tenant."""
-        return Asker(tenant=TENANT, key=key)
+        return Requester(tenant=TENANT, key=key)
 
-    def ask(self, artifact_id: str, key: str = AGENT, claim_key: str | None = None) -> Ask:
+    def ask(
+        self, artifact_id: str, key: str = AGENT, claim_key: str | None = None
+    ) -> ArtifactClaimRequest:
         """Return a claim of one artifact."""
-        return Ask(claimant=claimant(self.asker(key), claim_key), artifact_id=artifact_id)
+        return ArtifactClaimRequest(
+            claimant=claimant_of(self.asker(key), claim_key), artifact_id=artifact_id
+        )
 
     def wish(
         self,
-        kind: Kind = Kind.CODE,
+        kind: ArtifactKind = ArtifactKind.CODE,
         key: str = AGENT,
         claim_key: str | None = None,
         inbox: str = "inb_1",
         **rest: Any,
-    ) -> Ask:
+    ) -> ArtifactClaimRequest:
         """Return a claim of whatever is meant."""
-        wish = Wish(inbox_id=inbox, kind=kind, **rest)
-        return Ask(claimant=claimant(self.asker(key), claim_key), wish=wish)
+        wish = ArtifactFilter(inbox_id=inbox, kind=kind, **rest)
+        return ArtifactClaimRequest(
+            claimant=claimant_of(self.asker(key), claim_key), artifact_filter=wish
+        )
 
-    def claim(self, *asks: Ask) -> list[Outcome]:
+    def claim(self, *asks: ArtifactClaimRequest) -> list[ClaimResult]:
         """Claim, all in one commit."""
         return self.clerk.run(self.granter.claim, asks, self.clerk.now)
 
@@ -210,19 +235,19 @@ class Finds:
 
 async def bring(box: Oncebox, inbox: str, *letters: Letter, tenant: str = "") -> list[str]:
     """File mails into an inbox of an opened box, past the worker; return their artifacts."""
-    rooms = box.rooms
+    rooms = box.components
     tenant, now = tenant or box.settings.tenant, rooms.database.clock()
     raws = [f"mail {next(_numbers)} {ids.new('raw')}".encode() for _ in letters]
     new = [each for raw in raws for each in posted(raw, inbox, now=now, tenant=tenant)]
-    await rooms.database.write(arrivals.accept, new, now)
-    who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
+    await rooms.database.write(deduplication.accept, new, now)
+    who = leases.DeliveryClaimant(tenant, MAIL_SOURCE, "test", 30_000, 8, 1_000_000)
     said, filings = envelope(inbox, tenant=tenant), []
     claimed = await rooms.database.write(leases.claim, who, 1000, now)
     for letter, delivery in zip(letters, sorted(claimed, key=lambda each: each.id), strict=True):
         read, judged = parsed(letter), verdict(letter)
-        found = findings(rooms.strongbox, tenant, inbox, read, judged)
+        found = build_artifacts(rooms.artifact_cipher, tenant, inbox, read, judged)
         filings.append(
-            filing(
+            new_message(
                 delivery,
                 said.recipients[0],
                 said,
@@ -233,6 +258,6 @@ async def bring(box: Oncebox, inbox: str, *letters: Letter, tenant: str = "") ->
                 artifacts=found,
             )
         )
-    await rooms.database.write(messages.file, filings, now, vault=rooms.vault)
-    rooms.mail.ring()
+    await rooms.database.write(messages.file, filings, now, vault=rooms.mail_cipher)
+    rooms.ledger.notify(MESSAGES, EVENTS)
     return [each.id for filing_ in filings for each in filing_.artifacts]

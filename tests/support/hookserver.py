@@ -10,17 +10,18 @@ from typing import Any
 import httpx2
 import msgspec
 
-from oncebox import ids
-from oncebox.assembly import Rooms, open_rooms
-from oncebox.config import HttpSettings, LimitSettings
-from oncebox.edge.front import front
-from oncebox.edge.guard import Receive, Scope, Send, visit
-from oncebox.edge.hooks.app import Hooks
-from oncebox.edge.server import Server, listen
-from oncebox.egress import Egress
+from oncebox.components import Components
+from oncebox.core import ids
+from oncebox.core.egress import Egress
 from oncebox.errors import NotFound
-from oncebox.ledger.office import audit, tenants
-from oncebox.model.delivery import Delivery
+from oncebox.ledger.admin import audit, tenants
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.server.application import make_app
+from oncebox.server.http.http_server import HttpServer, listen
+from oncebox.server.http.request_limits import Receive, Scope, Send, request_context
+from oncebox.server.webhooks.endpoint import WebhookEndpoint
+from oncebox.settings import HttpSettings, LimitSettings
+from oncebox.wiring import open_components
 from tests.support.clerk import TENANT, Clerk
 from tests.support.databases import Place
 from tests.support.program import settings
@@ -44,7 +45,12 @@ class HookServer:
     """The server, a client of it, and a clerk who looks at its ledger."""
 
     def __init__(
-        self, rooms: Rooms, clerk: Clerk, client: httpx2.AsyncClient, hooks: Hooks, port: int
+        self,
+        rooms: Components,
+        clerk: Clerk,
+        client: httpx2.AsyncClient,
+        hooks: WebhookEndpoint,
+        port: int,
     ) -> None:
         """Hold what ``serving`` opened."""
         self.rooms = rooms
@@ -64,7 +70,7 @@ class HookServer:
         """Add a source; its scheme is its name unless given."""
         deed = _deed(self.rooms, tenant)
         await self.rooms.database.write(
-            self.rooms.keeper.add,
+            self.rooms.source_service.add,
             name,
             {"scheme": scheme or name, **table},
             deed,
@@ -72,13 +78,13 @@ class HookServer:
             texts=secrets or (SECRET,),
             references=True,
         )
-        await self.rooms.book.refresh()
+        await self.rooms.sources.refresh()
 
     async def add_secret(self, name: str, text: str) -> None:
         """Add a secret to a source."""
         deed = _deed(self.rooms, TENANT)
-        await self.rooms.database.write(self.rooms.keeper.add_secret, name, text, deed)
-        await self.rooms.book.refresh()
+        await self.rooms.database.write(self.rooms.source_service.add_secret, name, text, deed)
+        await self.rooms.sources.refresh()
 
     def claim(self, source: str) -> list[Delivery]:
         """Lease what is due."""
@@ -100,13 +106,13 @@ class HookServer:
         return await self.post(path, content, github(content, delivery))
 
 
-def _deed(rooms: Rooms, tenant: str) -> audit.Deed:
+def _deed(rooms: Components, tenant: str) -> audit.AuditEntry:
     now = rooms.database.clock()
-    return audit.Deed(id=ids.new("aud"), tenant=tenant, at=now, who="test", why="test")
+    return audit.AuditEntry(id=ids.new("aud"), tenant=tenant, at=now, who="test", why="test")
 
 
 async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
-    await visit(scope).refuse(NotFound)
+    await request_context(scope).refuse(NotFound)
 
 
 @asynccontextmanager
@@ -115,24 +121,24 @@ async def serving(
 ) -> AsyncIterator[HookServer]:
     """Serve webhooks from a database."""
     chosen = msgspec.structs.replace(settings(place), limits=LimitSettings())
-    rooms = await open_rooms(chosen, migrate=True)
-    await rooms.database.write(tenants.new, TENANT, _deed(rooms, TENANT))
-    await rooms.book.refresh()
+    rooms = await open_components(chosen, migrate=True)
+    await rooms.database.write(tenants.create, TENANT, _deed(rooms, TENANT))
+    await rooms.sources.refresh()
     egress = Egress(local=local)
-    hooks = Hooks(
-        rooms.book,
+    hooks = WebhookEndpoint(
+        rooms.sources,
         rooms.intake,
         rooms.quarantine,
         egress.get,
         rooms.telemetry,
         clock=rooms.database.clock,
     )
-    app = front(_nothing_here, hooks, http, rooms.telemetry, hooks.express)
+    app = make_app(_nothing_here, hooks, http, rooms.telemetry, hooks.accept_fast)
     sockets = listen("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     clerk = Clerk(place)
     async with (
-        Server(app, sockets, http, rooms.telemetry),
+        HttpServer(app, sockets, http, rooms.telemetry),
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
     ):
         yield HookServer(rooms, clerk, client, hooks, port)

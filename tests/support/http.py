@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from oncebox.config import HttpSettings
-from oncebox.edge.front import front
-from oncebox.edge.guard import App, Receive, Scope, Send
-from oncebox.edge.server import Server, listen
-from oncebox.telemetry import Telemetry
+from oncebox.core.metrics import Telemetry
+from oncebox.server.application import make_app
+from oncebox.server.http.http_server import HttpServer, listen
+from oncebox.server.http.request_limits import App, Receive, Scope, Send
+from oncebox.settings import HttpSettings
 
 #: limits that a test can wait for
 SHORT = {
@@ -142,7 +142,7 @@ async def serving(app: App, **settings: Any) -> AsyncIterator[Served]:
     telemetry = Telemetry()
     sockets = listen("127.0.0.1", 0)
     port = int(sockets[0].getsockname()[1])
-    async with Server(front(_nothing_else, app, http, telemetry), sockets, http, telemetry):
+    async with HttpServer(make_app(_nothing_else, app, http, telemetry), sockets, http, telemetry):
         yield Served(port, telemetry)
 
 

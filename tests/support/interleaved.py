@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
-from oncebox.store.database import Transaction
+from oncebox.db.database import Transaction
 from tests.support.databases import Place
 
 T = TypeVar("T")

@@ -7,18 +7,24 @@ from typing import Any
 
 import msgspec
 
-from oncebox import ids
-from oncebox.ledger.deliveries import arrivals
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.deliveries import deduplication
 from oncebox.ledger.inboxes import messages
 from oncebox.mail.limits import ParseLimits
-from oncebox.mail.parse import parse
-from oncebox.model.delivery import Delivery, NewDelivery, encode_headers
-from oncebox.model.envelope import MAIL, TYPE, Envelope, Recipient, encode
-from oncebox.model.filing import Filing, filing
-from oncebox.model.inbox import InboxPolicy
-from oncebox.model.message import Parsed
-from oncebox.model.verdict import Verdict
-from oncebox.store.database import Transaction
+from oncebox.mail.parser import parse
+from oncebox.model.deliveries.delivery import Delivery, NewDelivery, encode_headers
+from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.message import NewMessage, new_message
+from oncebox.model.inboxes.received_mail import (
+    MAIL_SOURCE,
+    MAIL_TYPE,
+    Envelope,
+    EnvelopeRecipient,
+    ParsedMail,
+    SenderVerdict,
+    encode_envelope,
+)
 from tests.support.clerk import START, TENANT, VAULT, Clerk
 
 #: files mail into inboxes
@@ -67,7 +73,7 @@ def add_inbox(
 def envelope(*inboxes: str, tenant: str = TENANT) -> Envelope:
     """Return the envelope of a mail to these inboxes."""
     recipients = tuple(
-        Recipient(inbox_id=each, tenant=tenant, address=f"{each}+tag@oncebox.test")
+        EnvelopeRecipient(inbox_id=each, tenant=tenant, address=f"{each}+tag@oncebox.test")
         for each in inboxes
     )
     return Envelope(
@@ -77,18 +83,18 @@ def envelope(*inboxes: str, tenant: str = TENANT) -> Envelope:
 
 def posted(raw: bytes, *inboxes: str, now: int = START, tenant: str = TENANT) -> list[NewDelivery]:
     """Return the deliveries of a mail to these inboxes, as the SMTP edge stores them."""
-    said = encode(envelope(*inboxes, tenant=tenant))
+    said = encode_envelope(envelope(*inboxes, tenant=tenant))
     payload = ids.new("pay")
     return [
         NewDelivery(
             id=ids.new("dlv"),
             tenant=tenant,
-            source=MAIL,
+            source=MAIL_SOURCE,
             key=f"{each}:{hashlib.sha256(raw).hexdigest()}",
             body=raw,
             headers=encode_headers(tuple(said)),
             fingerprint=hashlib.sha256(raw).digest(),
-            type=TYPE,
+            type=MAIL_TYPE,
             road="smtp",
             received_at=now,
             payload_id=payload,
@@ -98,7 +104,7 @@ def posted(raw: bytes, *inboxes: str, now: int = START, tenant: str = TENANT) ->
     ]
 
 
-_UNKNOWN = Verdict()
+_UNKNOWN = SenderVerdict()
 
 
 class Mailroom:
@@ -117,24 +123,24 @@ class Mailroom:
     def post(self, raw: bytes, *inboxes: str) -> list[str]:
         """Store a mail; return the ids of its deliveries."""
         new = posted(raw, *(inboxes or ("inb_1",)), now=self.clerk.now)
-        return [each.id for each in self.clerk.run(arrivals.accept, new, self.clerk.now)]
+        return [each.id for each in self.clerk.run(deduplication.accept, new, self.clerk.now)]
 
     def claimed(self, raw: bytes, *inboxes: str) -> list[Delivery]:
         """Store a mail and claim it."""
         self.post(raw, *inboxes)
-        return self.clerk.claim(source=MAIL)
+        return self.clerk.claim(source=MAIL_SOURCE)
 
     def filing(
         self,
         delivery: Delivery,
-        change: Callable[[Parsed], Parsed] = lambda it: it,
-        verdict: Verdict = _UNKNOWN,
-    ) -> Filing:
+        change: Callable[[ParsedMail], ParsedMail] = lambda it: it,
+        verdict: SenderVerdict = _UNKNOWN,
+    ) -> NewMessage:
         """Read a mail as it would be filed."""
         inbox_id = delivery.key.partition(":")[0]
         said = envelope(inbox_id)
         parsed = change(parse(delivery.body, ParseLimits()))
-        return filing(
+        return new_message(
             delivery,
             said.recipients[0],
             said,

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from oncebox.config import LimitSettings, SmtpSettings
-from oncebox.edge.server import listen
-from oncebox.edge.smtp.office import Post as Taking
-from oncebox.edge.smtp.server import SmtpServer
+from oncebox.core.metrics import Telemetry
+from oncebox.db.database import Database, Row, Transaction
 from oncebox.errors import StoreUnavailable
-from oncebox.ledger import vault as vaults
-from oncebox.ledger.inboxes.directory import Place, Standing
-from oncebox.ledger.inboxes.post import Post
-from oncebox.model.delivery import Accepted, Headers
-from oncebox.model.envelope import MAIL, Envelope, decode
-from oncebox.store.database import Database, Row, Transaction
-from oncebox.telemetry import Telemetry
+from oncebox.ledger import ciphers as vaults
+from oncebox.ledger.inboxes.mail_intake import MailIntake
+from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
+from oncebox.model.deliveries.delivery import Accepted, Headers
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE, Envelope, decode_envelope
+from oncebox.server.http.http_server import listen
+from oncebox.server.smtp.connection import MailStore as Taking
+from oncebox.server.smtp.smtp_server import SmtpServer
+from oncebox.settings import LimitSettings, SmtpSettings
 from tests.support.clerk import TENANT, VAULT
 
 #: a mail that is all right
@@ -40,20 +40,24 @@ class Listed:
     """A directory with the addresses that a test names."""
 
     def __init__(self, *local: str) -> None:
-        self.places = {name: Place(Standing.OPEN, f"inb_{name}", TENANT) for name in local}
+        self.places = {
+            name: RecipientRoute(RecipientStatus.OPEN, f"inb_{name}", TENANT) for name in local
+        }
         #: addresses that must be asked for
         self.unknown_at_first: set[str] = set()
         self.asked: list[str] = []
         self.is_down = False
 
-    def glance(self, local: str, domain: str) -> Place | None:
+    def glance(self, local: str, domain: str) -> RecipientRoute | None:
         if domain.lower() != "oncebox.test":
-            return Place(Standing.NOT_OURS, "", "")
+            return RecipientRoute(RecipientStatus.NOT_OURS, "", "")
         if self.is_down or local in self.unknown_at_first:
             return None
-        return self.places.get(local.lower().partition("+")[0], Place(Standing.UNKNOWN, "", ""))
+        return self.places.get(
+            local.lower().partition("+")[0], RecipientRoute(RecipientStatus.UNKNOWN, "", "")
+        )
 
-    async def find(self, local: str, domain: str) -> Place:
+    async def find(self, local: str, domain: str) -> RecipientRoute:
         self.asked.append(local)
         await asyncio.sleep(0.01)
         if self.is_down:
@@ -238,7 +242,7 @@ async def receiving(
 async def storing(database: Database, folder: Path, **settings: Any) -> AsyncIterator[MailServer]:
     """Receive mail into a database."""
     telemetry = Telemetry()
-    post = Post(database, telemetry, LimitSettings(), VAULT)
+    post = MailIntake(database, telemetry, LimitSettings(), VAULT)
     async with receiving(folder, post=post, telemetry=telemetry, **settings) as server:
         yield server
 
@@ -260,7 +264,7 @@ class Stored:
 
 def stored(tx: Transaction) -> list[Stored]:
     """Return every delivery of mail, in the order of arrival."""
-    return [_stored(row) for row in tx.execute(_EVERYTHING.format(MAIL))]
+    return [_stored(row) for row in tx.execute(_EVERYTHING.format(MAIL_SOURCE))]
 
 
 _EVERYTHING = """
@@ -273,6 +277,6 @@ WHERE source = '{}' ORDER BY delivery.id
 
 def _stored(row: Row) -> Stored:
     tenant, key, state, road, type_, payload_id, headers, body, sightings = row
-    envelope = decode(msgspec.json.decode(headers, type=Headers))
-    opened = VAULT.open(body, vaults.mail(tenant, payload_id))
+    envelope = decode_envelope(msgspec.json.decode(headers, type=Headers))
+    opened = VAULT.decrypt(body, vaults.mail_aad(tenant, payload_id))
     return Stored(tenant, key, state, road, type_, payload_id, envelope, opened, int(sightings))

@@ -3,51 +3,51 @@
 import hashlib
 from typing import Any
 
-from oncebox import ids
-from oncebox.ledger.office import audit
-from oncebox.ledger.sends import (
-    intents,
-    interventions,
-    leases,
-    sends,
-    settlements,
-    suppressions,
-    sweep,
-    transports,
-)
-from oncebox.ledger.sends.strongbox import SendBox
-from oncebox.ledger.sends.sweep import Swept
-from oncebox.model.outcome import Accepted, NotSent, Outcome, Phase, Rejected, Unknown
-from oncebox.model.send import (
+from oncebox.core import ids
+from oncebox.db.database import Row, Transaction
+from oncebox.ledger.admin import audit
+from oncebox.ledger.ciphers import SendCipher
+from oncebox.ledger.sends import lifecycle, sends, submission, suppressions, transports
+from oncebox.ledger.sends.lifecycle import SweepResult
+from oncebox.model.sends.send import (
     ClaimedSend,
-    Intended,
-    Marker,
+    IntentAccepted,
+    IntentIdentity,
+    IntentRefused,
+    IntentResult,
     NewSend,
-    Repeat,
     Send,
-    SendReply,
+    SendMarker,
+    SendReport,
+    SendSettled,
     SendState,
     SendTry,
-    SendWord,
-    Settled,
-    TurnedDown,
 )
-from oncebox.model.transport import NewTransport, Rate, Transport
-from oncebox.store.database import Row, Transaction
+from oncebox.model.sends.transports import (
+    ConfiguredTransport,
+    NewTransport,
+    NotSent,
+    SendAccepted,
+    SendOutcome,
+    SendPhase,
+    SendRejected,
+    SendUnknown,
+    TransportRate,
+)
 from tests.support.clerk import LEASE, TENANT, Clerk
 from tests.support.office import KEY
 
 RELAY = "relay"
 TO = "ann@example.org"
 WAIT = 60_000
-BOX = SendBox(KEY)
+BOX = SendCipher(KEY)
 
-TAKEN = Accepted(provider_id="p-1")
-REFUSED = NotSent(code="try_later", phase=Phase.ENVELOPE, reply=451)
-UNREACHED = NotSent(code="connect_failed", phase=Phase.CONNECT)
-NO_KEY = NotSent(code="key_refused", phase=Phase.ANSWERED, reply=401, opens_circuit=True)
-BOUNCED = Rejected(code="mailbox_unknown", phase=Phase.ENVELOPE, reply=550)
-SILENCE = Unknown(code="no_answer", phase=Phase.HANDED_OVER)
+TAKEN = SendAccepted(provider_id="p-1")
+REFUSED = NotSent(code="try_later", phase=SendPhase.ENVELOPE, reply=451)
+UNREACHED = NotSent(code="connect_failed", phase=SendPhase.CONNECT)
+NO_KEY = NotSent(code="key_refused", phase=SendPhase.ANSWERED, reply=401, opens_circuit=True)
+BOUNCED = SendRejected(code="mailbox_unknown", phase=SendPhase.ENVELOPE, reply=550)
+SILENCE = SendUnknown(code="no_answer", phase=SendPhase.HANDED_OVER)
 
 
 class Mailer:
@@ -59,10 +59,10 @@ class Mailer:
         self.transport = transport
         self.add_transport(transport)
 
-    def deed(self, tenant: str = TENANT) -> audit.Deed:
+    def deed(self, tenant: str = TENANT) -> audit.AuditEntry:
         """Return who does something, and why."""
         now = self.clerk.now
-        return audit.Deed(id=ids.new("aud"), tenant=tenant, at=now, who="eve", why="because")
+        return audit.AuditEntry(id=ids.new("aud"), tenant=tenant, at=now, who="eve", why="because")
 
     # intents
 
@@ -77,36 +77,36 @@ class Mailer:
             tenant=tenant,
             key=hashlib.sha256(key.encode()).digest(),
             protected=hashlib.sha256(protected.encode()).digest(),
-            content=BOX.content(tenant, text.encode()),
-            message=BOX.seal_message(tenant, id_, text.encode()),
-            envelope=BOX.seal_envelope(tenant, id_, ",".join(to).encode()),
+            content=BOX.content_fingerprint(tenant, text.encode()),
+            message=BOX.encrypt_message(tenant, id_, text.encode()),
+            envelope=BOX.encrypt_envelope(tenant, id_, ",".join(to).encode()),
             message_id=more.pop("message_id", f"<{key}@example.com>"),
-            marks=tuple(BOX.mark(tenant, each) for each in to),
+            marks=tuple(BOX.address_fingerprint(tenant, each) for each in to),
             transport=more.pop("transport", self.transport),
             **more,
         )
 
-    def told(self, *new: NewSend) -> list[SendReply]:
+    def told(self, *new: NewSend) -> list[IntentResult]:
         """Store intents in one commit, or hear that they are not let in."""
-        return self.clerk.run(intents.intend, new, self.clerk.now)
+        return self.clerk.run(submission.store_intents, new, self.clerk.now)
 
-    def ask(self, *new: NewSend) -> list[Intended | None]:
+    def ask(self, *new: NewSend) -> list[IntentAccepted | None]:
         """Store intents in one commit; all of them are let in."""
         told = self.told(*new)
-        let_in = [each for each in told if not isinstance(each, TurnedDown)]
+        let_in = [each for each in told if not isinstance(each, IntentRefused)]
         assert len(let_in) == len(told)
         return let_in
 
-    def intend(self, key: str = "key", text: str = "hello", **more: Any) -> Intended:
+    def intend(self, key: str = "key", text: str = "hello", **more: Any) -> IntentAccepted:
         """Store one intent."""
         (told,) = self.ask(self.new(key, text, **more))
         assert told is not None
         return told
 
-    def turned_down(self, key: str = "key", text: str = "hello", **more: Any) -> TurnedDown:
+    def turned_down(self, key: str = "key", text: str = "hello", **more: Any) -> IntentRefused:
         """Ask for one that is not let in."""
         (told,) = self.told(self.new(key, text, **more))
-        assert isinstance(told, TurnedDown)
+        assert isinstance(told, IntentRefused)
         return told
 
     # tries
@@ -115,18 +115,18 @@ class Mailer:
         self, most: int = 100, worker: str = "ann", *, transport: str | None = None
     ) -> list[ClaimedSend]:
         """Claim what is due."""
-        who = leases.SendClaimant(TENANT, transport or self.transport, worker, LEASE)
-        return self.clerk.run(leases.claim, who, most, self.clerk.now)
+        who = lifecycle.SendClaimant(TENANT, transport or self.transport, worker, LEASE)
+        return self.clerk.run(lifecycle.claim, who, most, self.clerk.now)
 
     def claim_one(self, worker: str = "ann") -> Send:
         """Claim the only send that is due."""
         (claimed,) = self.claim(worker=worker)
         return claimed.send
 
-    def marker(self, send: Send, replay_for: int | None = None) -> Marker:
+    def marker(self, send: Send, replay_for: int | None = None) -> SendMarker:
         """Return the wish to hand over."""
         now = self.clerk.now
-        return Marker(
+        return SendMarker(
             tenant=send.tenant,
             id=send.id,
             fence=send.fence,
@@ -137,11 +137,11 @@ class Mailer:
     def begin(self, send: Send, replay_for: int | None = None) -> bool:
         """Commit the marker; say whether the send may be handed over."""
         markers = [self.marker(send, replay_for)]
-        return self.clerk.run(leases.begin, markers, self.clerk.now)[0]
+        return self.clerk.run(lifecycle.mark_sending, markers, self.clerk.now)[0]
 
     def renew(self, send: Send) -> bool:
         """Keep a send; say whether it is still held."""
-        return self.clerk.run(leases.renew, [self.marker(send)])[0]
+        return self.clerk.run(lifecycle.renew, [self.marker(send)], self.clerk.now)[0]
 
     def start(self, key: str = "key", replay_for: int | None = None, **more: Any) -> Send:
         """Store an intent, claim it and commit its marker."""
@@ -151,10 +151,10 @@ class Mailer:
         return send
 
     def word(
-        self, send: Send, outcome: Outcome, *, wait: int | None = WAIT, **more: Any
-    ) -> SendWord:
+        self, send: Send, outcome: SendOutcome, *, wait: int | None = WAIT, **more: Any
+    ) -> SendReport:
         """Return a word on how a try ended."""
-        return SendWord(
+        return SendReport(
             tenant=send.tenant,
             id=send.id,
             fence=more.pop("fence", send.fence),
@@ -164,14 +164,14 @@ class Mailer:
             **more,
         )
 
-    def say(self, send: Send, outcome: Outcome, **more: Any) -> bool:
+    def say(self, send: Send, outcome: SendOutcome, **more: Any) -> bool:
         """Say how a try ended; say whether that counted."""
         settled = self.settle(self.word(send, outcome, **more))[0]
         return settled is not None and settled.counted
 
-    def settle(self, *words: SendWord) -> list[Settled | None]:
+    def settle(self, *words: SendReport) -> list[SendSettled | None]:
         """Record words in one commit."""
-        return self.clerk.run(settlements.settle, words, self.clerk.now)
+        return self.clerk.run(lifecycle.settle, words, self.clerk.now)
 
     def in_doubt(self, key: str = "key", replay_for: int | None = None, **more: Any) -> Send:
         """Hand a send over without ever hearing of it."""
@@ -179,11 +179,11 @@ class Mailer:
         assert self.say(send, SILENCE)
         return self.get(send.id)
 
-    def sweep(self, tries: int = 8) -> Swept:
+    def sweep(self, tries: int = 8) -> SweepResult:
         """Look after what was lost."""
-        return self.clerk.run(sweep.sweep, self.clerk.now, tries=tries)
+        return self.clerk.run(lifecycle.sweep, self.clerk.now, tries=tries)
 
-    def lose(self) -> Swept:
+    def lose(self) -> SweepResult:
         """Let the leases run out, and sweep."""
         self.clerk.now += LEASE
         return self.sweep()
@@ -192,22 +192,22 @@ class Mailer:
 
     def resolve(self, id_: str, *, sent: bool) -> Send:
         """Say what became of a send in doubt."""
-        return self.clerk.run(interventions.resolve, id_, self.deed(), sent=sent)
+        return self.clerk.run(lifecycle.resolve, id_, self.deed(), sent=sent)
 
     def cancel(self, id_: str, owner: str | None = None) -> Send:
         """Call a send off."""
-        return self.clerk.run(interventions.cancel, id_, self.deed(), owner=owner)
+        return self.clerk.run(lifecycle.cancel, id_, self.deed(), owner=owner)
 
     def resend(self, id_: str) -> Send:
         """Let a send be tried again."""
-        return self.clerk.run(interventions.resend, id_, self.deed())
+        return self.clerk.run(lifecycle.resend, id_, self.deed())
 
     def suppress(self, address: str = TO, tenant: str = TENANT) -> bool:
         """Put an address on the list."""
         new = suppressions.Suppression(
-            mark=BOX.mark(tenant, address),
-            address=BOX.seal_address(tenant, address),
-            reason=suppressions.Reason.MANUAL,
+            fingerprint=BOX.address_fingerprint(tenant, address),
+            address=BOX.encrypt_address(tenant, address),
+            reason=suppressions.SuppressionReason.MANUAL,
             send_id=None,
             created_at=self.clerk.now,
         )
@@ -215,11 +215,16 @@ class Mailer:
 
     def unsuppress(self, address: str = TO) -> None:
         """Take an address off the list."""
-        self.clerk.run(suppressions.remove, BOX.mark(TENANT, address), self.deed())
+        self.clerk.run(suppressions.remove, BOX.address_fingerprint(TENANT, address), self.deed())
 
     def add_transport(
-        self, name: str, *, rate: Rate | None = None, tenant: str = TENANT, position: int = 0
-    ) -> Transport:
+        self,
+        name: str,
+        *,
+        rate: TransportRate | None = None,
+        tenant: str = TENANT,
+        position: int = 0,
+    ) -> ConfiguredTransport:
         """Configure a way."""
         new = NewTransport(name=name, kind="smtp", position=position, rate=rate)
         return self.clerk.run(transports.add, new, self.deed(tenant))
@@ -244,7 +249,9 @@ class Mailer:
 
     def audited(self, target: str) -> list[tuple[str, str]]:
         """Return what people did to a thing."""
-        return [(each.action, each.detail) for each in self.clerk.run(audit.of, TENANT, target)]
+        return [
+            (each.action, each.detail) for each in self.clerk.run(audit.for_target, TENANT, target)
+        ]
 
     def events(self) -> list[str]:
         """Return the types of all events, in their order."""
@@ -259,6 +266,8 @@ class Mailer:
         return self.clerk.run(found)
 
 
-def repeat_of(new: NewSend) -> Repeat:
+def repeat_of(new: NewSend) -> IntentIdentity:
     """Return by what an intent is known again."""
-    return Repeat(tenant=new.tenant, key=new.key, protected=new.protected, content=new.content)
+    return IntentIdentity(
+        tenant=new.tenant, key=new.key, protected=new.protected, content=new.content
+    )

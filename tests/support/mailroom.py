@@ -6,24 +6,24 @@ from typing import Any
 
 import msgspec
 
-from oncebox.config import InboxSettings
-from oncebox.ledger.inboxes import expiry, inboxes
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.ledger.inboxes.postmaster import Made, Postmaster
-from oncebox.model.domain import Domain
-from oncebox.model.inbox import Inbox, InboxWish
-from oncebox.store.database import Transaction
+from oncebox.db.database import Transaction
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes.allocation import AllocatedInbox, InboxService
+from oncebox.model.inboxes.addresses import Domain
+from oncebox.model.inboxes.inbox import Inbox, InboxOptions
+from oncebox.settings import InboxSettings
 from tests.support.clerk import TENANT, Clerk
 from tests.support.office import Office
 
 #: seconds
 LIFETIME, DRAINING = 3_600, 900
-ALL = Asker(tenant=TENANT)
+ALL = Requester(tenant=TENANT)
 
 
-def agent(key: str, tenant: str = TENANT) -> Asker:
+def agent(key: str, tenant: str = TENANT) -> Requester:
     """Return an agent, who sees what its key made."""
-    return Asker(tenant=tenant, key=key, sees_all=False)
+    return Requester(tenant=tenant, key=key, sees_all=False)
 
 
 class MailRoom:
@@ -34,25 +34,25 @@ class MailRoom:
         self.clerk = clerk
         self.office = Office(clerk)
         settings = InboxSettings(lifetime=LIFETIME, draining=DRAINING)
-        self.postmaster = Postmaster(settings, home=TENANT, random=random)
+        self.postmaster = InboxService(settings, home=TENANT, random=random)
 
-    def make(self, asker: Asker = ALL, **wish: Any) -> Inbox:
+    def make(self, asker: Requester = ALL, **wish: Any) -> Inbox:
         """Make one inbox, or get the one that is there."""
-        return self.made(InboxWish(**wish), asker=asker)[0].inbox
+        return self.made(InboxOptions(**wish), asker=asker)[0].inbox
 
-    def made(self, *wishes: InboxWish, asker: Asker = ALL) -> list[Made]:
+    def made(self, *wishes: InboxOptions, asker: Requester = ALL) -> list[AllocatedInbox]:
         """Make inboxes in one commit."""
-        return self.clerk.run(self.postmaster.make, asker, wishes, self.clerk.now)
+        return self.clerk.run(self.postmaster.allocate, asker, wishes, self.clerk.now)
 
-    def get(self, id_: str, asker: Asker = ALL) -> Inbox:
+    def get(self, id_: str, asker: Requester = ALL) -> Inbox:
         """Return an inbox as it is now."""
         return self.clerk.run(inboxes.get, asker, id_)
 
-    def close(self, id_: str, drain: int | None = None, asker: Asker = ALL) -> Inbox:
+    def close(self, id_: str, drain: int | None = None, asker: Requester = ALL) -> Inbox:
         """Close an inbox."""
         return self.clerk.run(self.postmaster.close, asker, id_, drain, self.clerk.now)
 
-    def rotate(self, id_: str, drain: int | None = None, asker: Asker = ALL) -> Inbox:
+    def rotate(self, id_: str, drain: int | None = None, asker: Requester = ALL) -> Inbox:
         """Rotate an inbox."""
         return self.clerk.run(self.postmaster.rotate, asker, id_, drain, self.clerk.now)
 
@@ -61,7 +61,7 @@ class MailRoom:
         return self.clerk.run(
             self.postmaster.add_domain,
             name,
-            Asker(tenant=tenant),
+            Requester(tenant=tenant),
             self.office.deed(tenant),
             catch_all=catch_all,
         )
@@ -74,9 +74,9 @@ class MailRoom:
         """Return the names of a tenant's domains."""
         return [each.name for each in self.clerk.run(self.postmaster.domains, tenant)]
 
-    def turn(self, most: int = 500) -> expiry.Turned:
+    def turn(self, most: int = 500) -> inboxes.ExpiryResult:
         """Take the steps that are due."""
-        return self.clerk.run(expiry.turn, self.postmaster.draining, self.clerk.now, most)
+        return self.clerk.run(inboxes.expire, self.postmaster.draining, self.clerk.now, most)
 
     def file(self, id_: str, *, matched: int = 1, cursor: int = 1) -> None:
         """Let messages be in an inbox."""

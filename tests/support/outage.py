@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from oncebox.db.database import Database
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
-from oncebox.store.database import Database
 
 T = TypeVar("T")
 
@@ -39,10 +39,10 @@ class Outage:
             raise CommitUnknown
         return found
 
-    async def write_one(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
+    async def write_statement(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Write, unless away."""
         self._check()
-        return await self._database.write_one(verb, *args, **more)
+        return await self._database.write_statement(verb, *args, **more)
 
     async def read(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Read, unless away."""

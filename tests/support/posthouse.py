@@ -8,22 +8,31 @@ from typing import Any
 
 import msgspec
 
-from oncebox import Email, Oncebox, ids
-from oncebox.config import SendSettings
-from oncebox.ledger.office import audit
+from oncebox.box import Oncebox
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.admin import audit
+from oncebox.ledger.notifications import SENDS
 from oncebox.ledger.sends import sends, transports
-from oncebox.model.outcome import NotSent, Outcome, Phase
-from oncebox.model.send import Send, SendState, SendTry
-from oncebox.model.transport import NewTransport, Rate, Transport
-from oncebox.store.database import Transaction
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.send import Send, SendState, SendTry
+from oncebox.model.sends.transports import (
+    ConfiguredTransport,
+    NewTransport,
+    NotSent,
+    SendOutcome,
+    SendPhase,
+    TransportRate,
+)
+from oncebox.schemas.sends import SendAnswer
+from oncebox.settings import SendSettings
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.transport.email import config
-from oncebox.transport.email.capability import ALL
-from oncebox.transport.email.config import DkimKey, ResendConfig, SmtpConfig, TransportConfig
-from oncebox.transport.email.parcel import FENCE_LOST, Marker, Parcel
-from oncebox.transport.email.relay import Relay, Security
-from oncebox.wire.sends import SendAnswer
+from oncebox.transports import transport_config
+from oncebox.transports.resend import ResendConfig
+from oncebox.transports.smtp_connection import Relay, RelaySecurity
+from oncebox.transports.transport import CAPABILITIES, FENCE_LOST, HandoverMarker, OutgoingMail
+from oncebox.transports.transport_config import DkimKey, SmtpConfig, TransportConfig
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.program import settings
@@ -53,12 +62,12 @@ class PostHouse:
     @property
     def rooms(self) -> Any:
         """The rooms of the box."""
-        return self.box.rooms
+        return self.box.components
 
-    def deed(self) -> audit.Deed:
+    def deed(self) -> audit.AuditEntry:
         """Return who does something, and why."""
         now = self.rooms.database.clock()
-        return audit.Deed(id=ids.new("aud"), tenant=TENANT, at=now, who="eve", why="because")
+        return audit.AuditEntry(id=ids.new("aud"), tenant=TENANT, at=now, who="eve", why="because")
 
     # ways
 
@@ -68,7 +77,7 @@ class PostHouse:
         name: str = "relay",
         *,
         position: int = 0,
-        rate: Rate | None = None,
+        rate: TransportRate | None = None,
         **given: Any,
     ) -> None:
         """Configure a way to a server."""
@@ -84,18 +93,20 @@ class PostHouse:
     async def pause(self, name: str = "relay", *, paused: bool = True) -> None:
         """Pause a way, or let it go on."""
         await self.rooms.database.write(transports.pause, name, self.deed(), paused=paused)
-        self.rooms.sends.ring()
+        self.rooms.ledger.notify(SENDS)
 
-    async def way(self, name: str = "relay") -> Transport:
+    async def way(self, name: str = "relay") -> ConfiguredTransport:
         """Return a way as it stands."""
-        found: Transport = await self.rooms.database.read(transports.get, TENANT, name)
+        found: ConfiguredTransport = await self.rooms.database.read(transports.get, TENANT, name)
         return found
 
     def _new(
-        self, name: str, written: TransportConfig, position: int, rate: Rate | None
+        self, name: str, written: TransportConfig, position: int, rate: TransportRate | None
     ) -> NewTransport:
-        sealed = self.rooms.sendbox.seal_config(TENANT, name, config.written(written))
-        kind = config.kind(written)
+        sealed = self.rooms.send_cipher.encrypt_config(
+            TENANT, name, transport_config.encode_config(written)
+        )
+        kind = transport_config.transport_kind(written)
         return NewTransport(name=name, kind=kind, config=sealed, position=position, rate=rate)
 
     # sends
@@ -134,13 +145,13 @@ class PostHouse:
 
     def goes_by(self, way: "HeldWay") -> None:
         """Let everything go by a way that the test holds in its hands."""
-        self.box._start_sending()
-        (sender,) = self.box._senders
-        sender._ways._opens = lambda _config: way
+        self.box._start_send_workers()
+        (sender,) = self.box._send_workers
+        sender._transports._open_transport = lambda _config: way
 
     async def lose_lease(self) -> None:
         """Let the leases of all hand-overs run out, and nobody renew them."""
-        (sender,) = self.box._senders
+        (sender,) = self.box._send_workers
 
         async def never() -> None:
             """Renew nothing."""
@@ -148,7 +159,7 @@ class PostHouse:
         def over(tx: Transaction) -> None:
             tx.execute("UPDATE oncebox_sends SET due_at = 1 WHERE state = 'sending'")
 
-        sender._under_way._renew = never  # type: ignore[method-assign]
+        sender._renew = never  # type: ignore[method-assign]
         await self.rooms.database.write(over)
 
     def metric(self, name: str) -> float:
@@ -161,22 +172,28 @@ class PostHouse:
 class HeldWay:
     """A way on which a mail is taken, and its answer comes when the test gives it."""
 
-    capability = ALL["smtp"]
+    capability = CAPABILITIES["smtp"]
 
     def __init__(self) -> None:
         """Begin with nothing taken."""
         self.taken = asyncio.Event()
         self.count = 0
-        self.answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[SendOutcome] = asyncio.get_running_loop().create_future()
 
-    async def send(self, parcel: Parcel, before_point_of_no_return: Marker) -> Outcome:
+    async def send(
+        self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
+    ) -> SendOutcome:
         """Take a mail, and wait."""
-        del parcel
+        del mail
         if not await before_point_of_no_return():
-            return NotSent(code=FENCE_LOST, phase=Phase.BODY)
+            return NotSent(code=FENCE_LOST, phase=SendPhase.BODY)
         self.count += 1
         self.taken.set()
         return await self.answer
+
+    async def probe(self, deadline: float) -> None:
+        """Report no failure."""
+        del deadline
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -190,7 +207,7 @@ def mail(to: str = "ann@example.org", text: str = "Thank you.") -> Email:
 def smtp(server: ScriptedSmtp, *, dkim: tuple[DkimKey, ...] = (), **given: Any) -> SmtpConfig:
     """Return the configuration of the way to a server, in the clear."""
     knobs = {name: given.pop(name) for name in ("answer_within", "greylisted_for") if name in given}
-    relay = Relay(host=server.host, port=server.port, security=Security.NONE, **given)
+    relay = Relay(host=server.host, port=server.port, security=RelaySecurity.NONE, **given)
     return SmtpConfig(relay=relay, dkim=dkim, **{"greylisted_for": 0, **knobs})
 
 

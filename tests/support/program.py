@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from oncebox import Oncebox
-from oncebox.config import LimitSettings, RetrySettings, Settings, WorkerSettings
-from oncebox.model.delivery import State
-from oncebox.model.inspection import Inspection
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.inspection import DeliveryInspection
+from oncebox.settings import LimitSettings, RetrySettings, Settings, WorkerSettings
 from tests.support.clerk import TENANT, Clerk
 from tests.support.databases import Place
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 SOURCE = "shop"
 _LOOK_EVERY = 0.005
-_ENDED = {State.DONE, State.DEAD, State.HELD}
+_ENDED = {DeliveryState.DONE, DeliveryState.DEAD, DeliveryState.HELD}
 
 
 def settings(
@@ -64,16 +64,16 @@ class Program:
         """Accept one arrival; return its id."""
         return (await self.box.accept(SOURCE, key=key, **rest)).id
 
-    async def ended(self, *ids: str) -> list[State]:
+    async def ended(self, *ids: str) -> list[DeliveryState]:
         """Wait until deliveries are done, dead or held; return which."""
-        states: list[State] = []
+        states: list[DeliveryState] = []
         while not states or not set(states) <= _ENDED:
             await asyncio.sleep(_LOOK_EVERY)
             known = {each.id: each.state for each in self.clerk.all()}
             states = [known[id_] for id_ in ids]
         return states
 
-    async def handled(self, key: str = "1", **rest: Any) -> Inspection:
+    async def handled(self, key: str = "1", **rest: Any) -> DeliveryInspection:
         """Accept one arrival and wait for its end; return all that is known of it."""
         id_ = await self.accept(key, **rest)
         await self.ended(id_)

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oncebox import Oncebox
-from oncebox.config import HttpSettings, RetrySettings, SmtpSettings, WorkerSettings
-from oncebox.model.delivery import Accepted
-from oncebox.model.tenant import DEFAULT
-from oncebox.service import Role, Service, Started
+from oncebox.box import Oncebox
+from oncebox.model.admin.access import DEFAULT_TENANT
+from oncebox.model.deliveries.delivery import Accepted
+from oncebox.service import Role, Service, ServiceStarted
+from oncebox.settings import HttpSettings, RetrySettings, SmtpSettings, WorkerSettings
 from tests.support.databases import Place
 from tests.support.program import settings
 
@@ -72,7 +72,7 @@ class Running:
         self.box = Oncebox(
             settings=msgspec.structs.replace(
                 settings(self.place),
-                tenant=DEFAULT,
+                tenant=DEFAULT_TENANT,
                 data_dir=str(self.folder),
                 http=HttpSettings(port=self.port, stop_within=1),
                 smtp=SmtpSettings(port=0, stop_within=1),
@@ -82,7 +82,7 @@ class Running:
         )
         self._service = Service(self.box, self.role)
 
-        def tell(started: Started) -> None:
+        def tell(started: ServiceStarted) -> None:
             self.url = started.url or ""
             self.smtp = started.smtp or ""
             self.port = int(self.url.rpartition(":")[2])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT
+from tests.project.tree import ROOT
 
 #: names another folder than ``../shared``
 VARIABLE = "ONCEBOX_TEST_SHARED"

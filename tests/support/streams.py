@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from oncebox import Oncebox
-from oncebox.assembly import front_of
-from oncebox.config import EventSettings, HttpSettings
-from oncebox.edge.server import Server, listen
-from oncebox.ledger.events.outbox import STREAM
-from oncebox.model.event import NewEvent
-from oncebox.model.tenant import DEFAULT
+from oncebox.box import Oncebox
+from oncebox.ledger.notifications import STREAM
+from oncebox.model.admin.access import DEFAULT_TENANT
+from oncebox.model.events import NewEvent
+from oncebox.server.http.http_server import HttpServer, listen
+from oncebox.settings import EventSettings, HttpSettings
+from oncebox.wiring import build_asgi_app
 from tests.support import events
 from tests.support.api import Api
 from tests.support.databases import Place
@@ -40,19 +40,19 @@ class Streams:
     api: Api
     port: int
     stopping: asyncio.Event
-    server: Server
+    server: HttpServer
     readers: list["Reader"] = field(default_factory=list)
 
     async def tell(self, *new: NewEvent) -> None:
         """Record and number events, as the sequencer does."""
-        database = self.api.box.rooms.database
+        database = self.api.box.components.database
         await database.write(events.record, *new)
         await database.write(events.number_all)
-        database.ring(STREAM)
+        database.notify(STREAM)
 
     async def happen(self, *subjects: str, **rest: Any) -> None:
         """Let something happen to each of these subjects."""
-        await self.tell(*(events.new(each, tenant=DEFAULT, **rest) for each in subjects))
+        await self.tell(*(events.new(each, tenant=DEFAULT_TENANT, **rest) for each in subjects))
 
     async def read(
         self, query: str = "", *, key: str | None = None, headers: Sequence[str] = ()
@@ -147,7 +147,7 @@ async def streaming(
     box = Oncebox(
         settings=msgspec.structs.replace(
             settings(place),
-            tenant=DEFAULT,
+            tenant=DEFAULT_TENANT,
             http=HttpSettings(**{"stop_within": 2.0, **(http or {})}),
             events=EventSettings(**rules),
         )
@@ -155,8 +155,8 @@ async def streaming(
     await box.open()
     stopping = asyncio.Event()
     sockets = listen("127.0.0.1", 0)
-    app = front_of(box.rooms, stopping)
-    server = Server(app, sockets, box.settings.http, box.telemetry)
+    app = build_asgi_app(box.components, stopping)
+    server = HttpServer(app, sockets, box.settings.http, box.telemetry)
     await server.start()
     streams = Streams(Api(box, app), sockets[0].getsockname()[1], stopping, server)
     try:

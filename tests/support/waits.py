@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
-from oncebox import ids
-from oncebox.ledger.deliveries import arrivals, leases
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.deliveries import deduplication, leases
 from oncebox.ledger.inboxes import messages
-from oncebox.model.envelope import MAIL
-from oncebox.model.filing import filing
-from oncebox.store.database import Transaction
-from oncebox.worker.findings import findings
+from oncebox.ledger.notifications import EVENTS, MESSAGES
+from oncebox.model.inboxes.message import new_message
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
+from oncebox.workers.mail.mail_processor import build_artifacts
 from tests.support.finds import Letter, parsed, verdict
 from tests.support.letters import envelope, posted
 from tests.support.sorter import Sorter
@@ -25,33 +26,35 @@ class Arrivals(Sorter):
         now = self.database.clock() if at is None else at
         raw = hashlib.sha256(ids.new("raw").encode()).hexdigest().encode()
         new = posted(raw, inbox_id, now=now, tenant=self.box.settings.tenant)
-        await self.database.write(arrivals.accept, new, now)
+        await self.database.write(deduplication.accept, new, now)
 
     async def bring(self, inbox_id: str, *letters: Letter) -> list[str]:
         """File letters in one commit; return the ids of their messages."""
         tenant, now = self.box.settings.tenant, self.database.clock()
         for _ in letters:
             await self.post(inbox_id)
-        who = leases.Claimant(tenant, MAIL, "test", 30_000, 8, 1_000_000)
+        who = leases.DeliveryClaimant(tenant, MAIL_SOURCE, "test", 30_000, 8, 1_000_000)
         claimed = await self.database.write(leases.claim, who, 1000, now + 1_000)
         said = envelope(inbox_id, tenant=tenant)
-        strongbox = self.box.rooms.strongbox
+        strongbox = self.box.components.artifact_cipher
         filings = []
         for each, letter in zip(claimed, letters, strict=True):
             at = each.received_at if letter.received_at is None else letter.received_at
             delivery = msgspec.structs.replace(each, received_at=at)
             read, judged = parsed(letter), verdict(letter)
-            found = findings(strongbox, tenant, inbox_id, read, judged)
+            found = build_artifacts(strongbox, tenant, inbox_id, read, judged)
             filings.append(
-                filing(
+                new_message(
                     delivery, said.recipients[0], said,
                     parsed=read, verdict=judged, mismatch=letter.mismatch,
                     ids=(ids.new("msg"), ids.new("evt")), artifacts=found,
                 )
             )  # fmt: skip
-        filed = await self.database.write(messages.file, filings, now, vault=self.box.rooms.vault)
+        filed = await self.database.write(
+            messages.file, filings, now, vault=self.box.components.mail_cipher
+        )
         await self.database.write(_read)
-        self.box.rooms.mail.ring()
+        self.box.components.ledger.notify(MESSAGES, EVENTS)
         return [each.message_id for each in filed]
 
 

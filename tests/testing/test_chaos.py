@@ -5,21 +5,20 @@ from pathlib import Path
 import pytest
 
 from oncebox.errors import ConfigInvalid
-from oncebox.model.envelope import Envelope, Recipient
-from oncebox.testing import chaos_rules
-from oncebox.testing.chaos import Script
-from oncebox.testing.chaos_rules import MailRule, mail_rule
+from oncebox.model.inboxes.received_mail import Envelope, EnvelopeRecipient
+from oncebox.testing import chaos
+from oncebox.testing.chaos import FaultSchedule, MailRule, mail_rule
 
 
 def envelope(to: str = "ada@shop.example", sender: str = "no-reply@acme.example") -> Envelope:
-    recipient = Recipient(inbox_id="inb_1", tenant="t", address=to)
+    recipient = EnvelopeRecipient(inbox_id="inb_1", tenant="t", address=to)
     return Envelope(client="127.0.0.1", helo="a", sender=sender, recipients=(recipient,))
 
 
 def played(*rules: MailRule, seed: int = 0, mails: int = 40) -> list[str]:
     """Return what happens to one mail after another; nothing where all goes well."""
-    script = Script(rules, seed)
-    struck = [script.next(lambda rule: rule.is_about(envelope())) for _ in range(mails)]
+    script = FaultSchedule(rules, seed)
+    struck = [script.next(lambda rule: rule.matches(envelope())) for _ in range(mails)]
     return ["" if each is None else each.fault for each in struck]
 
 
@@ -114,7 +113,7 @@ def test_a_bad_file_is_refused_by_line_or_key_with_what_helps(
     path.write_text(text)
 
     with pytest.raises(ConfigInvalid) as refused:
-        chaos_rules.read(path)
+        chaos.read_rules(path)
 
     assert str(path) in str(refused.value)
     assert words.format(path=path) in str(refused.value)
@@ -122,4 +121,4 @@ def test_a_bad_file_is_refused_by_line_or_key_with_what_helps(
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match=r"nowhere\.toml cannot be read: No such file"):
-        chaos_rules.read(tmp_path / "nowhere.toml")
+        chaos.read_rules(tmp_path / "nowhere.toml")

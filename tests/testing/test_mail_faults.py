@@ -8,13 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from oncebox import Client
-from oncebox.client.inbox import Inbox
-from oncebox.client.room import Later, Now
+from oncebox.client import AsyncInbox, Inbox
+from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid
-from oncebox.testing import inboxes
-from oncebox.testing.mail_faults import MailFaults
-from oncebox.testing.server import OnceboxServer
+from oncebox.testing import fixtures
+from oncebox.testing.fixtures import MailFaults
+from oncebox.testing.shared_server import OnceboxServer
 from tests.support.scripted import answer, scripted
 
 SENDER = "no-reply@acme.example"
@@ -54,7 +53,7 @@ def test_an_address_of_nobody_leads_to_the_catch_all_inbox(
 
 
 def test_an_address_of_an_inbox_leads_there_and_nowhere_else(
-    oncebox_server: OnceboxServer, oncebox_client: Client, inbox: Inbox[Now]
+    oncebox_server: OnceboxServer, oncebox_client: Client, inbox: Inbox
 ) -> None:
     send(oncebox_server, inbox.email, "410210")
     assert inbox.wait_for_code(within=60).value == "410210"
@@ -63,9 +62,7 @@ def test_an_address_of_an_inbox_leads_there_and_nowhere_else(
     assert inbox.email not in [each.recipient for each in caught]
 
 
-def test_an_inbox_that_has_ended_stays_ended(
-    oncebox_server: OnceboxServer, inbox: Inbox[Now]
-) -> None:
+def test_an_inbox_that_has_ended_stays_ended(oncebox_server: OnceboxServer, inbox: Inbox) -> None:
     inbox.close(drain=0)
 
     with pytest.raises(smtplib.SMTPRecipientsRefused):
@@ -77,7 +74,7 @@ def test_an_inbox_that_has_ended_stays_ended(
     ["http://localhost:3000", "http://127.0.0.1:8123", "https://app.localhost", "http://[::1]:9"],
 )
 def test_links_to_this_machine_are_let_out(
-    oncebox_server: OnceboxServer, inbox: Inbox[Now], origin: str
+    oncebox_server: OnceboxServer, inbox: Inbox, origin: str
 ) -> None:
     link = f"{origin}/verify?token=a8f7d6s5a4f3d2s1a0f9d8s7"
     send_link(oncebox_server, inbox.email, link)
@@ -86,7 +83,7 @@ def test_links_to_this_machine_are_let_out(
 
 
 def test_only_operators_ask_for_faults(
-    oncebox_server: OnceboxServer, oncebox_client: Client, inbox: Inbox[Now]
+    oncebox_server: OnceboxServer, oncebox_client: Client, inbox: Inbox
 ) -> None:
     agent = oncebox_client.keys.make(["agent"], name="agent")
     path = f"{oncebox_server.url}/v1/test/faults/{inbox.id}"
@@ -104,7 +101,7 @@ def test_only_operators_ask_for_faults(
 def test_a_copy_is_one_message_and_is_counted(
     oncebox_server: OnceboxServer,
     oncebox_client: Client,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
     assert_no_mail: Callable[..., None],
 ) -> None:
@@ -119,7 +116,7 @@ def test_a_copy_is_one_message_and_is_counted(
 
 def test_mail_that_is_late_comes_after_its_sender_was_told(
     oncebox_server: OnceboxServer,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
     assert_no_mail: Callable[..., None],
 ) -> None:
@@ -134,7 +131,7 @@ def test_mail_that_is_late_comes_after_its_sender_was_told(
 def test_mail_is_overtaken_by_the_next(
     oncebox_server: OnceboxServer,
     oncebox_client: Client,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
 ) -> None:
     mail_faults.add("reorder", times=1, seconds=3600)
@@ -152,7 +149,7 @@ def test_mail_is_overtaken_by_the_next(
 
 def test_a_sender_that_is_told_421_has_delivered_nothing(
     oncebox_server: OnceboxServer,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
     assert_no_mail: Callable[..., None],
 ) -> None:
@@ -169,7 +166,7 @@ def test_a_sender_that_is_told_421_has_delivered_nothing(
 def test_a_mail_whose_250_is_lost_is_there(
     oncebox_server: OnceboxServer,
     oncebox_client: Client,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
 ) -> None:
     mail_faults.add("drop_after_accept", times=1)
@@ -184,7 +181,7 @@ def test_a_mail_whose_250_is_lost_is_there(
 
 
 def test_a_large_mail_meets_faults_too(
-    oncebox_server: OnceboxServer, inbox: Inbox[Now], mail_faults: MailFaults
+    oncebox_server: OnceboxServer, inbox: Inbox, mail_faults: MailFaults
 ) -> None:
     mail_faults.add("421", times=1)
     mail_faults.add("drop_after_accept", times=1)
@@ -205,7 +202,7 @@ def test_a_large_mail_meets_faults_too(
 def test_faults_of_one_inbox_are_not_those_of_another(
     oncebox_server: OnceboxServer,
     oncebox_client: Client,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
 ) -> None:
     other = oncebox_client.inboxes.create()
@@ -217,7 +214,7 @@ def test_faults_of_one_inbox_are_not_those_of_another(
 
 
 def test_the_same_seed_gives_the_same_faults_to_the_same_mails(
-    oncebox_server: OnceboxServer, inbox: Inbox[Now], mail_faults: MailFaults
+    oncebox_server: OnceboxServer, inbox: Inbox, mail_faults: MailFaults
 ) -> None:
     def played() -> list[int]:
         mail_faults.seed = 4
@@ -242,13 +239,13 @@ def test_what_is_no_fault_is_refused_with_what_helps(mail_faults: MailFaults) ->
 # fixtures
 
 
-def test_an_inbox_is_named_after_its_test(inbox: Inbox[Now]) -> None:
+def test_an_inbox_is_named_after_its_test(inbox: Inbox) -> None:
     assert inbox.email.startswith("test-an-inbox-is-named-after-its-test-")
     assert "::test_an_inbox_is_named_after_its_test#" in str(inbox.attempt_id)
 
 
 def test_mail_that_came_is_no_silence(
-    oncebox_server: OnceboxServer, inbox: Inbox[Now], assert_no_mail: Callable[..., None]
+    oncebox_server: OnceboxServer, inbox: Inbox, assert_no_mail: Callable[..., None]
 ) -> None:
     assert_no_mail()
     send(oncebox_server, inbox.email, "410400")
@@ -259,7 +256,7 @@ def test_mail_that_came_is_no_silence(
 
 def test_mail_that_comes_in_time_is_no_silence(
     oncebox_server: OnceboxServer,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     mail_faults: MailFaults,
     assert_no_mail: Callable[..., None],
 ) -> None:
@@ -271,26 +268,26 @@ def test_mail_that_comes_in_time_is_no_silence(
 
 
 def test_mail_that_nobody_reads_is_no_silence(
-    inbox: Inbox[Now], monkeypatch: pytest.MonkeyPatch
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report: dict[str, Any] = {
         "inbox_id": inbox.id, "attempt_id": None, "state": "active", "cursor": 1,
         "messages_inspected": 1, "smtp_saw": True, "unread": 1, "seen": [],
     }  # fmt: skip
     stuck = answer({"status": "timeout", "waited": 0.0, "reports": [report]})
-    monkeypatch.setattr(inboxes, "_READ_WITHIN", 0.0)
+    monkeypatch.setattr(fixtures, "_READ_TIMEOUT", 0.0)
 
     with (
         scripted(stuck) as script,
         Client(script.url, "obx_key") as client,
         pytest.raises(AssertionError, match="not read yet"),
     ):
-        inboxes.silence(client, inbox, later=False)(after=1)
+        fixtures.make_assert_no_mail(client, inbox, later=False)(after=1)
 
 
 def test_codes_and_links_are_waited_for_by_name(
     oncebox_server: OnceboxServer,
-    inbox: Inbox[Now],
+    inbox: Inbox,
     wait_for_code: Callable[..., Any],
     wait_for_link: Callable[..., Any],
 ) -> None:
@@ -303,7 +300,7 @@ def test_codes_and_links_are_waited_for_by_name(
 
 async def test_in_an_async_test_the_loop_goes_on_meanwhile(
     oncebox_server: OnceboxServer,
-    inbox: Inbox[Later],
+    inbox: AsyncInbox,
     assert_no_mail: Callable[..., Any],
 ) -> None:
     await assert_no_mail()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.testing import failing
-from oncebox.testing.server import OnceboxServer
+from oncebox.testing import fixtures
+from oncebox.testing.shared_server import OnceboxServer
 from tests.support.databases import fresh_sqlite
 from tests.support.running import running
 from tests.torture.processes import until
@@ -189,7 +189,7 @@ def test_it(inbox):
     loaded = {name for name in sys.modules if name.startswith(("oncebox", "msgspec", "httpx"))}
     assert inbox == "mine"
     assert loaded <= {
-        "oncebox", "oncebox.testing", "oncebox.testing.plugin", "oncebox.testing.keeper"
+        "oncebox", "oncebox.testing", "oncebox.testing.plugin", "oncebox.testing.server_lifetime"
     }
 """
     temporary = tmp_path / "temporary"
@@ -214,7 +214,7 @@ def test_a_report_that_cannot_be_made_ends_no_run() -> None:
     def broken() -> str:
         raise RuntimeError(SECRET)
 
-    assert failing.told(ValueError(), [broken, lambda: "more"]).splitlines() == [
+    assert fixtures.failure_report(ValueError(), [broken, lambda: "more"]).splitlines() == [
         "the service could not be asked: RuntimeError",
         "more",
     ]

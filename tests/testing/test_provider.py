@@ -8,10 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from oncebox.signature import schemes
-from oncebox.testing.personalities.resend import REMEMBERED, Resend
 from oncebox.testing.provider import ScriptedProvider
-from oncebox.testing.provider_script import Fault, Turn
+from oncebox.testing.provider_protocol import ProviderFault, ProviderFaultAction
+from oncebox.testing.resend import KEY_LIFETIME, Resend
+from oncebox.webhooks import registry
 from tests.support.http import until
 
 MAIL = {
@@ -132,7 +132,7 @@ def test_a_200_may_be_rubbish(fault: str, taken: int) -> None:
 def test_a_key_is_answered_as_the_first_time_for_a_day() -> None:
     with ScriptedProvider() as provider:
         first = post(provider, key="k")
-        provider.advance(REMEMBERED - 60)
+        provider.advance(KEY_LIFETIME - 60)
 
         assert post(provider, key="k").json() == first.json()
         assert post(provider, key="other").json() != first.json()
@@ -315,7 +315,7 @@ def test_a_webhook_is_signed_as_resend_signs_it() -> None:
     with ScriptedProvider() as provider, ScriptedProvider() as ear:
         post(provider)
         (taken,) = provider.accepted
-        hook = provider.hook("email.bounced", taken, SECRET, bounce={"type": "Permanent"})
+        hook = provider.webhook("email.bounced", taken, SECRET, bounce={"type": "Permanent"})
         body = json.loads(hook.body)
 
         assert body["type"] == "email.bounced"
@@ -323,29 +323,29 @@ def test_a_webhook_is_signed_as_resend_signs_it() -> None:
         assert body["data"]["tags"] == {"oncebox": "snd_1"}
         assert body["data"]["bounce"] == {"type": "Permanent"}
         assert {"svix-id", "svix-timestamp", "svix-signature"} <= set(hook.headers)
-        assert schemes.find("resend").header == "svix-signature"
-        assert provider.tell(f"{ear.url}/in/x", "email.sent", taken, SECRET) == 401
+        assert registry.find_scheme("resend").header == "svix-signature"
+        assert provider.send_webhook(f"{ear.url}/in/x", "email.sent", taken, SECRET) == 401
 
 
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("ok", Fault()),
-        ("sleep(2)", Fault(seconds=2)),
-        ("sleep=2", Fault(seconds=2)),
-        ("accept_then_sleep(0.5)", Fault(seconds=0.5, takes=True)),
-        ("429(3)", Fault(turn=Turn.REFUSE, code=429, seconds=3)),
-        ("drop_before_body", Fault(turn=Turn.DROP_BEFORE_BODY)),
+        ("ok", ProviderFault()),
+        ("sleep(2)", ProviderFault(seconds=2)),
+        ("sleep=2", ProviderFault(seconds=2)),
+        ("accept_then_sleep(0.5)", ProviderFault(seconds=0.5, accepts_mail=True)),
+        ("429(3)", ProviderFault(action=ProviderFaultAction.REFUSE, code=429, seconds=3)),
+        ("drop_before_body", ProviderFault(action=ProviderFaultAction.DROP_BEFORE_BODY)),
     ],
 )
-def test_a_fault_has_a_name(name: str, fault: Fault) -> None:
-    assert Fault.named(name) == fault
+def test_a_fault_has_a_name(name: str, fault: ProviderFault) -> None:
+    assert ProviderFault.parse(name) == fault
 
 
 @pytest.mark.parametrize("name", ["", "explode", "reject", "accept_then_", "200", "ok(", "sleep"])
 def test_what_names_no_fault_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="there is no fault"):
-        Fault.named(name)
+        ProviderFault.parse(name)
 
 
 async def test_it_runs_in_a_loop_of_its_user_too() -> None:

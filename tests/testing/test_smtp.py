@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.testing.smtp_script import Act, Fault, Step
+from oncebox.testing.smtp import ScriptedSmtp, SmtpFault, SmtpFaultAction, SmtpStep
 from tests.support import certificates
 from tests.torture.processes import Children
 
@@ -128,7 +127,7 @@ def test_it_speaks_tls_and_knows_users(tmp_path: Path, implicit: bool) -> None:
 
         (mail,) = server.accepted
         assert (mail.user, mail.is_secured) == ("ann", True)
-        assert not any("hush" in each for each in server.heard)
+        assert not any("hush" in each for each in server.commands)
 
 
 async def test_it_runs_in_the_loop_as_well() -> None:
@@ -145,21 +144,24 @@ def test_a_port_that_is_taken_is_said_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("ok", Fault(step=Step.DOT)),
-        ("drop@rcpt", Fault(step=Step.RCPT, act=Act.DROP)),
-        ("sleep=1.5@body", Fault(step=Step.BODY, after=1.5)),
-        ("451@mail", Fault(step=Step.MAIL, act=Act.REPLY, code=451)),
-        ("accept_then_550", Fault(step=Step.DOT, act=Act.REPLY, code=550, takes=True)),
+        ("ok", SmtpFault(step=SmtpStep.DOT)),
+        ("drop@rcpt", SmtpFault(step=SmtpStep.RCPT, action=SmtpFaultAction.DROP)),
+        ("sleep=1.5@body", SmtpFault(step=SmtpStep.BODY, delay=1.5)),
+        ("451@mail", SmtpFault(step=SmtpStep.MAIL, action=SmtpFaultAction.REPLY, code=451)),
+        (
+            "accept_then_550",
+            SmtpFault(step=SmtpStep.DOT, action=SmtpFaultAction.REPLY, code=550, accepts_mail=True),
+        ),
     ],
 )
-def test_a_fault_has_a_name(name: str, fault: Fault) -> None:
-    assert Fault.named(name) == fault
+def test_a_fault_has_a_name(name: str, fault: SmtpFault) -> None:
+    assert SmtpFault.parse(name) == fault
 
 
 @pytest.mark.parametrize("name", ["", "drop", "drop@nowhere", "999@dot", "accept_then_drop@mail"])
 def test_what_is_no_fault_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="there is no fault"):
-        Fault.named(name)
+        SmtpFault.parse(name)
 
 
 def test_a_client_that_trusts_nobody_is_none_of_its_business(tmp_path: Path) -> None:

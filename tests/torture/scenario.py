@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.postgres import PostgresMissing
+from tests.support.scratch import scratch
 from tests.torture.checks import Violation
 from tests.torture.powercut import CannotCutPower
 
@@ -84,7 +85,11 @@ def run(scenario: Scenario, *, seed: int, short: bool) -> Report:
     skipped = ""
     outcome = Outcome()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="torture-", ignore_cleanup_errors=True) as folder:
+    # What a killed process has written is kept in memory as on a disk; the long form sees a disk.
+    parent = scratch() if short else None
+    with tempfile.TemporaryDirectory(
+        prefix="torture-", dir=parent, ignore_cleanup_errors=True
+    ) as folder:
         # Servers that refuse to run as root must be able to walk in.
         Path(folder).chmod(0o755)
         plan = Plan(database=scenario.database, trials=trials, seed=seed, folder=Path(folder))

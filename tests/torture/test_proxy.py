@@ -8,13 +8,13 @@ from concurrent.futures import TimeoutError as TooSlow
 import psycopg
 import pytest
 
-from tests.support.postgres import PostgresServer, start_or_skip
+from tests.support.postgres import PostgresServer
 from tests.torture.proxy import FaultProxy, Moment
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    with start_or_skip(tmp_path_factory.mktemp("postgres")) as server:
+    with PostgresServer.start(tmp_path_factory.mktemp("postgres")) as server:
         yield server
 
 

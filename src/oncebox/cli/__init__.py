@@ -1,1 +1,1 @@
-"""Words typed at a terminal: what operators see of the ledger, and do to it."""
+"""Command line `oncebox`: commands, output, doctor checks, child processes, demo."""

@@ -1,297 +1,297 @@
-"""``oncebox``: finds the command, runs it, and turns failures into exit codes."""
+"""`oncebox`: the table of all commands, lazy import of commands, exit codes."""
 
+import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from oncebox.cli import failures
-from oncebox.cli.lazy import LazyGroup
+from oncebox.cli.output import failures
 from oncebox.errors import OnceboxError
 
-_DELIVERY = {
-    "accept": ("oncebox.cli.accept:accept", "Store a delivery, once."),
-    "list": ("oncebox.cli.listing:list_", "Show deliveries, newest first."),
-    "inspect": ("oncebox.cli.inspect:inspect", "Show all that is known of a delivery."),
-    "replay": ("oncebox.cli.deeds:replay", "Run a done or dead delivery again."),
-    "hold": ("oncebox.cli.deeds:hold", "Keep a waiting delivery from running."),
-    "release": ("oncebox.cli.deeds:release", "Let a held delivery run."),
-    "tail": ("oncebox.cli.tail:tail", "Follow new deliveries and changes of state."),
+if TYPE_CHECKING:  # only shell completion needs it
+    from click.shell_completion import CompletionItem
+
+_COMMANDS = "oncebox.cli.commands."
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """A command: where it is defined, as ``module:attribute``, and its line of help."""
+
+    target: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """A group of commands."""
+
+    help: str
+    commands: Mapping[str, "CommandEntry | GroupEntry"]
+
+
+def _command(target: str, help_: str) -> CommandEntry:
+    return CommandEntry(_COMMANDS + target, help_)
+
+
+_DELIVERY = GroupEntry("Received deliveries and their state.", {
+    "accept": _command("delivery:accept", "Store a delivery, once."),
+    "list": _command("delivery:list_", "List deliveries, newest first."),
+    "inspect": _command("delivery:inspect", "Show everything known about a delivery."),
+    "replay": _command("delivery_repair:replay", "Run a done or dead delivery again."),
+    "hold": _command("delivery_repair:hold", "Keep a waiting delivery from running."),
+    "release": _command("delivery_repair:release", "Let a held delivery run."),
+    "tail": _command("delivery:tail", "Follow new deliveries and state changes."),
+})  # fmt: skip
+_DEAD = GroupEntry("Deliveries that failed for good.", {
+    "list": _command("delivery_repair:list_dead", "List dead deliveries."),
+    "replay": _command("delivery_repair:replay_dead", "Run some or all of them again."),
+    "seen": _command("delivery_repair:mark_seen", "Acknowledge dead deliveries."),
+})  # fmt: skip
+_QUARANTINE = GroupEntry("Rejected webhook requests.", {
+    "list": _command("quarantine:list_", "List rejected requests, newest first."),
+    "show": _command("quarantine:show", "Show a request with its headers and body."),
+    "retry": _command("quarantine:retry", "Verify requests again; accept those now valid."),
+    "forget": _command("quarantine:forget", "Delete rejected requests."),
+})  # fmt: skip
+_EVENT = GroupEntry("The event log.", {
+    "list": _command("event:list_", "List events, oldest first."),
+    "follow": _command("event:follow", "Follow events as they happen."),
+})  # fmt: skip
+_SOURCE_SECRET = GroupEntry("Signing secrets of a source; several can be active at once.", {
+    "add": _command("source:add_secret", "Add a secret beside the others."),
+    "list": _command("source:list_secrets", "List the secrets of a source."),
+    "retire": _command("source:retire_secret", "Stop accepting a secret."),
+})  # fmt: skip
+_SOURCE = GroupEntry("Manage webhook sources.", {
+    "add": _command("source:add", "Add a source."),
+    "list": _command("source:list_", "List sources and whether they accept requests."),
+    "show": _command("source:show", "Show a source without its secrets."),
+    "set": _command("source:set_", "Change fields of a source."),
+    "pause": _command("source:pause", "Stop accepting and processing a source."),
+    "resume": _command("source:resume", "Resume a paused source."),
+    "remove": _command("source:remove", "Delete a source and its secrets."),
+    "secret": _SOURCE_SECRET,
+})  # fmt: skip
+_KEY = GroupEntry("Manage API keys.", {
+    "new": _command("admin:new_key", "Create an API key and print it once."),
+    "list": _command("admin:list_keys", "List API keys without their texts."),
+    "revoke": _command("admin:revoke_key", "Revoke an API key."),
+})  # fmt: skip
+_TENANT = GroupEntry("Manage tenants.", {
+    "new": _command("admin:new_tenant", "Create a tenant."),
+    "list": _command("admin:list_tenants", "List all tenants."),
+})  # fmt: skip
+_DOMAIN = GroupEntry("Manage domains that receive mail.", {
+    "add": _command("admin:add_domain", "Accept mail for a domain."),
+    "list": _command("admin:list_domains", "List the domains that receive mail."),
+    "remove": _command("admin:remove_domain", "Stop accepting mail for a domain."),
+})  # fmt: skip
+_INBOX = GroupEntry("Inboxes of attempts.", {
+    "new": _command("inbox:new", "Create an inbox and print its address."),
+    "list": _command("inbox:list_", "List inboxes, newest first."),
+    "show": _command("inbox:show", "Show an inbox and what it received."),
+    "close": _command("inbox:close", "Close an inbox."),
+    "rotate": _command("inbox:rotate", "Create a new address for the same attempt."),
+    "wait": _command("inbox_wait:wait", "Wait for a code or link and claim it."),
+})  # fmt: skip
+_ACTION = GroupEntry("Actions of attempts, each run once.", {
+    "list": _command("action:list_", "List actions whose outcome is unknown, or all."),
+    "resolve": _command("action:resolve", "Record the outcome of an action."),
+})  # fmt: skip
+_MESSAGE = GroupEntry("Received messages.", {
+    "list": _command("message:list_messages", "List the messages of an inbox."),
+    "show": _command("message:show_message", "Show a parsed message."),
+    "raw": _command("message:raw_message", "Write a message exactly as it was received."),
+})  # fmt: skip
+_ARTIFACT = GroupEntry("Codes and links in received mail.", {
+    "list": _command("message:list_artifacts", "List the codes and links of an inbox."),
+    "show": _command("message:show_artifact", "Show a code or link without its value."),
+    "claim": _command("message:claim_artifact", "Claim a code or link and print its value."),
+    "release": _command("message:release_artifact", "Release a claim."),
+})  # fmt: skip
+_HOOK = GroupEntry("Verify and explain webhook signatures.", {
+    "verify": _command("hook:verify", "Verify the signature of a webhook."),
+    "schemes": _command("hook:list_schemes", "List the signature schemes."),
+})  # fmt: skip
+_MAIL = GroupEntry("Parse mail and extract codes and links.", {
+    "parse": _command("mail:parse", "Show a parsed mail."),
+    "extract": _command("mail:extract", "Extract the code and the link of a mail."),
+    "try": _command("mail:try_", "Explain what is extracted from a mail, and why."),
+    "authenticate": _command("mail_authenticate:authenticate", "Check SPF, DKIM and DMARC."),
+})  # fmt: skip
+_LINK = GroupEntry("Check links against an inbox policy.", {
+    "check": _command("link:check", "Check whether a link may be handed out."),
+})  # fmt: skip
+_SEND = GroupEntry("Outgoing mail, each intent sent once.", {
+    "mail": _command("send:mail", "Send one mail, once."),
+    "list": _command("send:list_", "List sends, newest first."),
+    "inspect": _command("send:inspect", "Show everything known about a send."),
+    "explain": _command("send:explain", "Explain the state of a send."),
+    "resolve": _command("send:resolve", "Record the outcome of a send."),
+    "cancel": _command("send:cancel", "Cancel a send that has not started."),
+    "resend": _command("send:resend", "Send again what was not sent."),
+})  # fmt: skip
+_TRANSPORT = GroupEntry("Manage transports for outgoing mail.", {
+    "add": _command("transport:add", "Add a transport."),
+    "list": _command("transport:list_", "List transports and their state."),
+    "show": _command("transport:show", "Show a transport without its secrets."),
+    "test": _command("transport:test", "Test a transport."),
+    "change": _command("transport:change", "Change options of a transport."),
+    "pause": _command("transport:pause", "Stop sending through a transport."),
+    "resume": _command("transport:resume", "Resume a paused transport."),
+})  # fmt: skip
+_SUPPRESSION = GroupEntry("Addresses that get no mail.", {
+    "add": _command("admin:add_suppression", "Send no more mail to an address."),
+    "list": _command("admin:list_suppressions", "List suppressed addresses."),
+    "remove": _command("admin:remove_suppression", "Send mail to an address again."),
+})  # fmt: skip
+_CONFIG = GroupEntry("Show the settings.", {
+    "show": _command("config:show", "Show every setting and where it comes from."),
+})  # fmt: skip
+
+#: every command, by the section of the help it is listed in
+SECTIONS: Mapping[str, Mapping[str, CommandEntry | GroupEntry]] = {
+    "Run": {
+        "serve": _command("serve:serve", "Serve HTTP and SMTP and run a program's handlers."),
+        "worker": _command("serve:worker", "Run a program's handlers."),
+        "mcp": _command("mcp:mcp", "Serve the tools of an agent over stdin and stdout."),
+        "demo": CommandEntry("oncebox.cli.demo.command:demo", "Run failure scenarios."),
+    },
+    "Inspect": {
+        "delivery": _DELIVERY,
+        "event": _EVENT,
+        "hook": _HOOK,
+        "doctor": _command("doctor:doctor", "Check the installation and suggest fixes."),
+        "config": _CONFIG,
+    },
+    "Repair": {
+        "dead": _DEAD,
+        "quarantine": _QUARANTINE,
+        "action": _ACTION,
+    },
+    "Mail": {
+        "inbox": _INBOX,
+        "message": _MESSAGE,
+        "artifact": _ARTIFACT,
+        "send": _SEND,
+        "transport": _TRANSPORT,
+        "suppression": _SUPPRESSION,
+        "domain": _DOMAIN,
+        "mail": _MAIL,
+        "link": _LINK,
+    },
+    "Administration": {
+        "source": _SOURCE,
+        "key": _KEY,
+        "tenant": _TENANT,
+        "migrate": _command("database:migrate_database", "Migrate the database."),
+        "backup": _command("database:backup", "Back up a running installation to one file."),
+        "restore": _command("database:restore", "Restore a backup, with sending paused."),
+        "completion": _command("completion:completion", "Print the completion of a shell."),
+    },
 }
-_DEAD = {
-    "list": ("oncebox.cli.dead:list_", "Show deliveries that were given up."),
-    "replay": ("oncebox.cli.dead:replay", "Run some or all of them again."),
-    "seen": ("oncebox.cli.dead:seen", "Say that you have seen them."),
-}
-_QUARANTINE = {
-    "list": ("oncebox.cli.quarantine:list_", "Show rejected requests, newest first."),
-    "show": ("oncebox.cli.quarantine:show", "Show one with its headers and body."),
-    "retry": ("oncebox.cli.quarantine:retry", "Check one again, and take it in if it is good."),
-    "forget": ("oncebox.cli.quarantine:forget", "Throw some away."),
-}
-_EVENT = {
-    "list": ("oncebox.cli.event:list_", "Show events, oldest first."),
-    "follow": ("oncebox.cli.event:follow", "Follow events as they happen."),
-}
-_SOURCE = {
-    "add": ("oncebox.cli.source:add", "Add a source."),
-    "list": ("oncebox.cli.source:list_", "Show sources, and whether they take requests."),
-    "show": ("oncebox.cli.source:show", "Show all about a source except its secrets."),
-    "set": ("oncebox.cli.source:set_", "Change fields of a source."),
-    "pause": ("oncebox.cli.source:pause", "Stop taking in and working on a source."),
-    "resume": ("oncebox.cli.source:resume", "Go on with a source."),
-    "remove": ("oncebox.cli.source:remove", "Forget a source and its secrets."),
-    "secret": ("oncebox.cli.main:secret", "The secrets of a source."),
-}
-_SECRET = {
-    "add": ("oncebox.cli.source_secret:add", "Add a secret beside the others."),
-    "list": ("oncebox.cli.source_secret:list_", "Show which secrets there are."),
-    "retire": ("oncebox.cli.source_secret:retire", "Let a secret count no longer."),
-}
-_KEY = {
-    "new": ("oncebox.cli.key:new", "Make a key and print it, this once."),
-    "list": ("oncebox.cli.key:list_", "Show keys, never their texts."),
-    "revoke": ("oncebox.cli.key:revoke", "End a key for good."),
-}
-_TENANT = {
-    "new": ("oncebox.cli.tenant:new", "Make a tenant."),
-    "list": ("oncebox.cli.tenant:list_", "Show all tenants."),
-}
-_DOMAIN = {
-    "add": ("oncebox.cli.domain:add", "Take mail for a domain."),
-    "list": ("oncebox.cli.domain:list_", "Show the domains that mail is taken for."),
-    "remove": ("oncebox.cli.domain:remove", "Take no more mail for a domain."),
-}
-_INBOX = {
-    "new": ("oncebox.cli.inbox:new", "Make an inbox and print its address."),
-    "list": ("oncebox.cli.inbox:list_", "Show inboxes, newest first."),
-    "show": ("oncebox.cli.inbox:show", "Show all about an inbox, and what came of it."),
-    "close": ("oncebox.cli.inbox:close", "Close an inbox for good."),
-    "rotate": ("oncebox.cli.inbox:rotate", "Make a new address for the same attempt."),
-    "wait": ("oncebox.cli.inbox_wait:wait", "Wait for a code or a link, and claim it."),
-}
-_ACTION = {
-    "list": ("oncebox.cli.action:list_", "Show actions in doubt, or all."),
-    "resolve": ("oncebox.cli.action:resolve", "Say what became of an action in doubt."),
-}
-_MESSAGE = {
-    "list": ("oncebox.cli.message:list_", "Show the messages of an inbox."),
-    "show": ("oncebox.cli.message:show", "Show all that was read of a message."),
-    "raw": ("oncebox.cli.message:raw", "Write a message exactly as it was received."),
-}
-_ARTIFACT = {
-    "list": ("oncebox.cli.artifact:list_", "Show the codes and links of an inbox."),
-    "show": ("oncebox.cli.artifact:show", "Show all about one but what it says."),
-    "claim": ("oncebox.cli.artifact:claim", "Claim one and print what it says."),
-    "release": ("oncebox.cli.artifact:release", "Take one back from who has claimed it."),
-}
-_HOOK = {
-    "verify": ("oncebox.cli.hook:verify", "Say whether a webhook's signature holds."),
-    "schemes": ("oncebox.cli.hook:list_", "List the ways that providers sign."),
-}
-_MAIL = {
-    "parse": ("oncebox.cli.mail:parse", "Show what is read from a mail."),
-    "extract": ("oncebox.cli.mail_extract:extract", "Find the code and the link of a mail."),
-    "try": ("oncebox.cli.mail_extract:try_", "Explain what is found in one mail, and why."),
-    "authenticate": ("oncebox.cli.mail_sender:authenticate", "Say who sent a mail."),
-}
-_LINK = {
-    "check": ("oncebox.cli.link:check", "Say whether a link may be handed out."),
-}
-_SEND = {
-    "mail": ("oncebox.cli.send_mail:mail", "Send one mail, once."),
-    "list": ("oncebox.cli.send:list_", "Show sends, newest first."),
-    "inspect": ("oncebox.cli.send:inspect", "Show all that is known of a send."),
-    "explain": ("oncebox.cli.send:explain", "Say why a send stands where it stands."),
-    "resolve": ("oncebox.cli.send_deeds:resolve", "Say what became of a send in doubt."),
-    "cancel": ("oncebox.cli.send_deeds:cancel", "Call a send off in time."),
-    "resend": ("oncebox.cli.send_deeds:resend", "Try again what was not sent."),
-}
-_TRANSPORT = {
-    "add": ("oncebox.cli.transport:add", "Add a way by which mail leaves."),
-    "list": ("oncebox.cli.transport:list_", "Show transports, and whether they work."),
-    "show": ("oncebox.cli.transport:show", "Show all about one except its secrets."),
-    "test": ("oncebox.cli.transport_test:test", "See whether mail would leave this way."),
-    "change": ("oncebox.cli.transport:change", "Change what is typed, keep the rest."),
-    "pause": ("oncebox.cli.transport:pause", "Let nothing more leave this way."),
-    "resume": ("oncebox.cli.transport:resume", "Let mail leave again."),
-}
-_SUPPRESSION = {
-    "add": ("oncebox.cli.suppression:add", "Let an address get no more mail."),
-    "list": ("oncebox.cli.suppression:list_", "Show addresses that get no mail."),
-    "remove": ("oncebox.cli.suppression:remove", "Let an address get mail again."),
-}
-_CONFIG = {
-    "show": ("oncebox.cli.config_show:show", "Show every setting and where it comes from."),
-}
-_ALL = {
-    "delivery": ("oncebox.cli.main:delivery", "What came in, and what became of it."),
-    "dead": ("oncebox.cli.main:dead", "What was given up."),
-    "hook": ("oncebox.cli.main:hook", "Webhook signatures: verify and explain them."),
-    "mail": ("oncebox.cli.main:mail", "How mail is read."),
-    "link": ("oncebox.cli.main:link", "Which links may be handed out."),
-    "source": ("oncebox.cli.main:source", "Where deliveries come from."),
-    "inbox": ("oncebox.cli.main:inbox", "Addresses for attempts."),
-    "action": ("oncebox.cli.main:action", "What attempts do once."),
-    "domain": ("oncebox.cli.main:domain", "Which domains mail is taken for."),
-    "key": ("oncebox.cli.main:key", "Who may call the service."),
-    "tenant": ("oncebox.cli.main:tenant", "Who shares this installation."),
-    "quarantine": ("oncebox.cli.main:quarantine", "Requests that were not believed."),
-    "event": ("oncebox.cli.main:event", "What happened, in one sequence."),
-    "message": ("oncebox.cli.main:message", "What came to inboxes."),
-    "artifact": ("oncebox.cli.main:artifact", "Codes and links, each granted once."),
-    "send": ("oncebox.cli.main:send", "Mail that goes out, each intent once."),
-    "transport": ("oncebox.cli.main:transport", "The ways by which mail leaves."),
-    "suppression": ("oncebox.cli.main:suppression", "Addresses that get no mail."),
-    "serve": ("oncebox.cli.serve:serve", "Serve HTTP and run the handlers of a program."),
-    "worker": ("oncebox.cli.worker:worker", "Run the handlers of a program."),
-    "mcp": ("oncebox.cli.mcp:mcp", "Give an agent its tools, over stdin and stdout."),
-    "migrate": ("oncebox.cli.migrate:migrate", "Bring the database to this version."),
-    "backup": ("oncebox.cli.backup:backup", "Copy everything into one file, while it runs."),
-    "restore": ("oncebox.cli.restore:restore", "Put a backup in place, with sending paused."),
-    "doctor": ("oncebox.cli.doctor:doctor", "Look for what is wrong, and say what helps."),
-    "demo": ("oncebox.cli.demo.command:demo", "Play accidents, and count what comes of them."),
-    "config": ("oncebox.cli.main:config", "Which settings hold, and where they come from."),
-    "completion": ("oncebox.cli.completion:completion", "Let a shell complete what you type."),
+_ROOT = GroupEntry(
+    "Oncebox: deliveries arrive at least once, their effects happen once.",
+    {name: entry for section in SECTIONS.values() for name, entry in section.items()},
+)
+
+
+def _groups(words: str, group: GroupEntry) -> Iterator[tuple[str, GroupEntry]]:
+    yield words, group
+    for name, entry in group.commands.items():
+        if isinstance(entry, GroupEntry):
+            yield from _groups(f"{words} {name}".strip(), entry)
+
+
+#: names and lines of help, by the words before them
+GROUPS = {
+    words: {name: entry.help for name, entry in group.commands.items()}
+    for words, group in _groups("", _ROOT)
 }
 
 
-@click.group(cls=LazyGroup, commands_in=_ALL, context_settings={"max_content_width": 100})
+class LazyGroup(click.Group):
+    """A group that shows help and suggestions from its table and imports only what runs."""
+
+    def __init__(self, *args: Any, entry: GroupEntry, **kwargs: Any) -> None:
+        """Take the table besides what every group takes."""
+        super().__init__(*args, **kwargs)
+        self._table = entry.commands
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(self._table)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command, or build a group from its table."""
+        entry = self._table.get(cmd_name)
+        if isinstance(entry, GroupEntry):
+            return LazyGroup(cmd_name, entry=entry, help=entry.help)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed; suggest others if there is none.
+
+        Raises: UsageError.
+        """
+        name = args[0]
+        if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
+            self._refuse(ctx, name)
+        return super().resolve_command(ctx, args)
+
+    def _refuse(self, ctx: click.Context, name: str) -> NoReturn:
+        found = difflib.get_close_matches(name, self._table, n=3, cutoff=0.65)
+        above = "" if ctx.parent is None else f"{ctx.command_path.partition(' ')[2]} "
+        commands = [f"oncebox {above}{each}" for each in found]
+        if not commands:  # perhaps a command of another group
+            commands = [
+                f"oncebox {words} {name}" for words, table in GROUPS.items() if name in table
+            ]
+        hint = f"; did you mean: {', '.join(commands)}" if commands else ""
+        message = f"there is no command {f'oncebox {above}{name}'!r}{hint}"
+        raise click.UsageError(message, ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """Complete from the table, without importing the commands."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - as above
+
+        commands = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands; those of the program in sections."""
+        sections = SECTIONS if self._table is _ROOT.commands else {"Commands": self._table}
+        width = max(map(len, self._table))
+        for title, commands in sections.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), entry.help) for name, entry in commands.items()]
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=LazyGroup, entry=_ROOT, context_settings={"max_content_width": 100}, help=_ROOT.help
+)
 @click.version_option(package_name="oncebox", prog_name="oncebox", message="%(prog)s %(version)s")
-@click.option("--database", metavar="URL", help="The database (ONCEBOX_DATABASE_URL).")
-@click.option("--data-dir", metavar="DIR", help="The data folder (ONCEBOX_DATA_DIR).")
+@click.option("--database", metavar="URL", help="Database URL (ONCEBOX_DATABASE_URL).")
+@click.option("--data-dir", metavar="DIR", help="Data folder (ONCEBOX_DATA_DIR).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def root(**_options: object) -> None:
-    """Oncebox: deliveries arrive at least once, their effects happen once.
-
-    The options below may stand here or after the command.
-    """
-
-
-@click.group(cls=LazyGroup, commands_in=_DELIVERY)
-def delivery() -> None:
-    """What came in, and what became of it."""
-
-
-@click.group(cls=LazyGroup, commands_in=_DEAD)
-def dead() -> None:
-    """What was given up."""
-
-
-@click.group(cls=LazyGroup, commands_in=_HOOK)
-def hook() -> None:
-    """Webhook signatures: verify and explain them."""
-
-
-@click.group(cls=LazyGroup, commands_in=_MAIL)
-def mail() -> None:
-    """How mail is read."""
-
-
-@click.group(cls=LazyGroup, commands_in=_LINK)
-def link() -> None:
-    """Which links may be handed out."""
-
-
-@click.group(cls=LazyGroup, commands_in=_SOURCE)
-def source() -> None:
-    """Where deliveries come from, and how each is checked and worked."""
-
-
-@click.group(cls=LazyGroup, commands_in=_SECRET)
-def secret() -> None:
-    """The secrets of a source: several at a time, so that one can follow another."""
-
-
-@click.group(cls=LazyGroup, commands_in=_KEY)
-def key() -> None:
-    """Who may call the service, what for and until when."""
-
-
-@click.group(cls=LazyGroup, commands_in=_TENANT)
-def tenant() -> None:
-    """Who shares this installation."""
-
-
-@click.group(cls=LazyGroup, commands_in=_DOMAIN)
-def domain() -> None:
-    """Which domains mail is taken for."""
-
-
-@click.group(cls=LazyGroup, commands_in=_INBOX)
-def inbox() -> None:
-    """Addresses for attempts, and what came of them."""
-
-
-@click.group(cls=LazyGroup, commands_in=_ACTION)
-def action() -> None:
-    """What attempts do once, and what a person says of those in doubt."""
-
-
-@click.group(cls=LazyGroup, commands_in=_MESSAGE)
-def message() -> None:
-    """What came to inboxes."""
-
-
-@click.group(cls=LazyGroup, commands_in=_ARTIFACT)
-def artifact() -> None:
-    """Codes and links that came by mail, each granted once."""
-
-
-@click.group(cls=LazyGroup, commands_in=_QUARANTINE)
-def quarantine() -> None:
-    """Requests that were not believed."""
-
-
-@click.group(cls=LazyGroup, commands_in=_EVENT)
-def event() -> None:
-    """What happened, in one sequence."""
-
-
-@click.group(cls=LazyGroup, commands_in=_SEND)
-def send() -> None:
-    """Mail that goes out, each intent once; and what a person says of those in doubt."""
-
-
-@click.group(cls=LazyGroup, commands_in=_TRANSPORT)
-def transport() -> None:
-    """The ways by which mail leaves; until there is one, mail is stored and not sent."""
-
-
-@click.group(cls=LazyGroup, commands_in=_SUPPRESSION)
-def suppression() -> None:
-    """Addresses that get no mail."""
-
-
-@click.group(cls=LazyGroup, commands_in=_CONFIG)
-def config() -> None:
-    """Which settings hold, and where they come from."""
-
-
-#: commands and groups of them, by what is typed before them
-GROUPS = {
-    "": _ALL,
-    "delivery": _DELIVERY,
-    "dead": _DEAD,
-    "hook": _HOOK,
-    "mail": _MAIL,
-    "link": _LINK,
-    "source": _SOURCE,
-    "source secret": _SECRET,
-    "key": _KEY,
-    "tenant": _TENANT,
-    "quarantine": _QUARANTINE,
-    "domain": _DOMAIN,
-    "inbox": _INBOX,
-    "event": _EVENT,
-    "message": _MESSAGE,
-    "action": _ACTION,
-    "artifact": _ARTIFACT,
-    "send": _SEND,
-    "transport": _TRANSPORT,
-    "suppression": _SUPPRESSION,
-    "config": _CONFIG,
-}
+    """Run a command; the shared options may stand before or after it."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -300,11 +300,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = root.main(list(arguments), prog_name="oncebox", standalone_mode=False)
     except OnceboxError as error:
-        return failures.tell(error, as_json=as_json)
+        return failures.print_error(error, as_json=as_json)
     except PermissionError as error:
-        return failures.tell_forbidden(error, as_json=as_json)
+        return failures.print_permission_error(error, as_json=as_json)
     except click.ClickException as error:
-        return failures.tell_misuse(error, as_json=as_json)
+        return failures.print_usage_error(error, as_json=as_json)
     except click.Abort:
         return failures.INTERRUPTED
     return code if isinstance(code, int) else failures.OK

@@ -1,14 +1,15 @@
-"""What programs on the other side use: importing it does not import the server."""
+"""Python client of the HTTP API: Client, AsyncClient, handles, errors; imports no server code."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncebox.artifact_errors import AlreadyClaimed, ArtifactConflict, LinkRefused
-    from oncebox.client.action import Action, AsyncAction
     from oncebox.client.asynchronous import AsyncClient
-    from oncebox.client.attempt import AsyncAttempt, Attempt
-    from oncebox.client.failures import (
+    from oncebox.client.asynchronous.attempts import AsyncAction, AsyncAttempt
+    from oncebox.client.asynchronous.deliveries import AsyncWork
+    from oncebox.client.asynchronous.inboxes import AsyncInbox
+    from oncebox.client.core.send_plans import send_request
+    from oncebox.client.errors import (
         ActionHeld,
         ActionInFlight,
         ActionMisused,
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
         WaitTimedOut,
         WorkMisused,
     )
-    from oncebox.client.inbox import Inbox
-    from oncebox.client.sending import wish
     from oncebox.client.sync import Client
-    from oncebox.client.work import AsyncWork, Work
+    from oncebox.client.sync.attempts import Action, Attempt
+    from oncebox.client.sync.deliveries import Work
+    from oncebox.client.sync.inboxes import Inbox
+    from oncebox.errors.mail import AlreadyClaimed, ArtifactConflict, LinkRefused
 
 __all__ = [
     "Action",
@@ -41,6 +43,7 @@ __all__ = [
     "AsyncAction",
     "AsyncAttempt",
     "AsyncClient",
+    "AsyncInbox",
     "AsyncWork",
     "Attempt",
     "CallFailed",
@@ -58,31 +61,31 @@ __all__ = [
     "WaitTimedOut",
     "Work",
     "WorkMisused",
-    "wish",
+    "send_request",
 ]
 
-#: where each name lives, if not among the failures; loaded when first used, because whoever
-#: only checks a signature needs no HTTP
-_PAGES = {
-    "Action": "client.action",
-    "AlreadyClaimed": "artifact_errors",
-    "ArtifactConflict": "artifact_errors",
-    "AsyncAction": "client.action",
-    "AsyncAttempt": "client.attempt",
+#: the module of each name that is not in ``client.errors``; loaded on first use
+_MODULES = {
+    "Action": "client.sync.attempts",
+    "AlreadyClaimed": "errors.mail",
+    "ArtifactConflict": "errors.mail",
+    "AsyncAction": "client.asynchronous.attempts",
+    "AsyncAttempt": "client.asynchronous.attempts",
     "AsyncClient": "client.asynchronous",
-    "AsyncWork": "client.work",
-    "Attempt": "client.attempt",
+    "AsyncInbox": "client.asynchronous.inboxes",
+    "AsyncWork": "client.asynchronous.deliveries",
+    "Attempt": "client.sync.attempts",
     "Client": "client.sync",
-    "Inbox": "client.inbox",
-    "LinkRefused": "artifact_errors",
-    "Work": "client.work",
-    "wish": "client.sending",
+    "Inbox": "client.sync.inboxes",
+    "LinkRefused": "errors.mail",
+    "Work": "client.sync.deliveries",
+    "send_request": "client.core.send_plans",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name from its page."""
+    """Load a public name from its module."""
     if name not in __all__:
         message = f"module 'oncebox.client' has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module(f"oncebox.{_PAGES.get(name, 'client.failures')}"), name)
+    return getattr(import_module(f"oncebox.{_MODULES.get(name, 'client.errors')}"), name)

@@ -1,1 +1,1 @@
-"""What is known: verbs over the store, grouped by noun, each page beside its SQL."""
+"""The ledger: functions of a transaction, grouped by noun, each module beside its SQL."""

@@ -1,1 +1,1 @@
-"""How mail is read: pure functions over bytes that never raise, whatever the bytes are."""
+"""Mail: reading, authenticating and writing it; pure functions over bytes."""

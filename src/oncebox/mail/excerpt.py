@@ -1,15 +1,15 @@
-"""Excerpts: what an agent may read of a stranger's text: short, nothing invisible, no links."""
+"""Excerpts of untrusted text for agents: short, no invisible characters, no links."""
 
 import re
 
 import msgspec
 
-#: characters of a text that are handed out
-LONGEST = 4_000
-#: of a line such as a subject or a name
+#: length of an excerpt
+LONGEST_EXCERPT = 4_000
+#: length of a line, such as a subject or a name
 LONGEST_LINE = 300
 
-#: what a reader does not see but a model reads: controls, tags, variations, zero-width, bidi
+#: invisible to people but read by models: controls, tags, variations, zero-width, bidi
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
@@ -17,7 +17,7 @@ _INVISIBLE = re.compile(
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-#: anything that a reader or a program might follow; every repeat is bounded, so it is linear
+#: anything that looks like a link; every repetition is bounded, so matching is linear
 _LINK = re.compile(
     r"[a-z][a-z0-9+.-]{1,31}:/{1,2}[^\s<>\"]+"
     r"|(?:mailto|javascript|data|vbscript|tel|sms):[^\s<>\"]+"
@@ -26,23 +26,23 @@ _LINK = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"\s+")
-#: how much is looked at, whatever is cut afterwards
+#: characters that are examined before the excerpt is cut
 _LOOKED_AT = 64 * 1024
 
 
 class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger's words, made fit for an agent."""
+    """An excerpt of untrusted text."""
 
     text: str
-    #: invisible characters that were taken out
+    #: number of invisible characters removed
     removed: int = 0
-    #: links that were replaced
+    #: number of links replaced
     links: int = 0
-    #: there was more
+    #: the text is longer than the excerpt
     cut: bool = False
 
 
-def excerpt(text: str, longest: int = LONGEST) -> Excerpt:
+def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
     """Return the beginning of a text without invisible characters and with links replaced."""
     looked_at = text[:_LOOKED_AT]
     clean, removed = _INVISIBLE.subn("", looked_at)
@@ -62,6 +62,6 @@ def excerpt(text: str, longest: int = LONGEST) -> Excerpt:
     )
 
 
-def line(text: str) -> str:
-    """Return a subject or a name as one short line of the same kind."""
+def one_line(text: str) -> str:
+    """Return the excerpt of a subject or a name as one short line."""
     return _SPACES.sub(" ", excerpt(text, LONGEST_LINE).text).strip()

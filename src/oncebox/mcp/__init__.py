@@ -1,1 +1,1 @@
-"""The agent's tools over MCP: typed answers, and each effect once, through the client."""
+"""MCP tools for agents: typed answers, each effect once; they call the API through the client."""

@@ -1,16 +1,25 @@
-"""Actions of attempts: what must happen once, begun and finished around the act itself."""
+"""MCP tools begin_action and finish_action."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from oncebox.client.claiming import new_request_key
-from oncebox.mcp.hand import Hand
-from oncebox.mcp.tool import LEASE, Answer, Arguments, Fence, Lease, Line, Moment, Tool
-from oncebox.model.action import ActionState
-from oncebox.wire.inboxes import AttemptId
+from oncebox.client.core.work import new_request_key
+from oncebox.mcp.tool import (
+    DEFAULT_LEASE,
+    Fence,
+    Lease,
+    Line,
+    Tool,
+    ToolAnswer,
+    ToolArguments,
+    ToolContext,
+    UnixMillis,
+)
+from oncebox.model.attempts import ActionState
+from oncebox.schemas.inboxes import AttemptId
 
-_NEXT = {
+_NEXT_BY_STATE = {
     "begun": "Do it now, once, then call finish_action with fence. If a service takes an "
     "idempotency key, hand it key.",
     "look": "It was begun before, and nobody knows whether it happened. Look whether it did, then "
@@ -21,13 +30,13 @@ _NEXT = {
     "held": "Nobody knows whether it happened. Tell the user that a person must resolve it. Do not "
     "do it again.",
 }
-_FINISHED = {
+_NEXT_WHEN_FINISHED = {
     ActionState.DONE: "It is on record. Do not do it again: begin_action gives result from now on.",
     ActionState.NOT_DONE: "It is on record. To try again, call begin_action first.",
 }
 
 
-class BeginAction(Arguments, frozen=True, kw_only=True):
+class BeginAction(ToolArguments, frozen=True, kw_only=True):
     """What is to happen once."""
 
     attempt_id: Annotated[AttemptId, Meta(description="Your name for what you attempt.")]
@@ -39,10 +48,10 @@ class BeginAction(Arguments, frozen=True, kw_only=True):
             "look whether it happened."
         ),
     ] = "once"
-    lease: Lease = LEASE
+    lease: Lease = DEFAULT_LEASE
 
 
-class BegunAction(Answer, frozen=True, kw_only=True):
+class BegunAnswer(ToolAnswer, frozen=True, kw_only=True):
     """What to do now."""
 
     state: Annotated[
@@ -51,11 +60,11 @@ class BegunAction(Answer, frozen=True, kw_only=True):
     ]
     fence: Annotated[int | None, Meta(description="For finish_action; none if not yours.")] = None
     key: Annotated[str, Meta(description="Idempotency key, the same for every repeat.")]
-    lease_until: Moment | None = None
+    lease_until: UnixMillis | None = None
     result: Annotated[Any, Meta(description="What was stored, if it is done.")] = None
 
 
-class FinishAction(Arguments, frozen=True, kw_only=True):
+class FinishAction(ToolArguments, frozen=True, kw_only=True):
     """How it ended."""
 
     attempt_id: Annotated[AttemptId, Meta(description="As in begin_action.")]
@@ -68,14 +77,14 @@ class FinishAction(Arguments, frozen=True, kw_only=True):
     result: Annotated[Any, Meta(description="What repeats shall get.")] = None
 
 
-class FinishedAction(Answer, frozen=True, kw_only=True):
+class FinishedAnswer(ToolAnswer, frozen=True, kw_only=True):
     """What is on record."""
 
     state: ActionState
     result: Annotated[Any, Meta(description="The first that was stored.")] = None
 
 
-async def begin_action(hand: Hand, asked: BeginAction) -> BegunAction:
+async def begin_action(hand: ToolContext, asked: BeginAction) -> BegunAnswer:
     """Begin an action, or say how it stands.
 
     Each call is a begin of its own: one that is made again after a crash must not hear ``begun``
@@ -88,27 +97,27 @@ async def begin_action(hand: Hand, asked: BeginAction) -> BegunAction:
         lease=asked.lease,
         request_key=new_request_key(),
     )
-    return BegunAction(
+    return BegunAnswer(
         state=begun.state,
         fence=begun.fence,
         key=begun.key,
         lease_until=begun.lease_until,
         result=begun.result,
-        next=_NEXT[begun.state],
+        next=_NEXT_BY_STATE[begun.state],
     )
 
 
-async def finish_action(hand: Hand, asked: FinishAction) -> FinishedAction:
+async def finish_action(hand: ToolContext, asked: FinishAction) -> FinishedAnswer:
     """Record how an action ended."""
     say, of = hand.client.attempts, (asked.attempt_id, asked.name, asked.fence)
     if asked.outcome == "done":
         action = await say.done(*of, asked.result)
     else:
         action = await say.not_done(*of)
-    return FinishedAction(
+    return FinishedAnswer(
         state=action.state,
         result=action.result,
-        next=_FINISHED.get(action.state, "Call begin_action to learn how it stands."),
+        next=_NEXT_WHEN_FINISHED.get(action.state, "Call begin_action to learn how it stands."),
     )
 
 
@@ -119,7 +128,7 @@ TOOLS = (
         description="Call this before anything that must happen once for an attempt: submitting a "
         "code, paying, posting. It says whether to do it, or that it has happened.",
         arguments=BeginAction,
-        answer=BegunAction,
+        answer=BegunAnswer,
         run=begin_action,
         read_only=False,
         destructive=False,
@@ -132,7 +141,7 @@ TOOLS = (
         description="Say that an action happened, with what repeats shall get, or that it did "
         "not. Late is not too late.",
         arguments=FinishAction,
-        answer=FinishedAction,
+        answer=FinishedAnswer,
         run=finish_action,
         read_only=False,
         destructive=False,

@@ -1,4 +1,4 @@
-"""Deliveries for agents: one is claimed by an attempt, worked on, and settled; never its text."""
+"""MCP tools claim_delivery and complete_delivery."""
 
 import hashlib
 import re
@@ -7,32 +7,42 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from oncebox.errors import LeaseLost
-from oncebox.mcp.hand import Hand
-from oncebox.mcp.tool import LEASE, Answer, Arguments, Fence, Id, Lease, Line, Moment, Tool
-from oncebox.model.delivery import State
-from oncebox.wire.fields import SourceName
-from oncebox.wire.inboxes import AttemptId
-from oncebox.wire.pull import LONGEST_WAIT, ClaimedDelivery
+from oncebox.mcp.tool import (
+    DEFAULT_LEASE,
+    Fence,
+    Id,
+    Lease,
+    Line,
+    Tool,
+    ToolAnswer,
+    ToolArguments,
+    ToolContext,
+    UnixMillis,
+)
+from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.schemas.fields import SourceName
+from oncebox.schemas.inboxes import AttemptId
+from oncebox.schemas.pull import LONGEST_WAIT, ClaimedDelivery
 
 #: who the ledger says is at work
-_WORKER = "mcp"
+_WORKER_NAME = "mcp"
 #: what names things; no room for a sentence
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 #: seconds for the network, besides the wait
-_TROUBLE = 8.0
+_NETWORK_TIMEOUT = 8.0
 
-_CLAIMED = (
+_NEXT_CLAIMED = (
     "Work on it, then call complete_delivery with delivery_id and fence. Wrap what must happen "
     "once in begin_action and finish_action, with delivery_id as attempt_id."
 )
-_NOTHING = "There is no work now. Call again later, with the same attempt_id."
-_OVER = (
+_NEXT_NOTHING = "There is no work now. Call again later, with the same attempt_id."
+_NEXT_OVER = (
     "The delivery of this attempt is settled, or somebody else has it. Do not work on it. For the "
     "next one, call with a new attempt_id."
 )
 
 
-class ClaimDelivery(Arguments, frozen=True, kw_only=True):
+class ClaimDelivery(ToolArguments, frozen=True, kw_only=True):
     """For which attempt, and from where."""
 
     attempt_id: Annotated[
@@ -41,13 +51,13 @@ class ClaimDelivery(Arguments, frozen=True, kw_only=True):
     source: Annotated[
         SourceName | None, Meta(description="Where it comes from; unset: all of this key.")
     ] = None
-    lease: Lease = LEASE
+    lease: Lease = DEFAULT_LEASE
     within: Annotated[
         float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for one, at most 55.")
     ] = 0.0
 
 
-class DeliveryClaimed(Answer, frozen=True, kw_only=True):
+class ClaimAnswer(ToolAnswer, frozen=True, kw_only=True):
     """What is yours to do now."""
 
     status: Annotated[
@@ -65,11 +75,11 @@ class DeliveryClaimed(Answer, frozen=True, kw_only=True):
     ] = None
     tries: int | None = None
     late: Annotated[bool, Meta(description="It comes after its time or out of its turn.")] = False
-    received_at: Moment | None = None
-    lease_until: Moment | None = None
+    received_at: UnixMillis | None = None
+    lease_until: UnixMillis | None = None
 
 
-class CompleteDelivery(Arguments, frozen=True, kw_only=True):
+class CompleteDelivery(ToolArguments, frozen=True, kw_only=True):
     """How it ended."""
 
     delivery_id: Annotated[Id, Meta(description="From claim_delivery.")]
@@ -81,27 +91,27 @@ class CompleteDelivery(Arguments, frozen=True, kw_only=True):
     why: Annotated[Line | None, Meta(description="Why not, in your own words.")] = None
 
 
-class DeliverySettled(Answer, frozen=True, kw_only=True):
+class SettledAnswer(ToolAnswer, frozen=True, kw_only=True):
     """Where the delivery stands."""
 
-    state: State
+    state: DeliveryState
     due_at: Annotated[int | None, Meta(description="When it is tried again, in ms since 1970.")] = (
         None
     )
 
 
-async def claim_delivery(hand: Hand, asked: ClaimDelivery) -> DeliveryClaimed:
+async def claim_delivery(hand: ToolContext, asked: ClaimDelivery) -> ClaimAnswer:
     """Claim one delivery for an attempt, or tell again which one it has."""
-    work = hand.client.within(_TROUBLE).deliveries.claim(
+    work = hand.client.within(_NETWORK_TIMEOUT).deliveries.claim(
         asked.source,
         wait=asked.within,
         lease=asked.lease,
-        worker=_WORKER,
-        request_key=_request_key(hand.mark, asked.attempt_id),
+        worker=_WORKER_NAME,
+        request_key=_request_key(hand.key_fingerprint, asked.attempt_id),
     )
     claimed = await hand.wait(work, asked.within)
     if not claimed.deliveries:
-        return DeliveryClaimed(status="nothing", next=_NOTHING)
+        return ClaimAnswer(status="nothing", next=_NEXT_NOTHING)
     (delivery,) = claimed.deliveries
     try:
         # A repeat is told the same claim whatever became of it; the fence knows whether it holds.
@@ -109,11 +119,11 @@ async def claim_delivery(hand: Hand, asked: ClaimDelivery) -> DeliveryClaimed:
             delivery.id, delivery.fence, lease=asked.lease
         )
     except LeaseLost:
-        return DeliveryClaimed(status="over", delivery_id=delivery.id, next=_OVER)
-    return _told(delivery, held.until)
+        return ClaimAnswer(status="over", delivery_id=delivery.id, next=_NEXT_OVER)
+    return _claimed_answer(delivery, held.until)
 
 
-async def complete_delivery(hand: Hand, asked: CompleteDelivery) -> DeliverySettled:
+async def complete_delivery(hand: ToolContext, asked: CompleteDelivery) -> SettledAnswer:
     """Settle a delivery."""
     if asked.outcome == "done":
         ended = await hand.client.deliveries.complete(asked.delivery_id, asked.fence)
@@ -124,7 +134,7 @@ async def complete_delivery(hand: Hand, asked: CompleteDelivery) -> DeliverySett
             asked.why or f"the agent said {asked.outcome}",
             permanent=asked.outcome == "give_up",
         )
-    return DeliverySettled(
+    return SettledAnswer(
         state=ended.state,
         due_at=ended.due_at,
         next="It is settled. Do not work on it any more. For the next one, call claim_delivery "
@@ -138,25 +148,25 @@ def _request_key(mark: str, attempt_id: str) -> str:
     return f"mcp_{hashlib.sha256(said).hexdigest()}"
 
 
-def _told(delivery: ClaimedDelivery, until: int) -> DeliveryClaimed:
-    return DeliveryClaimed(
+def _claimed_answer(delivery: ClaimedDelivery, until: int) -> ClaimAnswer:
+    return ClaimAnswer(
         status="claimed",
         delivery_id=delivery.id,
         fence=delivery.fence,
         source=delivery.source,
-        type=_word(delivery.type),
-        key=_word(delivery.key),
+        type=_plain_name(delivery.type),
+        key=_plain_name(delivery.key),
         tries=delivery.tries,
         late=delivery.late,
         received_at=delivery.received_at,
         lease_until=until,
-        next=_CLAIMED,
+        next=_NEXT_CLAIMED,
     )
 
 
-def _word(text: str) -> str | None:
+def _plain_name(text: str) -> str | None:
     """Return what a sender calls something, if it can be nothing but a name."""
-    return text if _WORD.fullmatch(text) else None
+    return text if _PLAIN_NAME.fullmatch(text) else None
 
 
 TOOLS = (
@@ -166,7 +176,7 @@ TOOLS = (
         description="Claim one delivery, such as a webhook, to work on. It is yours for lease "
         "seconds. The same attempt_id gets the same one again, also after a crash.",
         arguments=ClaimDelivery,
-        answer=DeliveryClaimed,
+        answer=ClaimAnswer,
         run=claim_delivery,
         read_only=False,
         destructive=False,
@@ -178,7 +188,7 @@ TOOLS = (
         title="Complete a delivery",
         description="Say that a claimed delivery is done, is to be tried again, or is given up.",
         arguments=CompleteDelivery,
-        answer=DeliverySettled,
+        answer=SettledAnswer,
         run=complete_delivery,
         read_only=False,
         destructive=False,

@@ -1,36 +1,51 @@
-"""Inboxes for agents: an address, the code or link that comes to it, leave to ask again."""
+"""MCP tools open_inbox, wait_for_code, wait_for_link, request_resend."""
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from oncebox.client.failures import WaitTimedOut
-from oncebox.mcp.hand import Hand
-from oncebox.mcp.tool import Answer, Arguments, Id, Moment, Tool, Within
-from oncebox.model.inbox import InboxState
-from oncebox.wire.artifacts import Grant
-from oncebox.wire.domains import DomainName
-from oncebox.wire.inboxes import AttemptId, Label, LinkHost, Policy, Seconds, Sender
-from oncebox.wire.waits import Pattern, Resume
+from oncebox.client.errors import WaitTimedOut
+from oncebox.mcp.tool import (
+    Id,
+    Tool,
+    ToolAnswer,
+    ToolArguments,
+    ToolContext,
+    UnixMillis,
+    WaitSeconds,
+)
+from oncebox.model.inboxes.inbox import InboxState
+from oncebox.schemas.artifacts import Grant, ResumeToken, SubjectPattern
+from oncebox.schemas.inboxes import (
+    AttemptId,
+    DomainName,
+    Label,
+    LinkHost,
+    Policy,
+    Seconds,
+    SenderRule,
+)
 
 _Purpose = Literal["any", "signup", "login", "reset", "invite"]
 #: seconds; below the minute after which many clients lose patience
-_WITHIN = 45.0
+_DEFAULT_WAIT = 45.0
 #: seconds for an answer that is on its way; with the longest wait, still below that minute
-_GRACE = 4.0
+_RESPONSE_GRACE = 4.0
 #: messages that did not fit, of which a wait tells
-_MOST_SEEN = 10
+_MAX_UNMATCHED = 10
 
-_ALONE = "Do not ask the site for another mail: the newer one would make this one worthless."
+_NO_SECOND_MAIL = (
+    "Do not ask the site for another mail: the newer one would make this one worthless."
+)
 
 
-class OpenInbox(Arguments, frozen=True, kw_only=True):
+class OpenInbox(ToolArguments, frozen=True, kw_only=True):
     """What the address is for."""
 
     attempt_id: Annotated[AttemptId, Meta(description="Your name for what you attempt; keep it.")]
     label: Annotated[Label, Meta(description="Tells several inboxes of one attempt apart.")] = ""
     senders: Annotated[
-        tuple[Sender, ...],
+        tuple[SenderRule, ...],
         Meta(max_length=50, description="Addresses or domains whose mail counts; none: any."),
     ] = ()
     link_hosts: Annotated[
@@ -45,7 +60,7 @@ class OpenInbox(Arguments, frozen=True, kw_only=True):
     ] = None
 
 
-class OpenedInbox(Answer, frozen=True, kw_only=True):
+class InboxAnswer(ToolAnswer, frozen=True, kw_only=True):
     """An address."""
 
     inbox_id: str
@@ -57,23 +72,24 @@ class OpenedInbox(Answer, frozen=True, kw_only=True):
     cursor: Annotated[int, Meta(description="Number of its last message.")]
 
 
-class WaitForCode(Arguments, frozen=True, kw_only=True):
+class WaitForCode(ToolArguments, frozen=True, kw_only=True):
     """Which code is meant."""
 
     inbox_id: Annotated[Id, Meta(description="From open_inbox.")]
     sender: Annotated[
-        Sender | None, Meta(description="Address or domain that the mail comes from.")
+        SenderRule | None, Meta(description="Address or domain that the mail comes from.")
     ] = None
     purpose: Annotated[_Purpose, Meta(description="What the mail is about.")] = "any"
     subject: Annotated[
-        Pattern | None, Meta(description="Pattern of the whole subject, with * and ?.")
+        SubjectPattern | None,
+        Meta(description="Pattern of the whole subject, with * and ?."),
     ] = None
     after: Annotated[
         int, Meta(ge=0, le=2**53, description="Only messages with a higher sequence.")
     ] = 0
-    within: Within = _WITHIN
+    within: WaitSeconds = _DEFAULT_WAIT
     resume: Annotated[
-        Resume | None, Meta(description="From the answer before, to go on waiting.")
+        ResumeToken | None, Meta(description="From the answer before, to go on waiting.")
     ] = None
 
 
@@ -83,14 +99,14 @@ class WaitForLink(WaitForCode, frozen=True, kw_only=True):
     host: Annotated[DomainName | None, Meta(description="Host that the link must lead to.")] = None
 
 
-class Unfit(Struct, frozen=True, kw_only=True):
+class UnmatchedMail(Struct, frozen=True, kw_only=True):
     """A message that is not what is waited for."""
 
     message_id: str
     why: Annotated[str, Meta(description="A code.")]
 
 
-class Waited(Answer, frozen=True, kw_only=True):
+class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
     """What came of a wait."""
 
     status: Annotated[
@@ -103,23 +119,23 @@ class Waited(Answer, frozen=True, kw_only=True):
         str | None, Meta(description="pass: the domain is proven; others: it is not.")
     ] = None
     confidence: Annotated[float | None, Meta(description="From 0 to 1.")] = None
-    received_at: Moment | None = None
+    received_at: UnixMillis | None = None
     duplicates: Annotated[int, Meta(description="Further mails that brought the same.")] = 0
     warnings: Annotated[tuple[str, ...], Meta(description="Codes.")] = ()
     repeated: Annotated[bool, Meta(description="You were given the same before.")] = False
     resume: Annotated[str | None, Meta(description="Send it with the same arguments.")] = None
     messages_inspected: int | None = None
-    unfit: Annotated[tuple[Unfit, ...], Meta(description="The last that do not fit.")] = ()
+    unfit: Annotated[tuple[UnmatchedMail, ...], Meta(description="The last that do not fit.")] = ()
     mail_seen: Annotated[bool | None, Meta(description="Whether any mail came at all.")] = None
 
 
-class WaitedCode(Waited, frozen=True, kw_only=True):
+class CodeAnswer(WaitAnswer, frozen=True, kw_only=True):
     """A code, or why there is none yet."""
 
     code: str | None = None
 
 
-class WaitedLink(Waited, frozen=True, kw_only=True):
+class LinkAnswer(WaitAnswer, frozen=True, kw_only=True):
     """A link, or why there is none yet."""
 
     url: str | None = None
@@ -127,20 +143,20 @@ class WaitedLink(Waited, frozen=True, kw_only=True):
     token: Annotated[str | None, Meta(description="What looks like the secret in it.")] = None
 
 
-class RequestResend(Arguments, frozen=True, kw_only=True):
+class RequestResend(ToolArguments, frozen=True, kw_only=True):
     """For which attempt."""
 
     attempt_id: Annotated[AttemptId, Meta(description="As in open_inbox.")]
 
 
-class ResendGranted(Answer, frozen=True, kw_only=True):
+class ResendAnswer(ToolAnswer, frozen=True, kw_only=True):
     """Leave to ask for the mail once more."""
 
     number: Annotated[int, Meta(description="Which one of the attempt it is.")]
     left: Annotated[int, Meta(description="How many more there may be.")]
 
 
-async def open_inbox(hand: Hand, asked: OpenInbox) -> OpenedInbox:
+async def open_inbox(hand: ToolContext, asked: OpenInbox) -> InboxAnswer:
     """Return the address of an attempt."""
     policy = Policy(
         senders=list(asked.senders),
@@ -151,7 +167,7 @@ async def open_inbox(hand: Hand, asked: OpenInbox) -> OpenedInbox:
     inbox = await hand.client.inboxes.create(
         attempt_id=asked.attempt_id, label=asked.label, policy=policy, lifetime=asked.lifetime
     )
-    return OpenedInbox(
+    return InboxAnswer(
         inbox_id=inbox.id,
         email=inbox.email,
         attempt_id=asked.attempt_id,
@@ -165,42 +181,46 @@ async def open_inbox(hand: Hand, asked: OpenInbox) -> OpenedInbox:
     )
 
 
-async def wait_for_code(hand: Hand, asked: WaitForCode) -> WaitedCode:
+async def wait_for_code(hand: ToolContext, asked: WaitForCode) -> CodeAnswer:
     """Return the code of an inbox."""
-    work = hand.client.inboxes.wait_for_code(asked.inbox_id, within=asked.within, **_wishes(asked))
+    work = hand.client.inboxes.wait_for_code(
+        asked.inbox_id, within=asked.within, **_wait_options(asked)
+    )
     try:
         grant = await hand.wait(work, asked.within)
     except WaitTimedOut as late:
-        return WaitedCode(**_waiting(late, "wait_for_code"))
-    return WaitedCode(
+        return CodeAnswer(**_waiting_fields(late, "wait_for_code"))
+    return CodeAnswer(
         code=grant.value,
-        next=f"Use the code now, once. After a crash, this same call gives it again. {_ALONE}",
-        **_granted(grant),
+        next=f"Use the code now, once. After a crash, this same call gives it again. "
+        f"{_NO_SECOND_MAIL}",
+        **_granted_fields(grant),
     )
 
 
-async def wait_for_link(hand: Hand, asked: WaitForLink) -> WaitedLink:
+async def wait_for_link(hand: ToolContext, asked: WaitForLink) -> LinkAnswer:
     """Return the link of an inbox."""
     work = hand.client.inboxes.wait_for_link(
-        asked.inbox_id, host=asked.host, within=asked.within, **_wishes(asked)
+        asked.inbox_id, host=asked.host, within=asked.within, **_wait_options(asked)
     )
     try:
         grant = await hand.wait(work, asked.within)
     except WaitTimedOut as late:
-        return WaitedLink(**_waiting(late, "wait_for_link"))
-    return WaitedLink(
+        return LinkAnswer(**_waiting_fields(late, "wait_for_link"))
+    return LinkAnswer(
         url=grant.value,
         host=grant.link.host if grant.link else None,
         token=grant.link.token if grant.link else None,
-        next=f"Open the link now, once. After a crash, this same call gives it again. {_ALONE}",
-        **_granted(grant),
+        next=f"Open the link now, once. After a crash, this same call gives it again. "
+        f"{_NO_SECOND_MAIL}",
+        **_granted_fields(grant),
     )
 
 
-async def request_resend(hand: Hand, asked: RequestResend) -> ResendGranted:
+async def request_resend(hand: ToolContext, asked: RequestResend) -> ResendAnswer:
     """Return leave to ask the site for the mail once more."""
     granted = await hand.client.attempts.resend(asked.attempt_id)
-    return ResendGranted(
+    return ResendAnswer(
         number=granted.number,
         left=granted.left,
         next="Ask the site to send the mail again, once, then wait_for_code or wait_for_link. "
@@ -208,7 +228,7 @@ async def request_resend(hand: Hand, asked: RequestResend) -> ResendGranted:
     )
 
 
-def _wishes(asked: WaitForCode) -> dict[str, Any]:
+def _wait_options(asked: WaitForCode) -> dict[str, Any]:
     """Return what is waited for; whoever claims is the attempt of the inbox, never the model."""
     return {
         "sender": asked.sender,
@@ -216,11 +236,11 @@ def _wishes(asked: WaitForCode) -> dict[str, Any]:
         "subject": asked.subject,
         "after": asked.after,
         "resume": asked.resume,
-        "grace": _GRACE,
+        "grace": _RESPONSE_GRACE,
     }
 
 
-def _granted(grant: Grant) -> dict[str, Any]:
+def _granted_fields(grant: Grant) -> dict[str, Any]:
     return {
         "status": "granted",
         "artifact_id": grant.id,
@@ -235,7 +255,7 @@ def _granted(grant: Grant) -> dict[str, Any]:
     }
 
 
-def _waiting(late: WaitTimedOut, tool: str) -> dict[str, Any]:
+def _waiting_fields(late: WaitTimedOut, tool: str) -> dict[str, Any]:
     """Tell that nothing that fits has come yet, and what has."""
     told: dict[str, Any] = {
         "status": "waiting",
@@ -250,8 +270,8 @@ def _waiting(late: WaitTimedOut, tool: str) -> dict[str, Any]:
             "messages_inspected": report.messages_inspected,
             "mail_seen": report.smtp_saw or report.unread > 0,
             "unfit": tuple(
-                Unfit(message_id=each.message_id, why=each.why)
-                for each in report.seen[-_MOST_SEEN:]
+                UnmatchedMail(message_id=each.message_id, why=each.why)
+                for each in report.seen[-_MAX_UNMATCHED:]
             ),
         }
     return told
@@ -264,7 +284,7 @@ TOOLS = (
         description="Get the email address of an attempt, such as a signup. The same attempt_id "
         "and label get the same address again, also after a crash.",
         arguments=OpenInbox,
-        answer=OpenedInbox,
+        answer=InboxAnswer,
         run=open_inbox,
         read_only=False,
         destructive=False,
@@ -277,7 +297,7 @@ TOOLS = (
         description="Wait for the code that was mailed to an inbox, and claim it. It is granted "
         "once; the same call gives it again, anybody else is refused.",
         arguments=WaitForCode,
-        answer=WaitedCode,
+        answer=CodeAnswer,
         run=wait_for_code,
         read_only=False,
         destructive=False,
@@ -290,7 +310,7 @@ TOOLS = (
         description="Wait for the link that was mailed to an inbox, and claim it. Only links to "
         "the link_hosts of the inbox, or to host, are handed out.",
         arguments=WaitForLink,
-        answer=WaitedLink,
+        answer=LinkAnswer,
         run=wait_for_link,
         read_only=False,
         destructive=False,
@@ -303,7 +323,7 @@ TOOLS = (
         description="Get leave to ask the site for the mail again, before you do so. Each call "
         "uses one of few.",
         arguments=RequestResend,
-        answer=ResendGranted,
+        answer=ResendAnswer,
         run=request_resend,
         read_only=False,
         destructive=False,

@@ -1,42 +1,46 @@
-"""Mail that agents send: once for each intent, and what became of it."""
+"""MCP tools send_email and send_status."""
 
 from typing import Annotated
 
 from msgspec import Meta
 
-from oncebox.mcp.hand import Hand
-from oncebox.mcp.tool import Answer, Arguments, Id, Line, Moment, Tool
-from oncebox.model import send as model
-from oncebox.model.email import Email
-from oncebox.model.send import SendState
-from oncebox.wire.inboxes import AttemptId
-from oncebox.wire.pull import LONGEST_WAIT
-from oncebox.wire.sends import SendAnswer
+from oncebox.mcp.tool import Id, Line, Tool, ToolAnswer, ToolArguments, ToolContext, UnixMillis
+from oncebox.model.sends import send as model
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.send import SendState
+from oncebox.schemas.inboxes import AttemptId
+from oncebox.schemas.pull import LONGEST_WAIT
+from oncebox.schemas.sends import SendAnswer
 
 _Address = Annotated[str, Meta(min_length=3, max_length=320)]
-_Patience = Annotated[
+_WaitSeconds = Annotated[
     float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for how it ends, at most 55.")
 ]
-_ONCE = "Do not send it again under another event_type, entity_id or version."
-_NEXT = {
-    model.Answer.SENT: f"It is sent. {_ONCE}",
-    model.Answer.DUPLICATE: f"It was sent before; there is no second mail. {_ONCE}",
-    model.Answer.IN_FLIGHT: f"It is stored and will be sent. Call send_status later. {_ONCE}",
-    model.Answer.UNKNOWN: "Nobody knows whether it was sent. Tell the user; a person or the "
-    f"provider ends the doubt. {_ONCE}",
-    model.Answer.FAILED: "It is proven not sent; code says why. Tell the user, or mend it and call "
+_NO_SECOND_SEND = "Do not send it again under another event_type, entity_id or version."
+_NEXT_BY_STATUS = {
+    model.AnswerStatus.SENT: f"It is sent. {_NO_SECOND_SEND}",
+    model.AnswerStatus.DUPLICATE: f"It was sent before; there is no second mail. {_NO_SECOND_SEND}",
+    model.AnswerStatus.IN_FLIGHT: "It is stored and will be sent. Call send_status later. "
+    f"{_NO_SECOND_SEND}",
+    model.AnswerStatus.UNKNOWN: "Nobody knows whether it was sent. Tell the user; a person or the "
+    f"provider ends the doubt. {_NO_SECOND_SEND}",
+    model.AnswerStatus.FAILED: "It is proven not sent; code says why. Tell the user, or "
+    "mend it and call "
     "send_email with the same event_type and entity_id.",
-    model.Answer.SUPPRESSED: "A recipient takes no mail. Tell the user. Do not try other addresses "
+    model.AnswerStatus.SUPPRESSED: "A recipient takes no mail. Tell the user. Do not try "
+    "other addresses "
     "of theirs.",
-    model.Answer.CANCELLED: "It was called off. Ask the user before you send it again.",
-    model.Answer.EXPIRED: "Its time was over before it was sent. Ask the user whether it is still "
+    model.AnswerStatus.CANCELLED: "It was called off. Ask the user before you send it again.",
+    model.AnswerStatus.EXPIRED: "Its time was over before it was sent. Ask the user "
+    "whether it is still "
     "wanted.",
-    model.Answer.LOGGED: "It is stored and not sent: no transport is configured. Tell the user.",
+    model.AnswerStatus.LOGGED: "It is stored and not sent: no transport is configured. "
+    "Tell the user.",
 }
-_ELSE = f"Tell the user how it stands. {_ONCE}"
+_NEXT_OTHERWISE = f"Tell the user how it stands. {_NO_SECOND_SEND}"
 
 
-class SendEmail(Arguments, frozen=True, kw_only=True):
+class SendEmail(ToolArguments, frozen=True, kw_only=True):
     """A mail, and what it is about."""
 
     to: Annotated[
@@ -57,21 +61,21 @@ class SendEmail(Arguments, frozen=True, kw_only=True):
     attempt_id: Annotated[AttemptId | None, Meta(description="The attempt that it belongs to.")] = (
         None
     )
-    within: _Patience = 10.0
+    within: _WaitSeconds = 10.0
 
 
-class SendStatus(Arguments, frozen=True, kw_only=True):
+class SendStatus(ToolArguments, frozen=True, kw_only=True):
     """Which send."""
 
     send_id: Annotated[Id, Meta(description="From send_email.")]
-    within: _Patience = 0.0
+    within: _WaitSeconds = 0.0
 
 
-class SendTold(Answer, frozen=True, kw_only=True):
+class SendStatusAnswer(ToolAnswer, frozen=True, kw_only=True):
     """What became of a mail."""
 
     send_id: str
-    status: Annotated[model.Answer, Meta(description="What becomes of this call.")]
+    status: Annotated[model.AnswerStatus, Meta(description="What becomes of this call.")]
     state: Annotated[SendState, Meta(description="Where the send stands.")]
     message_id: Annotated[str, Meta(description="Message-ID, the same for every repeat.")]
     created: Annotated[bool, Meta(description="This very call made it.")] = False
@@ -83,10 +87,10 @@ class SendTold(Answer, frozen=True, kw_only=True):
     retry_after: Annotated[
         float | None, Meta(description="Seconds until a look is worth it; none: it is over.")
     ] = None
-    ended_at: Moment | None = None
+    ended_at: UnixMillis | None = None
 
 
-async def send_email(hand: Hand, asked: SendEmail) -> SendTold:
+async def send_email(hand: ToolContext, asked: SendEmail) -> SendStatusAnswer:
     """Send a mail once."""
     email = Email(
         sender=asked.sender,
@@ -104,18 +108,18 @@ async def send_email(hand: Hand, asked: SendEmail) -> SendTold:
         version=asked.version,
         attempt_id=asked.attempt_id,
     )
-    return _told(await hand.wait(work, asked.within))
+    return _status_answer(await hand.wait(work, asked.within))
 
 
-async def send_status(hand: Hand, asked: SendStatus) -> SendTold:
+async def send_status(hand: ToolContext, asked: SendStatus) -> SendStatusAnswer:
     """Return how a send stands."""
     work = hand.client.sends.wait(asked.send_id, within=asked.within)
-    return _told(await hand.wait(work, asked.within))
+    return _status_answer(await hand.wait(work, asked.within))
 
 
-def _told(send: SendAnswer) -> SendTold:
+def _status_answer(send: SendAnswer) -> SendStatusAnswer:
     """Leave out what other servers have said in their own words."""
-    return SendTold(
+    return SendStatusAnswer(
         send_id=send.id,
         status=send.status,
         state=send.state,
@@ -126,7 +130,7 @@ def _told(send: SendAnswer) -> SendTold:
         delivery=send.delivery,
         retry_after=send.retry_after,
         ended_at=send.ended_at,
-        next=_NEXT.get(send.status, _ELSE),
+        next=_NEXT_BY_STATUS.get(send.status, _NEXT_OTHERWISE),
     )
 
 
@@ -137,7 +141,7 @@ TOOLS = (
         description="Send an email once for each event_type, entity_id and recipients. Calling "
         "again with the same is safe, also with other words, and says how it stands.",
         arguments=SendEmail,
-        answer=SendTold,
+        answer=SendStatusAnswer,
         run=send_email,
         read_only=False,
         destructive=False,
@@ -149,7 +153,7 @@ TOOLS = (
         title="Look at a send",
         description="Say what became of an email that was sent with send_email.",
         arguments=SendStatus,
-        answer=SendTold,
+        answer=SendStatusAnswer,
         run=send_status,
         read_only=True,
         destructive=False,

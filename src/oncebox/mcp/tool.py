@@ -1,37 +1,88 @@
-"""A tool: what a model may ask for, in which words, and what it is told; knows no protocol."""
+"""`Tool`: name, argument and answer schemas, function; and the `ToolContext` it runs in."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from oncebox.mcp.hand import Hand
-from oncebox.wire.pull import LONGEST_WAIT
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.core import clock
+from oncebox.errors.http import ServerBusy
+from oncebox.schemas.pull import LONGEST_WAIT
+
+T = TypeVar("T")
+
+#: tells how many seconds of how many have passed
+ToolProgress = Callable[[float, float], Awaitable[None]]
+
+#: seconds between two signs of life
+_PROGRESS_INTERVAL = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What one call of a tool works with; every request is made with the caller's key."""
+
+    client: AsyncClient
+    #: what the caller's API key is known by here; not the key
+    key_fingerprint: str
+    report_progress: ToolProgress
+    #: set when nobody should be kept waiting any longer
+    stopping: asyncio.Event
+
+    async def wait(self, work: Coroutine[Any, Any, T], within: float) -> T:
+        """Return what comes of work that may take its time, telling how far it is.
+
+        Raises: ServerBusy, when the service stops meanwhile; and whatever the work raises.
+        """
+        began, task = clock.steady(), asyncio.ensure_future(work)
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        try:
+            while not task.done():
+                if stopped.done():
+                    message = "the service is stopping"
+                    raise ServerBusy(message)
+                await self.report_progress(min(clock.steady() - began, within), within)
+                await asyncio.wait(
+                    {task, stopped}, timeout=_PROGRESS_INTERVAL, return_when=asyncio.FIRST_COMPLETED
+                )
+            return task.result()
+        finally:
+            task.cancel()
+            stopped.cancel()
+
+
+def fingerprint_api_key(key: str) -> str:
+    """Return by what the caller of an API key is known again."""
+    return hashlib.sha256(b"mcp\0" + key.encode()).hexdigest()[:32]
+
 
 #: no control characters
-_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+_LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
 Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
-Line: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)]
+Line: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE_PATTERN)]
 #: longer than the service's own default: a model thinks before it speaks
-LEASE = 300.0
+DEFAULT_LEASE = 300.0
 Lease: TypeAlias = Annotated[
     float, msgspec.Meta(ge=1, le=900, description="Seconds for which it is yours.")
 ]
-Within: TypeAlias = Annotated[
+WaitSeconds: TypeAlias = Annotated[
     float, msgspec.Meta(gt=0, le=LONGEST_WAIT, description="Seconds to wait, at most 55.")
 ]
 Fence: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-Moment: TypeAlias = Annotated[int, msgspec.Meta(description="Milliseconds since 1970.")]
+UnixMillis: TypeAlias = Annotated[int, msgspec.Meta(description="Milliseconds since 1970.")]
 Next: TypeAlias = Annotated[str, msgspec.Meta(description="What to do now, and what not.")]
 
 
-class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model says when it calls a tool."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model is told; nothing in it is a sender's own text."""
 
     next: Next
@@ -48,9 +99,9 @@ class Tool:
     name: str
     title: str
     description: str
-    arguments: type[Arguments]
-    answer: type[Answer]
-    run: Callable[[Hand, Any], Awaitable[Answer]]
+    arguments: type[ToolArguments]
+    answer: type[ToolAnswer]
+    run: Callable[[ToolContext, Any], Awaitable[ToolAnswer]]
     #: it changes nothing
     read_only: bool
     #: it may undo or overwrite what is there
@@ -68,10 +119,10 @@ class Tool:
         """Return what is told."""
         schema = _schema(self.answer)
         fields = schema["properties"]
-        return {**schema, "properties": {name: _present(fields[name]) for name in fields}}
+        return {**schema, "properties": {name: _without_null(fields[name]) for name in fields}}
 
 
-def _present(field: dict[str, Any]) -> dict[str, Any]:
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a field as it is when it is there: what is null is left out."""
     kinds = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if len(kinds) != 1:
@@ -87,18 +138,18 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     # Both are words for whoever reads the code.
     root.pop("title", None)
     root.pop("description", None)
-    slim: dict[str, Any] = _slim({**root, "$defs": components} if components else root)
+    slim: dict[str, Any] = _without_patterns({**root, "$defs": components} if components else root)
     return slim
 
 
-def _slim(schema: Any) -> Any:
+def _without_patterns(schema: Any) -> Any:
     """Leave patterns out: every model would read them, few clients know them, and we judge."""
     if isinstance(schema, list):
-        return [_slim(each) for each in schema]
+        return [_without_patterns(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: _slim(value)
+        name: _without_patterns(value)
         for name, value in schema.items()
         if not (name == "pattern" and isinstance(value, str))
     }

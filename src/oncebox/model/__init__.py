@@ -1,1 +1,1 @@
-"""The nouns: frozen values, states and rules; no I/O, no clock."""
+"""Domain values: frozen structs, state machines and pure rules; no I/O, no clock."""

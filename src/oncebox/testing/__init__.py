@@ -1,1 +1,1 @@
-"""What tests need: servers that fail as told, and list what they really took."""
+"""Test support: the pytest plugin, test mode and chaos, scripted SMTP and provider servers."""

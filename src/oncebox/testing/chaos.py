@@ -1,24 +1,176 @@
-"""Chaos: decides by rules and a seed what happens to what comes in.
+"""Chaos rules and their seeded schedule: which mail and webhooks get which fault.
 
 What happens to the n-th arrival that a rule is about follows from the seed, the rule and n alone:
 the same seed does the same to the same sequence.
 """
 
 import random
+import re
+import tomllib
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Annotated, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
-from oncebox.testing.chaos_rules import Rule
+from oncebox.errors import ConfigInvalid
+from oncebox.model.inboxes.received_mail import Envelope
+from oncebox.model.inboxes.wait_filter import matches_wildcard
 
-R = TypeVar("R", bound=Rule)
+MailFault = Literal["duplicate", "delay", "reorder", "421", "drop_after_accept"]
+WebhookFault = Literal["duplicate", "delay", "503", "drop_after_accept"]
+
+#: seconds of a fault that holds something, where its rule names none
+_DEFAULT_SECONDS = {"delay": 1.0, "reorder": 5.0}
+_MAX_RULES = 100
+#: how msgspec names a place in the file
+_ERROR_LOCATION = re.compile(
+    r"^(?P<what>.*?) - at `\$(?:\.(?P<door>\w+)\[(?P<at>\d+)\])?\.?(?P<key>.*)`$"
+)
+
+_FILE_HINT = "a file has a seed, and rules below [[mail]] and [[webhook]]"
+
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
+
+class ChaosRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One fault, and how often it happens to what the rule is about."""
+
+    fault: str
+    #: how likely it is, by the seed
+    chance: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    #: so many are left alone first
+    after: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    #: then every third of them, if 3
+    every: Count = 1
+    #: at most so often; none is no limit
+    times: Count | None = None
+    #: how long something is held; of delay and reorder
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] | None = None
+    #: how many more of it there are; of duplicate
+    copies: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what says nothing about this fault.
+
+        Raises: ValueError.
+        """
+        if self.seconds is not None and self.fault not in _DEFAULT_SECONDS:
+            message = f"seconds says nothing about {self.fault}; it is for delay and reorder"
+            raise ValueError(message)
+        if self.copies is not None and self.fault != "duplicate":
+            message = f"copies says nothing about {self.fault}; it is for duplicate"
+            raise ValueError(message)
+
+    @property
+    def hold_seconds(self) -> float:
+        """How many seconds something is held at most."""
+        return _DEFAULT_SECONDS.get(self.fault, 0.0) if self.seconds is None else self.seconds
+
+    @property
+    def extra_copies(self) -> int:
+        """How many more copies there are."""
+        return self.copies or 1
+
+
+class MailRule(ChaosRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault of mail."""
+
+    fault: MailFault
+    #: patterns with ``*`` and ``?``: for whom, and from whom, by the envelope
+    to: Pattern = "*"
+    sender: Pattern = "*"
+
+    def matches(self, envelope: Envelope) -> bool:
+        """Say whether a mail is one that the rule is about."""
+        return matches_wildcard(self.sender, envelope.sender) and any(
+            matches_wildcard(self.to, each.address) for each in envelope.recipients
+        )
+
+
+class WebhookRule(ChaosRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault of webhooks."""
+
+    fault: WebhookFault
+    #: a pattern for the name of the source
+    source: Pattern = "*"
+
+    def matches(self, source: str) -> bool:
+        """Say whether a webhook is one that the rule is about."""
+        return matches_wildcard(self.source, source)
+
+
+class ChaosRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole file."""
+
+    seed: int = 0
+    mail: Annotated[tuple[MailRule, ...], msgspec.Meta(max_length=_MAX_RULES)] = ()
+    webhook: Annotated[tuple[WebhookRule, ...], msgspec.Meta(max_length=_MAX_RULES)] = ()
+
+
+def read_rules(path: Path) -> ChaosRules:
+    """Return the rules of a file.
+
+    Raises: ConfigInvalid, naming the file, the line or the key, and what helps.
+    """
+    try:
+        written = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        message = f"the rules of chaos in {path} cannot be read: {error.strerror}"
+        raise ConfigInvalid(message) from error
+    except ValueError as error:
+        message = f"the rules of chaos in {path} are no TOML: {error}"
+        raise ConfigInvalid(message) from error
+    try:
+        rules = msgspec.convert(written, ChaosRules)
+    except msgspec.ValidationError as error:
+        message = f"the rules of chaos in {path} cannot be used: {_explain_error(str(error))}"
+        raise ConfigInvalid(message) from error
+    if not rules.mail and not rules.webhook:
+        message = (
+            f"there are no rules of chaos in {path}; write at least one [[mail]] or [[webhook]]"
+        )
+        raise ConfigInvalid(message)
+    return rules
+
+
+def mail_rule(fault: str, **fields: object) -> MailRule:
+    """Return one rule for mail.
+
+    Raises: ConfigInvalid, naming what is wrong with it.
+    """
+    try:
+        return msgspec.convert({"mail": [{"fault": fault, **fields}]}, ChaosRules).mail[0]
+    except msgspec.ValidationError as error:
+        message = f"this fault cannot be used: {_explain_error(str(error))}"
+        raise ConfigInvalid(message) from error
+
+
+def _explain_error(error: str) -> str:
+    """Say in plain words which key of which rule is wrong, and what it may be."""
+    found = _ERROR_LOCATION.match(error)
+    if found is None:
+        return f"{error}; {_FILE_HINT}"
+    what, door, key = found["what"], found["door"], found["key"]
+    if door is None:
+        return f"{key or 'the file'}: {what}; {_FILE_HINT}"
+    where = f"{door} rule {int(found['at']) + 1}{f', {key}' if key else ''}: {what}"
+    kind, faults = (MailRule, MailFault) if door == "mail" else (WebhookRule, WebhookFault)
+    if key == "fault" or "`fault`" in what:
+        return f"{where}; faults of {door} are {', '.join(get_args(faults))}"
+    if "unknown field" in what:
+        return f"{where}; a rule has {', '.join(kind.__struct_fields__)}"
+    return where
+
+
+RuleT = TypeVar("RuleT", bound=ChaosRule)
 
 #: how many faults are remembered
-_MOST = 10_000
+_MAX_REMEMBERED = 10_000
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class InjectedFault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault that happened."""
 
     #: to which arrival, counted from 1
@@ -28,43 +180,68 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     rule: int
 
 
-class Script(Generic[R]):
+class FaultSchedule(Generic[RuleT]):
     """Some rules, and how far they have come."""
 
-    def __init__(self, rules: Sequence[R], seed: int) -> None:
+    def __init__(self, rules: Sequence[RuleT], seed: int) -> None:
         """Begin with the first arrival."""
         self.rules = tuple(rules)
         self.seed = seed
-        self.happened: list[Happened] = []
+        self.happened: list[InjectedFault] = []
         self._arrivals = 0
-        self._seen = [0] * len(self.rules)
-        self._struck = [0] * len(self.rules)
+        self._matched = [0] * len(self.rules)
+        self._applied = [0] * len(self.rules)
 
-    def next(self, is_about: Callable[[R], bool]) -> R | None:
+    def next(self, is_about: Callable[[RuleT], bool]) -> RuleT | None:
         """Return the rule that strikes the next arrival: the first of those that would."""
         self._arrivals += 1
         chosen: int | None = None
         for place, rule in enumerate(self.rules):
             if not is_about(rule):
                 continue
-            self._seen[place] += 1
-            if chosen is None and self._strikes(place, rule):
+            self._matched[place] += 1
+            if chosen is None and self._applies(place, rule):
                 chosen = place
         if chosen is None:
             return None
-        self._struck[chosen] += 1
+        self._applied[chosen] += 1
         rule = self.rules[chosen]
-        if len(self.happened) < _MOST:
+        if len(self.happened) < _MAX_REMEMBERED:
             self.happened.append(
-                Happened(arrival=self._arrivals, fault=rule.fault, rule=chosen + 1)
+                InjectedFault(arrival=self._arrivals, fault=rule.fault, rule=chosen + 1)
             )
         return rule
 
-    def _strikes(self, place: int, rule: R) -> bool:
-        number = self._seen[place] - rule.after
+    def _applies(self, place: int, rule: RuleT) -> bool:
+        number = self._matched[place] - rule.after
         if number < 1 or number % rule.every:
             return False
-        if rule.times is not None and self._struck[place] >= rule.times:
+        if rule.times is not None and self._applied[place] >= rule.times:
             return False
         # No dice are shared: what one rule throws moves no other.
         return random.Random(f"{self.seed}/{place}/{number}").random() < rule.chance  # noqa: S311 - repeatable
+
+
+class TestMode(msgspec.Struct, frozen=True, kw_only=True):
+    """A service in test mode."""
+
+    __test__ = False  # pytest takes it for a test by its name
+
+    #: where mail is taken, such as ``127.0.0.1:2525``; none: SMTP is switched off
+    smtp: str | None
+    #: the inbox that gets what no inbox has, and its address
+    catch_all: str
+    catch_all_email: str
+
+
+class FaultPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which faults the mail of one inbox is to meet."""
+
+    seed: int = 0
+    rules: Annotated[list[MailRule], msgspec.Meta(max_length=100)] = []
+
+
+class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Which faults the mail of one inbox has met."""
+
+    happened: list[InjectedFault] = []

@@ -1,4 +1,4 @@
-"""A server on this machine, for as long as a block lasts, in the running loop or in a thread."""
+"""Base class of the scripted servers: listens on localhost, in a thread or the running loop."""
 
 import asyncio
 import ssl
@@ -6,11 +6,11 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Self
 
-_LONGEST_LINE = 1 << 20
-_STOPS_WITHIN = 10.0
+_MAX_LINE_BYTES = 1 << 20
+_STOP_TIMEOUT = 10.0
 
 
-class Loopback(ABC):
+class LoopbackServer(ABC):
     """Listens, attends to each client in a task of its own, and stops with its block."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
@@ -26,12 +26,14 @@ class Loopback(ABC):
         self._failure: OSError | None = None
 
     @abstractmethod
-    async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """See one client through."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(
-            self._welcome, self.host, self.port, limit=_LONGEST_LINE, ssl=self._tls
+            self._accept, self.host, self.port, limit=_MAX_LINE_BYTES, ssl=self._tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -50,7 +52,7 @@ class Loopback(ABC):
             target=lambda: asyncio.run(self._serve(ready)), name=type(self).__name__, daemon=True
         )
         self._thread.start()
-        if not ready.wait(_STOPS_WITHIN) or self._loop is None:
+        if not ready.wait(_STOP_TIMEOUT) or self._loop is None:
             message = f"no server could be started on {self.host}:{self.port}"
             raise OSError(message) from self._failure
         return self
@@ -60,7 +62,7 @@ class Loopback(ABC):
         assert self._stop is not None  # noqa: S101 - as above
         assert self._thread is not None  # noqa: S101 - as above
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_STOPS_WITHIN)
+        self._thread.join(_STOP_TIMEOUT)
 
     async def _serve(self, ready: threading.Event) -> None:
         self._stop = asyncio.Event()
@@ -73,16 +75,14 @@ class Loopback(ABC):
             self._failure = error
             ready.set()
 
-    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = asyncio.get_running_loop().create_task(self._see_through(reader, writer))
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = asyncio.get_running_loop().create_task(self._run_client(reader, writer))
         self._clients.add(client)
         client.add_done_callback(self._clients.discard)
 
-    async def _see_through(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _run_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self.attend(reader, writer)
+            await self.handle_client(reader, writer)
         except asyncio.CancelledError:
             writer.transport.abort()
             raise

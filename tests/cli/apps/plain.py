@@ -4,7 +4,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
 box = Oncebox()
 not_a_box = object()

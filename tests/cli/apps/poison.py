@@ -6,7 +6,9 @@ import signal
 import sys
 import time
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
 box = Oncebox()
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from oncebox import ids
+from oncebox.core import ids
+from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.attempts import actions
-from oncebox.ledger.office.audit import Deed
-from oncebox.model.action import ActionState
+from oncebox.model.attempts import ActionState
 from tests.support.databases import Place, migrated
 from tests.torture.artifacts.contender import TENANT, called, key_of, names
 from tests.torture.checks import Violation
@@ -175,7 +175,7 @@ def _resolve(url: str, world: Path) -> None:
             happened = called(world, each.name)
             state = ActionState.DONE if happened else ActionState.NOT_DONE
             now = time.time_ns() // 1_000_000
-            deed = Deed(id=ids.new("aud"), tenant=TENANT, at=now, who="person", why="looked")
+            deed = AuditEntry(id=ids.new("aud"), tenant=TENANT, at=now, who="person", why="looked")
             place = (each.attempt_id, each.name)
             session.run(partial(actions.resolve, place=place, state=state, deed=deed))
 

@@ -10,15 +10,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from oncebox import seal
-from oncebox.ledger.inboxes import claims
-from oncebox.ledger.inboxes.grants import Grants
-from oncebox.ledger.inboxes.strongbox import Strongbox
-from oncebox.model.grant import Ask, Claimant, Granted
-from oncebox.model.inbox import InboxPolicy
-from oncebox.store import opening
-from oncebox.store.queries import Query
-from oncebox.telemetry import Telemetry
+from oncebox.core import encryption
+from oncebox.core.metrics import Telemetry
+from oncebox.db import startup
+from oncebox.db.queries import Query
+from oncebox.ledger.artifacts import claims
+from oncebox.ledger.artifacts.claims import Grants
+from oncebox.ledger.ciphers import ArtifactCipher
+from oncebox.model.inboxes.artifact import ArtifactClaimant, ArtifactClaimRequest, ClaimGranted
+from oncebox.model.inboxes.inbox import InboxPolicy
 from tests.torture.ledger.boxes import MASTER_KEY
 
 TENANT, KEY = "default", "key_agents"
@@ -28,10 +28,12 @@ async def main(given: argparse.Namespace) -> None:
     """Claim until killed."""
     if given.naive:
         _forget_the_guard()
-    database = opening.connect(given.url, connections=1)
-    clerk = claims.Clerk(Strongbox(seal.from_text(MASTER_KEY)), _no_links)
+    database = startup.connect(given.url, connections=1)
+    clerk = claims.ClaimResolver(
+        ArtifactCipher(encryption.master_key_from_text(MASTER_KEY)), _no_links
+    )
     grants = Grants(database, clerk, Telemetry())
-    who = Claimant(tenant=TENANT, key_id=KEY, owner=None, claim_key=given.claim_key)
+    who = ArtifactClaimant(tenant=TENANT, key_id=KEY, owner=None, claim_key=given.claim_key)
     # Also for writing, so that the pipe never ends.
     pipe = os.open(given.pipe, os.O_RDWR | os.O_NONBLOCK)
     loop, orders = asyncio.get_running_loop(), asyncio.Queue[str]()
@@ -39,8 +41,10 @@ async def main(given: argparse.Namespace) -> None:
     say("ready")
     while True:
         order = await orders.get()
-        outcome = await grants.ask(Ask(claimant=who, artifact_id=order.partition("/")[0]))
-        if isinstance(outcome, Granted):
+        outcome = await grants.request(
+            ArtifactClaimRequest(claimant=who, artifact_id=order.partition("/")[0])
+        )
+        if isinstance(outcome, ClaimGranted):
             repeated = "again" if outcome.repeated else "first"
             say(f"granted {order} {outcome.value.value} {repeated}")
         else:
@@ -52,7 +56,7 @@ def _read(pipe: int, orders: asyncio.Queue[str]) -> None:
         orders.put_nowait(word)
 
 
-def _no_links(_url: str, _policy: InboxPolicy) -> claims.Judged:
+def _no_links(_url: str, _policy: InboxPolicy) -> claims.LinkVerdict:
     raise NotImplementedError
 
 

@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from oncebox import clock
+from oncebox.core import clock
+from oncebox.core.encryption import MasterKey
+from oncebox.core.metrics import Telemetry
+from oncebox.db import startup
 from oncebox.errors import LeaseLost, StoreUnavailable
-from oncebox.ledger.attempts.desk import AttemptDesk, Task
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.model.action import Action, Standing, action_key
-from oncebox.model.effect import Safe
-from oncebox.seal import MasterKey
-from oncebox.store import opening
-from oncebox.telemetry import Telemetry
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.attempts.actions import ActionRef, AttemptRepository
+from oncebox.ledger.transactions import Ledger
+from oncebox.model.attempts import Action, BeginStatus, action_key
+from oncebox.model.deliveries.effects import Safety
 from tests.torture.history import Downstream, History, read_downstream
 
 TENANT = "default"
@@ -39,7 +40,7 @@ WAYS = ("", "before-call", "after-call")
 
 def names() -> list[str]:
     """Return the actions of a round; the first word is the choice."""
-    return [f"{safe}-{number}" for safe in Safe for number in range(EACH)]
+    return [f"{safe}-{number}" for safe in Safety for number in range(EACH)]
 
 
 def key_of(name: str) -> str:
@@ -50,7 +51,7 @@ def key_of(name: str) -> str:
 class Contender:
     """One agent among many."""
 
-    def __init__(self, desk: AttemptDesk, given: argparse.Namespace) -> None:
+    def __init__(self, desk: AttemptRepository, given: argparse.Namespace) -> None:
         self._desk = desk
         self._die = given.die
         self._path: Path = given.world
@@ -72,19 +73,19 @@ class Contender:
     async def _one(self, name: str) -> bool:
         """Try one action; say whether it is done."""
         asked = clock.steady()
-        task = Task(Asker(tenant=TENANT, key="key_1", sees_all=False), ATTEMPT, name)
-        safe = Safe(name.partition("-")[0])
+        task = ActionRef(Requester(tenant=TENANT, key="key_1", sees_all=False), ATTEMPT, name)
+        safe = Safety(name.partition("-")[0])
         begun = await self._desk.begin(task, safe, lease=LEASE, window=WINDOW)
-        if begun.standing is Standing.DONE:
+        if begun.status is BeginStatus.DONE:
             self._told(name, begun.action)
             return True
-        if begun.standing is Standing.BEGUN:
+        if begun.status is BeginStatus.BEGUN:
             return await self._perform(task, begun.action.fence, asked)
-        if begun.standing is Standing.LOOK:
+        if begun.status is BeginStatus.LOOK:
             await self._look(task, begun.action.fence)
         return False
 
-    async def _perform(self, task: Task, fence: int, asked: float) -> bool:
+    async def _perform(self, task: ActionRef, fence: int, asked: float) -> bool:
         # Long enough for others to come by, who must leave it alone.
         await asyncio.sleep(self._dice.uniform(0, 0.1))
         self._end_at("before-call", task.name)
@@ -98,7 +99,7 @@ class Contender:
         self._told(task.name, await self._desk.done(task, fence, result))
         return True
 
-    async def _look(self, task: Task, fence: int) -> None:
+    async def _look(self, task: ActionRef, fence: int) -> None:
         """Say what the world says."""
         with suppress(LeaseLost):
             if called(self._path, task.name):
@@ -107,7 +108,7 @@ class Contender:
                 await self._desk.not_done(task, fence)
 
     def _told(self, name: str, action: Action) -> None:
-        result = self._desk.opened(action)
+        result = self._desk.decrypt_result(action)
         self.history.invoke("told", name).ok((result or b"").decode())
 
     def _end_at(self, moment: str, name: str) -> None:
@@ -124,7 +125,7 @@ def called(world: Path, name: str) -> bool:
 
 async def main(given: argparse.Namespace) -> None:
     """Open the database, and go after the actions."""
-    database = opening.connect(given.url, connections=1)
+    database = startup.connect(given.url, connections=1)
     try:
         await database.read(lambda _tx: None)
         sys.stdout.write("ready\n")
@@ -132,7 +133,7 @@ async def main(given: argparse.Namespace) -> None:
         # Those that die by their own hand come first, so that they have something in it.
         while not (given.die or given.go.exists()):  # noqa: ASYNC110 - a file
             await asyncio.sleep(0.01)
-        await Contender(AttemptDesk(database, Telemetry(), KEY), given).run()
+        await Contender(AttemptRepository(Ledger(database), Telemetry(), KEY), given).run()
     finally:
         await database.close()
 

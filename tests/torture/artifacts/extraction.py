@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.torture.artifacts import points as claiming
 from tests.torture.checks import Violation
 from tests.torture.history import Event

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from oncebox import ids, seal
-from oncebox.ledger.inboxes.artifacts import _sql
-from oncebox.ledger.inboxes.strongbox import Strongbox
-from oncebox.model.artifact import ArtifactValue
-from oncebox.model.candidate import Kind
-from oncebox.store.database import Row, Transaction
+from oncebox.core import encryption, ids
+from oncebox.db.database import Row, Transaction
+from oncebox.ledger.artifacts.artifacts import _sql
+from oncebox.ledger.ciphers import ArtifactCipher
+from oncebox.model.inboxes.artifact import ArtifactValue
+from oncebox.model.inboxes.received_mail import ArtifactKind
 from tests.support.postgres import PostgresServer
 from tests.torture.artifacts.claimer import KEY, TENANT
 from tests.torture.ledger.books import ask_once
@@ -18,7 +18,7 @@ from tests.torture.ledger.boxes import MASTER_KEY, new_box
 from tests.torture.ledger.sites import UNFLUSHED
 from tests.torture.mail.books import session_of
 
-_STRONGBOX = Strongbox(seal.from_text(MASTER_KEY))
+_STRONGBOX = ArtifactCipher(encryption.master_key_from_text(MASTER_KEY))
 _INBOX = "inb_1"
 _ADD = """
 INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, state, created_at,
@@ -72,8 +72,9 @@ def _add(tx: Transaction, things: Sequence[Thing], mark: str) -> None:
 def _row(thing: Thing, number: int) -> Row:
     return (
         thing.id, TENANT, _INBOX, "torture", ids.new("msg"), number, "code",
-        _STRONGBOX.mark(TENANT, _INBOX, Kind.CODE, thing.value),
-        _STRONGBOX.seal(TENANT, thing.id, ArtifactValue(value=thing.value)), 0, 900, 0, 1, "login",
+        _STRONGBOX.value_fingerprint(TENANT, _INBOX, ArtifactKind.CODE, thing.value),
+        _STRONGBOX.encrypt(TENANT, thing.id, ArtifactValue(value=thing.value)),
+        0, 900, 0, 1, "login",
         f"s{number}@shop.example", "shop.example", "pass", 1, 1, None, b"[]",
     )  # fmt: skip
 
@@ -83,5 +84,5 @@ def holder(url: str, thing: Thing, claim_keys: Sequence[str]) -> str | None:
     ((state, mark),) = ask_once(url, _HELD.format(thing.id))
     if state != "claimed":
         return None
-    marks = {_STRONGBOX.claim_mark(TENANT, KEY, each): each for each in claim_keys}
+    marks = {_STRONGBOX.claim_fingerprint(TENANT, KEY, each): each for each in claim_keys}
     return marks.get(bytes(mark), "?")

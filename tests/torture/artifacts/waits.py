@@ -16,11 +16,14 @@ from math import inf
 from statistics import quantiles
 from typing import Any
 
-from oncebox import credentials
-from oncebox.client import AlreadyClaimed, AsyncClient, Inbox, WaitTimedOut, waiting
-from oncebox.client.room import Later
+from oncebox.client import AsyncInbox
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.client.core import inbox_plans
+from oncebox.client.errors import WaitTimedOut
+from oncebox.core import credentials
 from oncebox.errors import OnceboxError
-from oncebox.wire.artifacts import Grant
+from oncebox.errors.mail import AlreadyClaimed
+from oncebox.schemas.artifacts import Grant
 from tests.support.ports import free_port
 from tests.torture.artifacts.courier import Courier, letter
 from tests.torture.checks import Violation
@@ -58,7 +61,7 @@ _SETTINGS = {
 class Round:
     """One inbox: which code is under way, and what became of all of them."""
 
-    inbox: Inbox[Later]
+    inbox: AsyncInbox
     #: codes in the order in which they were sent, with when each was taken
     sent: dict[str, float] = field(default_factory=dict)
     #: who was granted which code, and how often
@@ -137,11 +140,11 @@ def waits(plan: Plan) -> Outcome:
         service = Service(plan, site.fresh(), children)
         key = service.start()
         cutter = stack.enter_context(Cutter(service.port, plan.chance("cutter"), longest=_LONGEST))
-        longest, waiting._LONGEST_POLL = waiting._LONGEST_POLL, _POLL
+        longest, inbox_plans._LONGEST_POLL = inbox_plans._LONGEST_POLL, _POLL
         try:
             rounds = asyncio.run(_play(plan, service, cutter.port, key))
         finally:
-            waiting._LONGEST_POLL = longest
+            inbox_plans._LONGEST_POLL = longest
         outcome.violations += judge(rounds)
         outcome.trials = sum(len(each.granted) for each in rounds)
         outcome.note = _note(rounds, cutter.cuts, service.deaths)

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from oncebox import Delivery, Once, Oncebox
+from oncebox.box import Oncebox
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 from tests.torture.history import Downstream
 from tests.torture.hooks.events import SOURCE
 from tests.torture.ledger.handlers import insert_mark
@@ -19,4 +21,4 @@ async def handle(delivery: Delivery, once: Once) -> None:
     """Note the run, then have the effect: a row in our own table, which nothing keeps unique."""
     with Downstream(Path(os.environ[RUNS])) as runs:
         runs.call(f"run/{delivery.id}", delivery=delivery.id, fence=delivery.fence)
-    await once.transaction("mark", insert_mark, box.rooms.database.kind, delivery.id)
+    await once.transaction("mark", insert_mark, box.components.database.kind, delivery.id)

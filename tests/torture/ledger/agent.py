@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from oncebox import Oncebox
+from oncebox.box import Oncebox
+from oncebox.db import sqlite
+from oncebox.db.database import Transaction
 from oncebox.errors import StoreUnavailable
-from oncebox.store import checkpoint
-from oncebox.store.database import Transaction
 from tests.torture.checks import unanswered
 from tests.torture.history import Downstream, History, Kind, read_history
 from tests.torture.ledger import careless
@@ -42,12 +42,12 @@ async def main(given: argparse.Namespace) -> None:
     """Open the box, send, work, and wait until all is settled or somebody kills us."""
     careless.apply(given.careless)
     if given.pages:
-        checkpoint._PAGES = given.pages
+        sqlite._CHECKPOINT_PAGES = given.pages
     box = new_box(given.url, lease=given.lease, concurrency=given.concurrency)
     with Downstream(given.world) as world, History(given.history) as history:
         register(box, Work(world, given.slow))
         await box.open()
-        await box.rooms.database.write(prepare, box.rooms.database.kind)
+        await box.components.database.write(prepare, box.components.database.kind)
         say("ready")
         async with asyncio.TaskGroup() as tasks:
             if given.work == "beside":
@@ -144,7 +144,7 @@ async def await_settled(box: Oncebox) -> None:
 
 async def _all_settled(box: Oncebox) -> bool:
     try:
-        rows = await box.rooms.database.read(lambda tx: tx.execute(_OPEN))
+        rows = await box.components.database.read(lambda tx: tx.execute(_OPEN))
     except StoreUnavailable:
         return False
     return rows == [(0,)]

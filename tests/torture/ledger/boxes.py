@@ -2,7 +2,8 @@
 
 import base64
 
-from oncebox import Oncebox, config
+from oncebox.box import Oncebox
+from oncebox.settings import load_settings
 
 #: Every process that opens the same database must bring the same key.
 MASTER_KEY = base64.b64encode(bytes(32)).decode()
@@ -10,7 +11,7 @@ MASTER_KEY = base64.b64encode(bytes(32)).decode()
 
 def new_box(url: str, *, lease: float = 1.0, concurrency: int = 8) -> Oncebox:
     """Return a box on this database that notices a lost worker within about one lease."""
-    settings = config.load(
+    settings = load_settings(
         {},
         database_url=url,
         master_key=MASTER_KEY,

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from oncebox.store.sqlite import SqliteSession
+from oncebox.db.sqlite import SqliteSession
 
 #: Nothing, or SQLite commits that are not flushed.
 WAYS: Final = ("", "unflushed")
@@ -15,10 +15,10 @@ def apply(way: str) -> None:
 
 
 def _commit_without_flushing() -> None:
-    prepare = SqliteSession._prepare
+    prepare = SqliteSession._configure
 
     def careless(self: SqliteSession, **given: Any) -> None:
         prepare(self, **given)
         self.connection.execute("PRAGMA synchronous = NORMAL")
 
-    SqliteSession._prepare = careless  # type: ignore[method-assign]
+    SqliteSession._configure = careless  # type: ignore[method-assign]

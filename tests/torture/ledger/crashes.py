@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.torture.checks import Violation
 from tests.torture.history import read_downstream, read_history
 from tests.torture.ledger.books import read_books

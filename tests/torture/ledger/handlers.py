@@ -3,8 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 
-from oncebox import Delivery, Done, NotDone, Once, Oncebox, Permanent, Transient
-from oncebox.store.database import Transaction
+from oncebox.box import Oncebox
+from oncebox.db.database import Transaction
+from oncebox.errors import NotDone, Permanent, Transient
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.model.deliveries.effects import Done
+from oncebox.workers.deliveries.once import Once
 from tests.torture.history import Downstream, read_downstream
 from tests.torture.ledger.errands import FRAIL, STURDY, Kind
 
@@ -85,7 +89,7 @@ class _Hands:
 
     async def own(self, delivery: Delivery, once: Once) -> None:
         await asyncio.sleep(self._slow)
-        kind = self._box.rooms.database.kind
+        kind = self._box.components.database.kind
         assert await once.transaction(EFFECT, insert_mark, kind, delivery.id) == "marked"
 
     async def flaky(self, delivery: Delivery, once: Once) -> None:

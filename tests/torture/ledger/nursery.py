@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.torture.processes import ROOT, Child, until
 
 #: What is started, unless somebody says otherwise.
 PROGRAMS = ("tests.torture.ledger.agent", "tests.torture.ledger.zombie")
 #: What a box imports only when it opens its database.
-_LATE = ("oncebox.store.postgres",)
+_LATE = ("oncebox.db.postgres",)
 _LOOK_EVERY = 0.005
 
 

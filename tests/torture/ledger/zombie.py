@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from oncebox import Delivery, Once, Oncebox, Permanent, SyncOnce, Transient
+from oncebox.box import Oncebox
+from oncebox.errors import Permanent, Transient
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once, SyncOnce
 from tests.torture.history import Downstream
 from tests.torture.ledger.agent import await_settled, prepare, say
 from tests.torture.ledger.boxes import new_box
@@ -78,7 +81,7 @@ class Hands:
 
     async def _before_own_transaction(self, delivery: Delivery, once: Once) -> None:
         await self._stand_still(delivery)
-        await once.transaction(EFFECT, insert_mark, self._box.rooms.database.kind, delivery.id)
+        await once.transaction(EFFECT, insert_mark, self._box.components.database.kind, delivery.id)
 
     async def _in_call_once(self, delivery: Delivery, once: Once) -> None:
         def call() -> None:
@@ -135,7 +138,7 @@ async def main(given: argparse.Namespace) -> None:
         hands = Hands(box, world, given.gate, first=first)
         hands.register()
         await box.open()
-        await box.rooms.database.write(prepare, box.rooms.database.kind)
+        await box.components.database.write(prepare, box.components.database.kind)
         for number in range(given.count):
             await _accept(box, f"{given.seed}-{number}", list(Place)[number % len(Place)])
         async with asyncio.TaskGroup() as tasks:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from oncebox.store.database import Row
-from oncebox.store.opening import sqlite_path
-from oncebox.store.postgres_session import PostgresSession
-from oncebox.store.sqlite import SqliteSession
+from oncebox.db.database import Row
+from oncebox.db.postgres import PostgresSession
+from oncebox.db.sqlite import SqliteSession
+from oncebox.db.startup import sqlite_path
 from tests.support.databases import Session
 
 _NUMBERED = "SELECT id, number FROM oncebox_events WHERE number > {} ORDER BY number"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.support.ports import free_port
 from tests.torture.checks import Violation
 from tests.torture.history import Event, read_history

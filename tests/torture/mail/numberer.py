@@ -4,11 +4,11 @@ import asyncio
 import os
 import sys
 
-from oncebox.config import EventSettings
-from oncebox.ledger.events.numbering import Numbering
-from oncebox.store import opening
-from oncebox.telemetry import Telemetry
-from oncebox.worker.sequencer import Sequencer
+from oncebox.core.metrics import Telemetry
+from oncebox.db import startup
+from oncebox.ledger.transactions import Ledger
+from oncebox.settings import EventSettings
+from oncebox.workers.maintenance.sequencer import Sequencer
 
 #: seconds; short, so that whoever is killed is soon replaced
 LEASE = 0.5
@@ -16,11 +16,9 @@ LEASE = 0.5
 
 async def number(url: str) -> None:
     """Number events for ever."""
-    database = opening.connect(url, connections=2)
+    database = startup.connect(url, connections=2)
     settings = EventSettings(lease=LEASE)
-    sequencer = Sequencer(
-        Numbering(database), Telemetry(), settings, name=os.environ.get("NUMBERER")
-    )
+    sequencer = Sequencer(Ledger(database), Telemetry(), settings, name=os.environ.get("NUMBERER"))
     sys.stdout.write("numbering\n")
     sys.stdout.flush()
     await sequencer.run()

@@ -15,9 +15,10 @@ from itertools import islice
 
 import psycopg
 
-from oncebox import credentials
-from oncebox.client import Client, NoAnswer
-from oncebox.wire.events import Event
+from oncebox.client.errors import NoAnswer
+from oncebox.client.sync import Client
+from oncebox.core import credentials
+from oncebox.schemas.events import Event
 from tests.support.ports import free_port
 from tests.torture.checks import Violation
 from tests.torture.ledger.boxes import MASTER_KEY

@@ -10,15 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from oncebox import Oncebox, config
+from oncebox.box import Oncebox
 from oncebox.service import Role, Service
+from oncebox.settings import load_settings
 from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.mail.letters import SPOOL_FROM
 
 
 async def main(given: argparse.Namespace) -> None:
     """Serve until told to stop."""
-    settings = config.load(
+    settings = load_settings(
         {},
         database_url=given.url,
         data_dir=str(given.folder),

@@ -10,10 +10,10 @@ import threading
 import time
 from functools import partial
 
-from oncebox import ids
-from oncebox.ledger.events import outbox
-from oncebox.model.event import NewEvent
-from oncebox.store.database import Transaction
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.ledger.events import event_log
+from oncebox.model.events import NewEvent
 from tests.torture.mail.books import session_of
 
 TENANT = "default"
@@ -40,7 +40,7 @@ def record(url: str, count: int, chance: random.Random) -> None:
 
 def _commit(tx: Transaction, size: int, dawdle: float) -> None:
     now = time.time_ns() // 1_000_000
-    outbox.record(tx, [_event(now) for _ in range(size)])
+    event_log.record(tx, [_event(now) for _ in range(size)])
     time.sleep(dawdle)
 
 

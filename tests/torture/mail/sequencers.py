@@ -4,7 +4,7 @@ import random
 import threading
 import time
 
-from oncebox.faults import POINTS
+from oncebox.core.faults import POINTS
 from tests.support.databases import Place, migrated
 from tests.torture.checks import Violation
 from tests.torture.ledger.sites import open_site

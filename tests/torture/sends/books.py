@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oncebox.store.database import Transaction
+from oncebox.db.database import Transaction
 from tests.torture.ledger.books import ask_once
 
 _SENDS = """

@@ -4,7 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.torture.checks import Violation
 from tests.torture.ledger.books import is_locked
 from tests.torture.ledger.nursery import Nursling

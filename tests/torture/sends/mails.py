@@ -1,6 +1,6 @@
 """What the torture sends: mails under keys of their own, large and small."""
 
-from oncebox import Email
+from oncebox.model.sends.email import Email
 
 _LINE = "This line is one of many, and says nothing.\n"
 #: Lines of a large mail: more than is written at once.

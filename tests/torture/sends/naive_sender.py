@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from email import message_from_bytes, policy
 from pathlib import Path
 
-from oncebox import faults
+from oncebox.core import faults
 from tests.torture.history import History
 from tests.torture.sends.mails import keys, mail
 from tests.torture.sends.redis import Redis

@@ -10,14 +10,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from oncebox import Oncebox, config, ids
+from oncebox.box import Oncebox
+from oncebox.core import ids
 from oncebox.errors import StateConflict, StoreUnavailable
-from oncebox.ledger.office import audit
-from oncebox.ledger.sends import transports
-from oncebox.model.transport import BreakerRules, NewTransport
-from oncebox.transport.email import config as ways
-from oncebox.transport.email.config import ResendConfig, SmtpConfig, TransportConfig
-from oncebox.transport.email.relay import Relay, Security
+from oncebox.ledger.admin import audit
+from oncebox.ledger.sends import lifecycle, transports
+from oncebox.model.sends.transports import BreakerRules, NewTransport
+from oncebox.settings import load_settings
+from oncebox.transports import transport_config as ways
+from oncebox.transports.resend import ResendConfig
+from oncebox.transports.smtp_connection import Relay, RelaySecurity
+from oncebox.transports.transport_config import SmtpConfig, TransportConfig
 from tests.torture.history import History
 from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.sends.books import open_sends
@@ -32,7 +35,7 @@ async def main(given: argparse.Namespace) -> None:
     """Send everything, and wait until it is settled."""
     box = new_box(given)
     await _insist(box.open)
-    box.rooms.sends._rules = _BREAKER
+    lifecycle._BREAKER_RULES = _BREAKER
     await _insist(lambda: _add_way(box, given))
     wanted = keys(given.trial, given.count)
     with History(given.history) as history:
@@ -43,7 +46,7 @@ async def main(given: argparse.Namespace) -> None:
 
 def new_box(given: argparse.Namespace) -> Oncebox:
     """Return a box that notices a lost worker within about one lease."""
-    settings = config.load(
+    settings = load_settings(
         {},
         database_url=given.url,
         master_key=MASTER_KEY,
@@ -65,11 +68,11 @@ async def _insist(action: Callable[[], Awaitable[None]]) -> None:
 
 async def _add_way(box: Oncebox, given: argparse.Namespace) -> None:
     """Configure the way to the fake, unless somebody did already."""
-    database, tenant = box.rooms.database, box.settings.tenant
+    database, tenant = box.components.database, box.settings.tenant
     chosen = _way(given)
-    sealed = box.rooms.sendbox.seal_config(tenant, "fake", ways.written(chosen))
-    new = NewTransport(name="fake", kind=ways.kind(chosen), config=sealed)
-    deed = audit.Deed(
+    sealed = box.components.send_cipher.encrypt_config(tenant, "fake", ways.encode_config(chosen))
+    new = NewTransport(name="fake", kind=ways.transport_kind(chosen), config=sealed)
+    deed = audit.AuditEntry(
         id=ids.new("aud"), tenant=tenant, at=database.clock(), who="torture", why="to be tortured"
     )
     with suppress(StateConflict):
@@ -79,7 +82,7 @@ async def _add_way(box: Oncebox, given: argparse.Namespace) -> None:
 def _way(given: argparse.Namespace) -> TransportConfig:
     if given.resend:
         return ResendConfig(api_key="re_torture", url=f"http://127.0.0.1:{given.port}")
-    relay = Relay(host="127.0.0.1", port=given.port, security=Security.NONE)
+    relay = Relay(host="127.0.0.1", port=given.port, security=RelaySecurity.NONE)
     return SmtpConfig(relay=relay, greylisted_for=0, answer_within=given.answer_within)
 
 
@@ -100,7 +103,7 @@ async def _ask(box: Oncebox, history: History, key: str, policy: str) -> None:
 
 
 async def _settled(box: Oncebox, poll: float) -> None:
-    while await box.rooms.database.read(open_sends):  # noqa: ASYNC110 - others may settle them
+    while await box.components.database.read(open_sends):  # noqa: ASYNC110 - others may settle them
         await asyncio.sleep(poll)
 
 

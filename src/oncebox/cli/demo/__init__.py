@@ -1,1 +1,1 @@
-"""``oncebox demo``: five accidents, played against a real service, with every figure counted."""
+"""`oncebox demo`: five failures played against a real service and a naive program."""

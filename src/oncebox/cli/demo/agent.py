@@ -1,4 +1,4 @@
-"""An agent in a process of its own: waits for the code of an attempt, says it, and lingers."""
+"""Process: an agent that waits for the code of its attempt and prints it."""
 
 import sys
 

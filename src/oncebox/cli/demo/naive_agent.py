@@ -1,4 +1,4 @@
-"""The naive agent: takes the oldest mail out of a mailbox, says its code, and lingers."""
+"""Process: a naive agent that takes the oldest mail out of a mailbox and prints its code."""
 
 import re
 import sys

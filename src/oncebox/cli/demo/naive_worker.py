@@ -1,14 +1,14 @@
-"""The naive worker: charges, waits to be told, ships; started again, it begins at the beginning."""
+"""Process: a naive worker that charges, waits, ships, and starts over when restarted."""
 
 import sys
 from pathlib import Path
 
-from oncebox.cli.demo.world import World
+from oncebox.cli.demo.side_effects import SideEffects
 
 
 def main() -> None:
     """Play the worker; the argument is the folder of the world."""
-    world = World(Path(sys.argv[1]))
+    world = SideEffects(Path(sys.argv[1]))
     world.do("charged")
     sys.stdout.write("charged\n")
     sys.stdout.flush()

@@ -1,16 +1,16 @@
-"""The shop's handlers, run by ``oncebox worker oncebox.cli.demo.shop:box``."""
+"""The demo shop: handlers run by `oncebox worker oncebox.cli.demo.shop:box`."""
 
 import asyncio
 
 from oncebox.box import Oncebox
-from oncebox.cli.demo.world import World
-from oncebox.model.delivery import Delivery
-from oncebox.worker.once import Once
+from oncebox.cli.demo.side_effects import SideEffects
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
 
-_GLANCE = 0.02
+_POLL_INTERVAL = 0.02
 
 box = Oncebox()
-world = World(box.settings.folder / "world")
+world = SideEffects(box.settings.folder / "world")
 
 
 @box.on("shop", "invoice.paid")
@@ -26,5 +26,5 @@ async def order_paid(_delivery: Delivery, once: Once) -> None:
     await once.do("charge", world.do, "charged")
     world.do("between")
     while not world.count("go on"):  # noqa: ASYNC110 - another process does it
-        await asyncio.sleep(_GLANCE)
+        await asyncio.sleep(_POLL_INTERVAL)
     await once.do("ship", world.do, "shipped")

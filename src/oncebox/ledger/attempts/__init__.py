@@ -1,1 +1,1 @@
-"""What attempts do: whose they are, their actions, and how often their mail is asked for again."""
+"""Attempts: owners, actions begun once, and the resend budget."""

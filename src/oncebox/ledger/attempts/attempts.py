@@ -1,4 +1,4 @@
-"""Attempts: whose they are, and how often their mail may be asked for again.
+"""Attempts: owner, resend budget and statistics.
 
 Missing and foreign look the same: an agent acts for what its key made.
 """
@@ -7,80 +7,79 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from oncebox import faults, ids
+from oncebox.core import faults, ids
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
 from oncebox.errors import NotFound
-from oncebox.ledger.events import outbox
+from oncebox.errors.mail import ResendLimitReached
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import inboxes
-from oncebox.ledger.inboxes.inboxes import Asker
-from oncebox.mail_errors import ResendsUsedUp
-from oncebox.model.action import ActionState, AttemptFigures, Resend
-from oncebox.model.event import EventType, NewEvent
-from oncebox.model.inbox_policy import InboxPolicy
-from oncebox.model.inbox_stats import AttemptStats
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.model.attempts import ActionState, AttemptCounts, ResendGrant
+from oncebox.model.events import EventType, NewEvent
+from oncebox.model.inboxes.inbox import AttemptInboxStats, InboxPolicy
 
 _sql = load(__package__, "attempts.sql")
 
 
-def adopt(tx: Transaction, wishes: Iterable[tuple[str, str, str]], now: int) -> None:
+def record_owners(tx: Transaction, wishes: Iterable[tuple[str, str, str]], now: int) -> None:
     """Write down whose attempts are: each of ``(tenant, attempt, key)``, unless it is known."""
     rows = [(*wish, 1, now) for wish in sorted(set(wishes))]
     tx.run_many(_sql.adopt, rows)
 
 
-def resend(
+def grant_resend(
     tx: Transaction,
-    asker: Asker,
+    asker: Requester,
     attempt_id: str,
     mark: bytes,
     now: int,
     new_id: ids.NewId = ids.new,
-) -> Resend:
+) -> ResendGrant:
     """Grant one more mail to an attempt, as often as its policy allows; a repeat gets the same.
 
-    Raises: NotFound, ResendsUsedUp.
+    Raises: NotFound, ResendLimitReached.
     """
     name = {"tenant": asker.tenant, "attempt_id": attempt_id}
     tx.run_many(_sql.adopt, [(asker.tenant, attempt_id, asker.key or "", 0, now)])
     locked = tx.one(_sql.lock, **name, owner=asker.owner)
     if locked is None:
-        raise missing()
-    allowed = _allowed(tx, name, locked[0])
+        raise not_found()
+    allowed = _allowed_resends(tx, name, locked[0])
     before = tx.one(_sql.granted, **name, mark=mark)
     if before is not None:
-        return _told(attempt_id, allowed, before, repeated=True)
+        return _to_resend(attempt_id, allowed, before, repeated=True)
     spent = tx.one(_sql.spend, **name, allowed=allowed)
     if spent is None:
-        raise _used_up(allowed)
+        raise _resends_exhausted(allowed)
     number = int(spent[0])
     tx.run(_sql.grant, **name, number=number, mark=mark, key=asker.key or "", now=now)
     data = {"number": number, "left": allowed - number}
     place = (asker.tenant, attempt_id)
-    outbox.record(tx, [event(tx, EventType.RESEND_GRANTED, place, data, now, new_id)])
+    event_log.record(tx, [attempt_event(tx, EventType.RESEND_GRANTED, place, data, now, new_id)])
     faults.point("actions.resend-not-committed")
-    return _told(attempt_id, allowed, (number, now))
+    return _to_resend(attempt_id, allowed, (number, now))
 
 
-def figures(tx: Transaction, asker: Asker, attempt_id: str) -> AttemptFigures | None:
+def figures(tx: Transaction, asker: Requester, attempt_id: str) -> AttemptCounts | None:
     """Return what was done for an attempt; None if the asker may not act for it."""
     name = {"tenant": asker.tenant, "attempt_id": attempt_id}
-    found = tx.one(_sql.one, **name, owner=asker.owner) or _unwritten(tx, asker, name)
+    found = tx.one(_sql.one, **name, owner=asker.owner) or _known_by_inbox(tx, asker, name)
     if found is None:
         return None
     owner, created_at, resends = found
     states = {ActionState(row[0]): int(row[1]) for row in tx.all(_sql.states, **name)}
-    return AttemptFigures(
+    return AttemptCounts(
         created_at=created_at,
         resends=resends,
-        allowed=_allowed(tx, name, owner),
+        allowed=_allowed_resends(tx, name, owner),
         actions=states,
     )
 
 
 def stats(
-    tx: Transaction, asker: Asker, attempt_id: str
-) -> tuple[AttemptStats, AttemptFigures | None]:
+    tx: Transaction, asker: Requester, attempt_id: str
+) -> tuple[AttemptInboxStats, AttemptCounts | None]:
     """Return what came to an attempt and what it did, as far as the asker may see either.
 
     Raises: NotFound.
@@ -91,7 +90,7 @@ def stats(
     except NotFound:
         if acted is None:
             raise
-    nothing = AttemptStats(
+    nothing = AttemptInboxStats(
         attempt_id=attempt_id,
         states={},
         messages=0,
@@ -105,7 +104,7 @@ def stats(
     return nothing, acted
 
 
-def event(
+def attempt_event(
     tx: Transaction,
     type_: EventType,
     place: tuple[str, str],
@@ -128,12 +127,12 @@ def event(
     )
 
 
-def missing() -> NotFound:
+def not_found() -> NotFound:
     """Return what is said of an attempt that is not there, or not the asker's."""
     return NotFound("there is no such attempt")
 
 
-def _unwritten(tx: Transaction, asker: Asker, name: dict[str, str]) -> Row | None:
+def _known_by_inbox(tx: Transaction, asker: Requester, name: dict[str, str]) -> Row | None:
     """Return an attempt that has inboxes and has done nothing yet."""
     first = tx.one(_sql.first_inbox, **name)
     if first is None or asker.owner not in {None, first[1]}:
@@ -141,19 +140,21 @@ def _unwritten(tx: Transaction, asker: Asker, name: dict[str, str]) -> Row | Non
     return first[1], first[2], 0
 
 
-def _allowed(tx: Transaction, name: dict[str, str], owner: str | None) -> int:
+def _allowed_resends(tx: Transaction, name: dict[str, str], owner: str | None) -> int:
     """Return how many resends there may be: as many as the strictest policy says."""
     rows = tx.all(_sql.policies, **name, owner=owner or "")
     policies = [msgspec.json.decode(row[0], type=InboxPolicy) for row in rows]
     return min((each.resends for each in policies), default=InboxPolicy().resends)
 
 
-def _told(attempt_id: str, allowed: int, row: Row, *, repeated: bool = False) -> Resend:
+def _to_resend(attempt_id: str, allowed: int, row: Row, *, repeated: bool = False) -> ResendGrant:
     number, at = row
-    return Resend(attempt_id=attempt_id, number=number, allowed=allowed, at=at, repeated=repeated)
+    return ResendGrant(
+        attempt_id=attempt_id, number=number, allowed=allowed, at=at, repeated=repeated
+    )
 
 
-def _used_up(allowed: int) -> ResendsUsedUp:
+def _resends_exhausted(allowed: int) -> ResendLimitReached:
     times = "once" if allowed == 1 else f"{allowed} times"
     message = (
         f"the mail of this attempt may be asked for again {times} (resends in the policy of its "
@@ -162,4 +163,4 @@ def _used_up(allowed: int) -> ResendsUsedUp:
         else "the mail of this attempt must not be asked for again (resends is 0 in the policy of "
         "its inboxes); wait for what is on its way, or begin a new attempt"
     )
-    return ResendsUsedUp(message)
+    return ResendLimitReached(message)

@@ -1,1 +1,1 @@
-"""Deliveries: how they arrive, are claimed, worked on, settled and looked at."""
+"""Deliveries: accept once, order, lease, journal effects, settle, inspect, quarantine."""

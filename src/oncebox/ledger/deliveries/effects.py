@@ -1,74 +1,78 @@
-"""Effects: the journal that is written before and after each side effect of a handler."""
+"""Effect journal: written before and after each side effect of a handler."""
 
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from oncebox import faults
-from oncebox.errors import EffectInDoubt, LeaseLost
-from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.core import faults
+from oncebox.db.database import Row, Transaction
+from oncebox.db.group_commit import Grouped, grouped
+from oncebox.db.queries import load
+from oncebox.errors import EffectOutcomeUnknown, LeaseLost
+from oncebox.model.deliveries.effects import BeginEffect, Effect, EffectState, FinishEffect, Safety
 
 _sql = load(__package__, "effects.sql")
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """The journal's answer to a wish to begin."""
+class BeginResult(msgspec.Struct, frozen=True):
+    """The journal's answer to a request to begin an effect."""
 
     #: the call may be made now
     go: bool
-    #: what was journalled before, where there was something
+    #: the earlier journal entry, if there is one
     before: Effect | None
 
 
-def begin(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun]:
-    """Journal effects as started; where one is known already, say what is known instead."""
-    return begin_new(tx, wishes) or _which_go(tx, wishes)
-
-
-def begin_new(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun] | None:
-    """Journal effects as started in one statement; None if some were known already."""
+def begin_new(
+    tx: Transaction, requests: Sequence[BeginEffect], now: int
+) -> list[BeginResult] | None:
+    """Journal effects as started in one statement; None if some were journalled before."""
     rows = sorted(
-        (w.delivery_id, w.name, w.tenant, str(w.safe), w.fence, w.now, w.surely_over_at)
-        for w in wishes
+        (r.delivery_id, r.name, r.tenant, str(r.safe), r.fence, now, r.surely_over_at)
+        for r in requests
     )
     if tx.run_many(_sql.begin, rows) < len(rows):
         return None
-    return [Begun(go=True, before=None)] * len(rows)
+    return [BeginResult(go=True, before=None)] * len(rows)
 
 
-def _which_go(tx: Transaction, wishes: Sequence[Begin]) -> list[Begun]:
-    """Tell effects these very tries have begun, perhaps in a commit whose reply was lost."""
-    known = _journalled(tx, [(w.delivery_id, w.name) for w in wishes])
-    ids = sorted({w.delivery_id for w in wishes})
+@grouped(fast=begin_new)
+def begin(tx: Transaction, requests: Sequence[BeginEffect], now: int) -> list[BeginResult]:
+    """Journal effects as started; for those journalled before, return the earlier entry."""
+    return begin_new(tx, requests, now) or _begun_or_known(tx, requests)
+
+
+def _begun_or_known(tx: Transaction, requests: Sequence[BeginEffect]) -> list[BeginResult]:
+    """Recognise effects that these very tries began, perhaps in a commit whose reply was lost."""
+    known = _journalled(tx, [(r.delivery_id, r.name) for r in requests])
+    ids = sorted({r.delivery_id for r in requests})
     leases: dict[str, int] = dict(tx.many(_sql.current, [(id_,) for id_ in ids]))
-    answers = []
-    for wish in wishes:
-        found = known.get((wish.delivery_id, wish.name))
+    results = []
+    for request in requests:
+        found = known.get((request.delivery_id, request.name))
         started = found is not None and found.state is EffectState.STARTED
-        ours = found is not None and found.fence == wish.fence == leases.get(wish.delivery_id)
-        answers.append(Begun(go=started and ours, before=found))
-    return answers
+        ours = found is not None and found.fence == request.fence == leases.get(request.delivery_id)
+        results.append(BeginResult(go=started and ours, before=found))
+    return results
 
 
-def begin_again(tx: Transaction, wishes: Sequence[Begin]) -> list[bool]:
+@grouped()
+def begin_again(tx: Transaction, requests: Sequence[BeginEffect], now: int) -> list[bool]:
     """Start effects anew that did not happen or may safely be repeated."""
     rows = sorted(
-        (w.delivery_id, w.name, str(w.safe), w.fence, w.now, w.surely_over_at, w.seen)
-        for w in wishes
+        (r.delivery_id, r.name, str(r.safe), r.fence, now, r.surely_over_at, r.known_fence)
+        for r in requests
     )
     if tx.run_many(_sql.begin_again, rows) == len(rows):
         return [True] * len(rows)
-    return [each.go for each in _which_go(tx, wishes)]
+    return [each.go for each in _begun_or_known(tx, requests)]
 
 
-def finish(tx: Transaction, endings: Sequence[Finish]) -> list[None]:
-    """Record how effects ended."""
+def _finish(tx: Transaction, endings: Sequence[FinishEffect], now: int) -> list[None]:
     rows = [
         (
-            e.delivery_id, e.name, e.fence, str(e.state), e.now, e.result, e.error,
-            e.since, e.started_at,
+            e.delivery_id, e.name, e.fence, str(e.state), now, e.result, e.error,
+            e.from_fence, e.started_at,
         )
         for e in endings
     ]  # fmt: skip
@@ -76,40 +80,49 @@ def finish(tx: Transaction, endings: Sequence[Finish]) -> list[None]:
     return [None] * len(endings)
 
 
-def transact(tx: Transaction, wish: Begin, work: Callable[[Transaction], bytes | None]) -> Effect:
+#: records how effects ended, in one statement
+finish: Grouped[FinishEffect, None] = Grouped(_finish, fast=_finish)
+
+
+def transact(
+    tx: Transaction,
+    request: BeginEffect,
+    work: Callable[[Transaction], bytes | None],
+    now: int,
+) -> Effect:
     """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result.
 
-    Raises: LeaseLost, EffectInDoubt.
+    Raises: LeaseLost, EffectOutcomeUnknown.
     """
-    if _is_to_run(tx, wish):
-        ending = Finish(
-            delivery_id=wish.delivery_id,
-            fence=wish.fence,
-            name=wish.name,
+    if _begin_transaction(tx, request, now):
+        ending = FinishEffect(
+            delivery_id=request.delivery_id,
+            fence=request.fence,
+            name=request.name,
             state=EffectState.DONE,
-            now=wish.now,
             result=work(tx),
         )
-        finish(tx, [ending])
-        if not tx.run(_sql.hold_fence, delivery_id=wish.delivery_id, fence=wish.fence):
+        finish(tx, [ending], now)
+        if not tx.run(_sql.hold_fence, delivery_id=request.delivery_id, fence=request.fence):
             message = "the lease was lost while the transaction ran; it was undone"
             raise LeaseLost(message)
         faults.point("effect.done-not-recorded")
-    return _journalled(tx, [(wish.delivery_id, wish.name)])[(wish.delivery_id, wish.name)]
+    key = (request.delivery_id, request.name)
+    return _journalled(tx, [key])[key]
 
 
-def _is_to_run(tx: Transaction, wish: Begin) -> bool:
+def _begin_transaction(tx: Transaction, request: BeginEffect, now: int) -> bool:
     """Begin the effect of a transaction; say whether its work is still to be done."""
-    begun = begin(tx, [wish])[0]
+    begun = begin(tx, [request], now)[0]
     before = begun.before
     if begun.go or (before is not None and before.state is EffectState.DONE):
         return begun.go
     if before is not None and before.state is not EffectState.NOT_DONE:
         # Only a call under the same name can have left this; a transaction leaves no doubt.
-        message = f"effect {wish.name!r} was started and nobody knows whether it happened"
-        raise EffectInDoubt(message)
-    again = before and msgspec.structs.replace(wish, seen=before.fence)
-    if not again or not begin_again(tx, [again])[0]:
+        message = f"effect {request.name!r} was started and nobody knows whether it happened"
+        raise EffectOutcomeUnknown(message)
+    again = before and msgspec.structs.replace(request, known_fence=before.fence)
+    if not again or not begin_again(tx, [again], now)[0]:
         message = "the lease was lost, so the transaction was not begun"
         raise LeaseLost(message)
     return True
@@ -125,7 +138,7 @@ def of_delivery(tx: Transaction, tenant: str, delivery_id: str) -> list[Effect]:
 def resolve(
     tx: Transaction, tenant: str, delivery_id: str, name: str, state: EffectState, now: int
 ) -> bool:
-    """Record a person's word on an effect in doubt; say whether there was one."""
+    """Record an operator's decision on an effect of unknown outcome; say whether there was one."""
     return (
         tx.run(
             _sql.resolve,
@@ -150,4 +163,4 @@ def _journalled(
 
 def _effect(row: Row) -> Effect:
     name, state, safe, *rest = row
-    return Effect(name, EffectState(state), Safe(safe), *rest)
+    return Effect(name, EffectState(state), Safety(safe), *rest)

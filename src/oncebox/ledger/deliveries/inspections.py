@@ -1,34 +1,43 @@
-"""Inspections: what an operator can see of deliveries."""
+"""Inspection of deliveries: find, list, read tries, effects, duplicates and payload."""
 
 from collections.abc import Iterable
 
 import msgspec
 
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
 from oncebox.errors import NotFound
-from oncebox.ledger import vault as vaults
+from oncebox.ledger import ciphers as vaults
+from oncebox.ledger.admin import audit
+from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.deliveries import effects
-from oncebox.ledger.office import audit
-from oncebox.ledger.vault import Vault
-from oncebox.model.delivery import Headers, State
-from oncebox.model.envelope import MAIL
-from oncebox.model.inspection import Example, Facts, Inspection, Seen, Try, next_action
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.ledger.lookup import IdKind, find_id
+from oncebox.model.deliveries.delivery import DeliveryState, Headers
+from oncebox.model.deliveries.inspection import (
+    DeliveryInspection,
+    DeliveryRecord,
+    DeliveryTry,
+    DuplicateCount,
+    DuplicateExample,
+    next_step,
+)
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 
 _sql = load(__package__, "inspections.sql")
 
-_AFTER_ALL = "~"
+_AFTER_ALL_IDS = "~"
 #: states that have an index of their own, because few deliveries are in them
-_ATTENTION = {State.DEAD, State.HELD}
+_ATTENTION = {DeliveryState.DEAD, DeliveryState.HELD}
 
 
 def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -> list[str]:
-    """Return the ids meant by one of our ids, or by a source's own key.
+    """Return the ids meant by one of our ids, its beginning, or a source's own key.
 
-    Raises: NotFound.
+    Raises: NotFound, InputRefused.
     """
-    if tx.one(_sql.by_id, tenant=tenant, id=wanted):
-        return [wanted]
+    id_ = find_id(tx, IdKind.DELIVERY, tenant, wanted)
+    if tx.one(_sql.by_id, tenant=tenant, id=id_):
+        return [id_]
     within = [source] if source else sources(tx, tenant)
     found = [
         str(id_)
@@ -41,25 +50,25 @@ def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -
     return found
 
 
-def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> Inspection:
+def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> DeliveryInspection:
     """Return everything known of one delivery.
 
     Raises: NotFound.
     """
     facts = read_facts(tx, tenant, id_)
     journal = effects.of_delivery(tx, tenant, id_)
-    return Inspection(
+    return DeliveryInspection(
         delivery=facts,
-        tries=[Try(*row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)],
+        tries=[DeliveryTry(*row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)],
         effects=journal,
-        sightings=[Seen(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
+        sightings=[DuplicateCount(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
         examples=[_example(row) for row in tx.all(_sql.examples, tenant=tenant, id=id_)],
-        audit=audit.of(tx, tenant, id_),
-        next_action=next_action(facts, journal, now),
+        audit=audit.for_target(tx, tenant, id_),
+        next_action=next_step(facts, journal, now),
     )
 
 
-def read_facts(tx: Transaction, tenant: str, id_: str) -> Facts:
+def read_facts(tx: Transaction, tenant: str, id_: str) -> DeliveryRecord:
     """Return the facts of one delivery.
 
     Raises: NotFound.
@@ -75,11 +84,11 @@ def newest(
     tx: Transaction,
     tenant: str,
     *,
-    state: State | None = None,
+    state: DeliveryState | None = None,
     source: str | None = None,
-    before: str = _AFTER_ALL,
+    before: str = _AFTER_ALL_IDS,
     most: int = 50,
-) -> list[Facts]:
+) -> list[DeliveryRecord]:
     """Return deliveries, newest first."""
     rows = tx.all(
         _sql.needing_attention if state in _ATTENTION else _sql.newest,
@@ -92,12 +101,12 @@ def newest(
     return [_facts(row) for row in rows]
 
 
-def since(tx: Transaction, tenant: str, after: str, most: int) -> list[Facts]:
+def since(tx: Transaction, tenant: str, after: str, most: int) -> list[DeliveryRecord]:
     """Return deliveries that came after another, oldest first."""
     return [_facts(row) for row in tx.all(_sql.since, tenant=tenant, after=after, most=most)]
 
 
-def several(tx: Transaction, tenant: str, ids: Iterable[str]) -> list[Facts]:
+def several(tx: Transaction, tenant: str, ids: Iterable[str]) -> list[DeliveryRecord]:
     """Return the facts of some deliveries; those that do not exist are left out."""
     rows = tx.many(_sql.several, [(id_,) for id_ in sorted(set(ids))], tenant=tenant)
     return [_facts(row) for row in rows]
@@ -112,13 +121,13 @@ def in_work(tx: Transaction, tenant: str, most: int) -> list[str]:
     ]
 
 
-def touched(tx: Transaction, tenant: str, after: str, most: int) -> tuple[str, list[str]]:
+def audited_since(tx: Transaction, tenant: str, after: str, most: int) -> tuple[str, list[str]]:
     """Return what people touched after a deed, and the last deed seen."""
     rows = tx.all(_sql.touched, tenant=tenant, after=after, most=most)
     return (str(rows[-1][0]) if rows else after), [str(target) for _, target in rows]
 
 
-def last_deed(tx: Transaction, tenant: str) -> str:
+def last_audit_id(tx: Transaction, tenant: str) -> str:
     """Return the id of the newest deed, or nothing."""
     row = tx.one(_sql.last_deed, tenant=tenant)
     return str(row[0]) if row else ""
@@ -131,18 +140,18 @@ def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int
     return sum(count for count, _ in rows), min(since_when, default=None)
 
 
-def payload(tx: Transaction, vault: Vault, tenant: str, id_: str) -> tuple[Headers, bytes]:
+def payload(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> tuple[Headers, bytes]:
     """Return headers and body as they arrived; of a batch, its own part of the body.
 
-    Raises: NotFound; MailNotOpened.
+    Raises: NotFound; MailDecryptionFailed.
     """
     row = tx.one(_sql.payload, tenant=tenant, id=id_)
     if row is None:
         message = "this delivery's body is no longer kept"
         raise NotFound(message)
     source, payload_id, headers, whole, start, size = row
-    if source == MAIL:
-        whole = vault.open(whole, vaults.mail(tenant, payload_id))
+    if source == MAIL_SOURCE:
+        whole = vault.decrypt(whole, vaults.mail_aad(tenant, payload_id))
     return msgspec.json.decode(headers, type=Headers), whole[start : start + size]
 
 
@@ -151,18 +160,18 @@ def sources(tx: Transaction, tenant: str) -> list[str]:
     return [str(source) for (source,) in tx.all(_sql.sources, tenant=tenant)]
 
 
-def attention(tx: Transaction, tenant: str) -> dict[str, int]:
+def count_dead_and_held(tx: Transaction, tenant: str) -> dict[str, int]:
     """Return how many deliveries are dead and how many are held."""
     return {str(state): int(count) for state, count in tx.all(_sql.attention, tenant=tenant)}
 
 
-def _facts(row: Row) -> Facts:
+def _facts(row: Row) -> DeliveryRecord:
     values = list(row)
-    values[7], values[10] = State(values[7]), bool(values[10])
-    return Facts(*values)
+    values[7], values[10] = DeliveryState(values[7]), bool(values[10])
+    return DeliveryRecord(*values)
 
 
-def _example(row: Row) -> Example:
+def _example(row: Row) -> DuplicateExample:
     sighting, at, road, verdict, secret_id, headers = row
     kept = msgspec.json.decode(headers, type=Headers)
-    return Example(sighting, at, road, verdict, secret_id, kept)
+    return DuplicateExample(sighting, at, road, verdict, secret_id, kept)

@@ -1,35 +1,41 @@
-"""The intake: checks an arrival, then shares a commit with whoever arrives at the same time."""
+"""Intake: checks arriving requests and accepts them through group commit."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Required, TypedDict, Unpack
 
 import msgspec
 
-from oncebox import faults, ids
-from oncebox.config import LimitSettings
+from oncebox.core import faults, ids
+from oncebox.core.metrics import Telemetry
+from oncebox.db.database import Database, Transaction
+from oncebox.db.group_commit import GroupCommit
 from oncebox.errors import InputRefused, OnceboxError, StoreFailed
-from oncebox.ledger.deliveries.arrivals import accept, accept_new
-from oncebox.model import arrival
-from oncebox.model.delivery import Accepted, Arrival, NewDelivery, encode_headers
-from oncebox.model.ordering import LaneRules, Order, order
-from oncebox.store.database import Database, Transaction
-from oncebox.store.group import Group
-from oncebox.telemetry import Telemetry
+from oncebox.ledger.deliveries.deduplication import accept, accept_new
+from oncebox.ledger.notifications import DUE
+from oncebox.model import validation
+from oncebox.model.deliveries.delivery import (
+    Accepted,
+    ArrivalKind,
+    LaneOrder,
+    LaneRules,
+    NewDelivery,
+    encode_headers,
+    lane_order,
+)
+from oncebox.settings import LimitSettings
 
-#: rung when something became due
-DUE = "due"
-
-_PLAIN = LaneRules()
+_DEFAULT_LANE_RULES = LaneRules()
 #: arrivals that somebody should look at
-_ALARMING = {Arrival.CONFLICT, Arrival.SUSPICIOUS_REPLAY}
+_ALARMING = {ArrivalKind.CONFLICT, ArrivalKind.SUSPICIOUS_REPLAY}
 
 #: what came in one request, committed together
-Request = tuple[NewDelivery, ...]
+RequestDeliveries = tuple[NewDelivery, ...]
 
 
-class Shared(TypedDict, total=False):
+class SharedArrivalFields(TypedDict, total=False):
     """What the elements of a request have in common; each may be left out."""
 
     headers: Iterable[tuple[str, str]]
@@ -50,7 +56,7 @@ class Shared(TypedDict, total=False):
     rules: LaneRules
 
 
-class Sides(Shared, total=False):
+class ArrivalFields(SharedArrivalFields, total=False):
     """Everything an arrival may be said to be."""
 
     #: what makes it the same arrival; None: its body
@@ -70,7 +76,7 @@ class Sides(Shared, total=False):
     echo_of: str | None
 
 
-class Element(msgspec.Struct, frozen=True, kw_only=True):
+class BatchElement(msgspec.Struct, frozen=True, kw_only=True):
     """One element of a batch request: which part of the body it is, and what it says."""
 
     start: int
@@ -85,37 +91,39 @@ class Element(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | None = None
 
 
-class _Enlisted:
-    """Waits for a commit without a task or a future."""
+class _CommitCallback:
+    """Receives the result of a commit without a task or a future."""
 
-    __slots__ = ("_telemetry", "_told")
+    __slots__ = ("_callback", "_telemetry")
 
-    def __init__(self, telemetry: Telemetry, told: Callable[[OnceboxError | None], None]) -> None:
+    def __init__(
+        self, telemetry: Telemetry, callback: Callable[[OnceboxError | None], None]
+    ) -> None:
         self._telemetry = telemetry
-        self._told = told
+        self._callback = callback
 
     def done(self) -> bool:
         return False
 
     def set_result(self, _accepted: Accepted, /) -> None:
         faults.point("accept.committed")
-        self._tell(None)
+        self._call_back(None)
 
     def set_exception(self, error: Exception, /) -> None:
         known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
         self._telemetry.refused.labels(known.code).inc()
-        self._tell(known)
+        self._call_back(known)
 
-    def _tell(self, error: OnceboxError | None) -> None:
+    def _call_back(self, error: OnceboxError | None) -> None:
         try:
-            self._told(error)
+            self._callback(error)
         except Exception:
-            # It is on disk or it is not; that nobody could be told changes nothing.
+            # Whether the delivery is on disk does not depend on the callback.
             self._telemetry.log.exception("answer_not_given")
 
 
 class Intake:
-    """The one way into the ledger; an answer means that the arrival is on disk."""
+    """Stores deliveries; a result means that the delivery is on disk."""
 
     def __init__(
         self,
@@ -126,31 +134,32 @@ class Intake:
         limits: LimitSettings,
         new_id: ids.NewId = ids.new,
     ) -> None:
-        """Take arrivals, for this tenant unless told otherwise."""
+        """Store deliveries of this tenant unless another is given."""
         self._database = database
         self._telemetry = telemetry
         self._tenant = tenant
         self._limits = limits
         self._new_id = new_id
-        self._group = Group(
+        self._group = GroupCommit(
             database,
-            self._accept,
-            shortcut=self._accept_new,
+            # Where the fast form applies it was tried before: not all of these are new.
+            partial(accept, look_first=True) if database.round_trips else accept,
+            fast=accept_new,
             waiting=limits.waiting,
             size=lambda each: len(each.body),
-            committed=self._tell,
+            committed=self._after_commit,
         )
         #: requests whose deliveries must be committed together or in order
-        self._requests = Group(
+        self._requests = GroupCommit(
             database,
-            self._accept_requests,
+            _accept_requests,
             in_order=True,
             waiting=limits.waiting,
             size=lambda request: sum(len(each.body) for each in request[:1]),
-            committed=self._tell_requests,
+            committed=self._after_request_commit,
         )
 
-    async def accept(self, source: str, **sides: Unpack[Sides]) -> Accepted:
+    async def accept(self, source: str, **sides: Unpack[ArrivalFields]) -> Accepted:
         """Store an arrival once; without a key, the same body is the same arrival.
 
         Raises: InputRefused, RowRefused, StoreUnavailable.
@@ -165,18 +174,26 @@ class Intake:
         faults.point("accept.committed")
         return accepted
 
-    def enlist(self, new: NewDelivery, told: Callable[[OnceboxError | None], None]) -> None:
-        """Store a draft that is in no lane; ``told`` hears when it is on disk, or why it is not.
+    def accept_with_callback(
+        self, new: NewDelivery, callback: Callable[[OnceboxError | None], None]
+    ) -> None:
+        """Store a draft that is in no lane; call ``callback`` after the commit, or with the error.
 
-        The same as ``accept``, for callers that have no task to wait in.
+        The same as ``accept``, for callers without a task.
 
         Raises: StoreUnavailable.
         """
+        waiter = _CommitCallback(self._telemetry, callback)
         faults.point("accept.verified")
-        self._group.enlist(new, _Enlisted(self._telemetry, told))
+        self._group.enqueue(new, waiter)
 
     async def accept_many(
-        self, source: str, elements: Sequence[Element], *, body: bytes, **sides: Unpack[Shared]
+        self,
+        source: str,
+        elements: Sequence[BatchElement],
+        *,
+        body: bytes,
+        **sides: Unpack[SharedArrivalFields],
     ) -> list[Accepted | InputRefused]:
         """Store the elements of one request, in one commit; the request itself is kept once.
 
@@ -198,15 +215,20 @@ class Intake:
         return [each if isinstance(each, InputRefused) else answers[each.id] for each in drafts]
 
     def drafts(
-        self, source: str, elements: Sequence[Element], *, body: bytes, **sides: Unpack[Shared]
+        self,
+        source: str,
+        elements: Sequence[BatchElement],
+        *,
+        body: bytes,
+        **sides: Unpack[SharedArrivalFields],
     ) -> list[NewDelivery | InputRefused]:
         """Check the elements of a request and return what the ledger takes of each.
 
         Raises: InputRefused, if the request itself cannot be taken.
         """
         whole = self.draft(source, key=None, body=body, **sides)
-        rules = sides.get("rules", _PLAIN)
-        return [self._element(whole, each, rules) for each in elements]
+        rules = sides.get("rules", _DEFAULT_LANE_RULES)
+        return [self._element_draft(whole, each, rules) for each in elements]
 
     def draft(  # noqa: PLR0913 - an arrival simply has this many sides
         self,
@@ -227,7 +249,7 @@ class Intake:
         secret_id: str | None = None,
         hold_reason: str | None = None,
         sequence: int | None = None,
-        rules: LaneRules = _PLAIN,
+        rules: LaneRules = _DEFAULT_LANE_RULES,
         echo_of: str | None = None,
     ) -> NewDelivery:
         """Check an arrival and return what the ledger takes; nothing is stored yet.
@@ -236,9 +258,9 @@ class Intake:
         """
         now = self._database.clock()
         limits = self._limits
-        _check(source, key, type_, order_key, sequence)
-        arrival.check_body(body, limit=limits.body)
-        kept = arrival.check_headers(headers, count=limits.header_count, size=limits.headers)
+        _check_fields(source, key, type_, order_key, sequence)
+        validation.check_body(body, limit=limits.body)
+        kept = validation.check_headers(headers, count=limits.header_count, size=limits.headers)
         mark = hashlib.sha256(body).digest() if fingerprint is None else fingerprint
         return NewDelivery(
             id=self._new_id("dlv"),
@@ -262,12 +284,12 @@ class Intake:
             echo_of=echo_of,
         )
 
-    def _element(
-        self, whole: NewDelivery, each: Element, rules: LaneRules
+    def _element_draft(
+        self, whole: NewDelivery, each: BatchElement, rules: LaneRules
     ) -> NewDelivery | InputRefused:
         """Return an element of a request as an arrival of its own, or why it cannot be one."""
         try:
-            _check(whole.source, each.key, each.type, each.order_key, each.sequence)
+            _check_fields(whole.source, each.key, each.type, each.order_key, each.sequence)
         except InputRefused as error:
             self._telemetry.refused.labels(error.code).inc()
             return error
@@ -294,32 +316,17 @@ class Intake:
         (accepted,) = await self._requests.submit((new,))
         return accepted
 
-    def _accept(self, tx: Transaction, arrivals: Sequence[NewDelivery]) -> list[Accepted]:
-        # Where there is a shortcut it has been tried: not all of these are new.
-        look_first = self._database.round_trips
-        return accept(tx, arrivals, self._database.clock(), look_first=look_first)
-
-    def _accept_new(
-        self, tx: Transaction, arrivals: Sequence[NewDelivery]
-    ) -> list[Accepted] | None:
-        return accept_new(tx, arrivals, self._database.clock())
-
-    def _accept_requests(
-        self, tx: Transaction, requests: Sequence[Request]
-    ) -> list[list[Accepted]]:
-        arrivals = [each for request in requests for each in request]
-        answers = iter(accept(tx, arrivals, self._database.clock()))
-        return [[next(answers) for _ in request] for request in requests]
-
-    def _tell_requests(self, batch: Sequence[tuple[Request, list[Accepted]]]) -> None:
+    def _after_request_commit(
+        self, batch: Sequence[tuple[RequestDeliveries, list[Accepted]]]
+    ) -> None:
         pairs = (zip(request, answers, strict=True) for request, answers in batch)
-        self._tell([pair for request in pairs for pair in request])
+        self._after_commit([pair for request in pairs for pair in request])
 
-    def _tell(self, batch: Sequence[tuple[NewDelivery, Accepted]]) -> None:
-        """Ring and count, once for all that shared a commit."""
-        self._database.ring(DUE)
+    def _after_commit(self, batch: Sequence[tuple[NewDelivery, Accepted]]) -> None:
+        """Notify and count, once per commit."""
+        self._database.notify(DUE)
         self._telemetry.commit_rows.labels("accept").observe(len(batch))
-        new = Counter(each.source for each, answer in batch if answer.arrival is Arrival.NEW)
+        new = Counter(each.source for each, answer in batch if answer.arrival is ArrivalKind.NEW)
         for source, count in new.items():
             self._telemetry.accepted.labels(source).inc(count)
         classes = Counter(answer.sighting for _, answer in batch if answer.sighting is not None)
@@ -332,21 +339,29 @@ class Intake:
                 )
 
 
-def _check(
+def _accept_requests(
+    tx: Transaction, requests: Sequence[RequestDeliveries], now: int
+) -> list[list[Accepted]]:
+    arrivals = [each for request in requests for each in request]
+    accepted = iter(accept(tx, arrivals, now))
+    return [[next(accepted) for _ in request] for request in requests]
+
+
+def _check_fields(
     source: str, key: str | None, type_: str, order_key: str | None, sequence: int | None
 ) -> None:
-    arrival.check_source(source)
-    arrival.check_type(type_)
+    validation.check_source_name(source)
+    validation.check_type(type_)
     if key is not None:
-        arrival.check_key(key)
+        validation.check_key(key)
     if order_key is not None:
-        arrival.check_key(order_key, "order key")
+        validation.check_key(order_key, "order key")
     if sequence is not None:
-        arrival.check_sequence(sequence)
+        validation.check_sequence(sequence)
 
 
-def _order(rules: LaneRules, type_: str, sequence: int | None, now: int) -> Order | None:
+def _order(rules: LaneRules, type_: str, sequence: int | None, now: int) -> LaneOrder | None:
     """Return what is particular about a place in a lane; most lanes only go by arrival."""
     if sequence is None and not rules.after:
         return None
-    return order(rules, type_, sequence, now)
+    return lane_order(rules, type_, sequence, now)

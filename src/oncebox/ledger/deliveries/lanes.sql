@@ -1,3 +1,86 @@
+-- name: standing
+-- Who has the turn in a lane, and the highest number that is done.
+SELECT holder.id, holder.state, holder.due_at, lane.last_sequence, lane.turn
+FROM oncebox_lanes AS lane LEFT JOIN oncebox_deliveries AS holder ON holder.id = lane.turn
+WHERE lane.tenant = :tenant AND lane.source = :source AND lane.lane = :lane;
+
+-- name: active
+-- Who has the turn in a lane that only went by arrival until now.
+SELECT id, state, due_at FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
+    AND state IN ('received', 'processing', 'failed') AND due_at IS NOT NULL
+ORDER BY lane_position LIMIT 1;
+
+-- name: first
+-- Who came first.
+SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
+    AND state IN ('received', 'processing', 'failed', 'held')
+ORDER BY lane_position LIMIT 1;
+
+-- name: lowest
+-- Who has the lowest number.
+SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
+    AND sequence IS NOT NULL AND state IN ('received', 'processing', 'failed', 'held')
+ORDER BY sequence, lane_position LIMIT 1;
+
+-- name: of_type
+-- The first of a type that could run.
+SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
+    AND type = :type AND state = 'received'
+ORDER BY lane_position LIMIT 1;
+
+-- name: is_done
+-- Whether a type was ever done in a lane.
+SELECT 1 FROM oncebox_lane_types
+WHERE tenant = :tenant AND source = :source AND lane = :lane AND type = :type;
+
+-- name: skip
+-- End a delivery without running it, because a higher number of its lane is done.
+UPDATE oncebox_deliveries
+SET state = 'done', outcome = 'stale', ended_at = :now, due_at = NULL
+WHERE id = :id AND state = 'received' AND skip_stale = 1 AND sequence < (
+    SELECT last_sequence FROM oncebox_lanes
+    WHERE tenant = :tenant AND source = :source AND lane = :lane
+);
+
+-- name: take
+-- Take the turn back from a delivery that nobody has begun.
+UPDATE oncebox_deliveries SET due_at = NULL, waits_for = NULL
+WHERE id = :id AND state = 'received';
+
+-- name: give
+-- Give a delivery its turn, now or when it has waited long enough; never while another of its
+-- lane is being worked on. A number below the highest that is done is marked late.
+UPDATE oncebox_deliveries
+SET due_at = :due_at, waits_for = :waits_for,
+    late = CASE WHEN sequence < CAST(:last AS BIGINT) THEN 1 ELSE late END
+WHERE id = :id AND state = 'received' AND (due_at IS NULL OR due_at > :due_at)
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_deliveries AS other
+        WHERE other.tenant = :tenant AND other.source = :source AND other.lane = :lane
+            AND other.state = 'processing'
+    );
+
+-- name: hand_over
+-- Remember who has the turn.
+UPDATE oncebox_lanes SET turn = :id
+WHERE tenant = :tenant AND source = :source AND lane = :lane;
+
+-- name: remember_number
+-- Remember the highest number that is done.
+UPDATE oncebox_lanes SET last_sequence = :sequence
+WHERE tenant = :tenant AND source = :source AND lane = :lane
+    AND (last_sequence IS NULL OR last_sequence < :sequence);
+
+-- name: remember_type
+-- Remember that a type is done.
+INSERT INTO oncebox_lane_types (tenant, source, lane, type)
+VALUES (:tenant, :source, :lane, :type)
+ON CONFLICT DO NOTHING;
+
 -- name: number
 -- bulk: tenant text, source text, lane text, count bigint, ruled bigint
 -- Give out the next positions of a lane. The row is the lane's lock until the commit.

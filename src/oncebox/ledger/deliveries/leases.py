@@ -1,21 +1,82 @@
-"""Leases: work is claimed for a while, and every later write must carry the claim's fence."""
+"""Leases: claim due deliveries within source limits, renew, dead-letter exhausted ones.
 
-from collections.abc import Sequence
+Whoever works on deliveries only where nobody else would must know of programs in other processes,
+also while these are down.
+"""
+
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from oncebox import faults
-from oncebox.ledger.deliveries import gates, lanes, notices
-from oncebox.model.delivery import Delivery, Outcome, State
-from oncebox.model.envelope import MAIL
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.core import faults
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
+from oncebox.ledger.deliveries import lanes, settlements
+from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome, DeliveryState
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 
 _sql = load(__package__, "leases.sql")
 
+#: an allowance is kept in thousandths, of which each millisecond brings as many as the rate
+_THOUSANDTHS = 1_000
+
+
+class SourceLimits(NamedTuple):
+    """What a source allows; None is no limit."""
+
+    tenant: str
+    source: str
+    #: deliveries begun per second
+    rate: int | None
+    #: deliveries worked on at the same time
+    concurrency: int | None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.rate is not None or self.concurrency is not None
+
+
+def lock_limits(tx: Transaction, several: Iterable[SourceLimits], now: int) -> None:
+    """Lock the gates of several sources, always in the same order."""
+    for limits in sorted((each for each in several if each.any), key=lambda each: each[:2]):
+        _refill(tx, limits, now)
+
+
+def capacity(tx: Transaction, limits: SourceLimits, most: int, now: int) -> int:
+    """Return how many may be begun, at most ``most``; others wait until the commit."""
+    allowance = _refill(tx, limits, now)
+    if limits.rate is not None:
+        most = min(most, allowance // _THOUSANDTHS)
+    if limits.concurrency is not None:
+        working = tx.one(_sql.in_work, tenant=limits.tenant, source=limits.source)
+        most = min(most, limits.concurrency - (working[0] if working else 0))
+    return max(0, most)
+
+
+def _refill(tx: Transaction, limits: SourceLimits, now: int) -> int:
+    """Lock a gate and return what it allows, in thousandths."""
+    rate = limits.rate or 0
+    row = tx.one(
+        _sql.open,
+        tenant=limits.tenant,
+        source=limits.source,
+        rate=rate,
+        most=rate * _THOUSANDTHS,
+        now=now,
+    )
+    return int(row[0]) if row else 0
+
+
+def count_started(tx: Transaction, limits: SourceLimits, begun: int) -> None:
+    """Count what was begun against the rate."""
+    if limits.rate is not None and begun:
+        tx.run(_sql.take, tenant=limits.tenant, source=limits.source, taken=begun * _THOUSANDTHS)
+
+
 #: bytes of bodies one claim may bring into memory
 _MOST_BYTES = 32 * 1024 * 1024
-_MOST_BURIED = 100
+_MOST_DEAD_LETTERED = 100
 
 #: places in the rows of ``due`` and ``expired``
 _ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
@@ -24,7 +85,7 @@ _ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
 Payloads = dict[str, tuple[bytes, bytes]]
 
 
-class Claimant(NamedTuple):
+class DeliveryClaimant(NamedTuple):
     """Who claims, for whom, from where, and for how long."""
 
     tenant: str
@@ -40,23 +101,27 @@ class Claimant(NamedTuple):
     concurrency: int | None = None
 
 
-def claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int = 0) -> list[Delivery]:
+def claim(
+    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int = 0
+) -> list[Delivery]:
     """Lease up to ``most`` due deliveries of one source, oldest first, within its limits."""
-    allowed = limits(who)
+    allowed = source_limits(who)
     if not allowed.any:
-        return _claim(tx, who, most, now, floor)
-    most = gates.room(tx, allowed, most, now)
-    claimed = _claim(tx, who, most, now, floor) if most else []
-    gates.take(tx, allowed, len(claimed))
+        return _claim_due(tx, who, most, now, floor)
+    most = capacity(tx, allowed, most, now)
+    claimed = _claim_due(tx, who, most, now, floor) if most else []
+    count_started(tx, allowed, len(claimed))
     return claimed
 
 
-def limits(who: Claimant) -> gates.Limits:
+def source_limits(who: DeliveryClaimant) -> SourceLimits:
     """Return what a source allows."""
-    return gates.Limits(who.tenant, who.source, who.rate, who.concurrency)
+    return SourceLimits(who.tenant, who.source, who.rate, who.concurrency)
 
 
-def _claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int) -> list[Delivery]:
+def _claim_due(
+    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int
+) -> list[Delivery]:
     due = tx.all(
         _sql.due,
         tenant=who.tenant,
@@ -75,14 +140,14 @@ def _claim(tx: Transaction, who: Claimant, most: int, now: int, floor: int) -> l
     return [_delivery(tx, row, payloads) for row in wanted]
 
 
-def claim_expired(tx: Transaction, who: Claimant, now: int) -> Delivery | None:
+def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery | None:
     """Lease one delivery whose worker was lost; alone, because it may be what killed it."""
     found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
     taken = _take_over(tx, who, [found], now) if found else []
     return taken[0] if taken else None
 
 
-def claim_lost_once(tx: Transaction, who: Claimant, most: int, now: int) -> list[Delivery]:
+def claim_lost_once(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> list[Delivery]:
     """Lease deliveries whose worker was lost for the first time, up to ``most`` together."""
     found = tx.all(
         _sql.lost_once,
@@ -95,7 +160,9 @@ def claim_lost_once(tx: Transaction, who: Claimant, most: int, now: int) -> list
     return _take_over(tx, who, _within_memory(found), now) if found else []
 
 
-def _take_over(tx: Transaction, who: Claimant, found: Sequence[Row], now: int) -> list[Delivery]:
+def _take_over(
+    tx: Transaction, who: DeliveryClaimant, found: Sequence[Row], now: int
+) -> list[Delivery]:
     """Lease what others lost, and write down that they did."""
     tx.run_many(_sql.record_lost, sorted((row[_ID], row[_FENCE]) for row in found), now=now)
     leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in found)
@@ -107,13 +174,13 @@ def _take_over(tx: Transaction, who: Claimant, found: Sequence[Row], now: int) -
     return [_delivery(tx, row, payloads) for row in ours]
 
 
-def _still_ours(tx: Transaction, who: Claimant, wanted: Sequence[Row]) -> list[Row]:
+def _still_ours(tx: Transaction, who: DeliveryClaimant, wanted: Sequence[Row]) -> list[Row]:
     """Return what is leased to us now; of the rest, somebody else was faster."""
     held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
     return [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
 
 
-def leased_to(tx: Transaction, who: Claimant) -> list[Delivery]:
+def leased_to(tx: Transaction, who: DeliveryClaimant) -> list[Delivery]:
     """Return what is leased to this worker now, as its claims returned it."""
     rows = tx.all(_sql.leased_to, tenant=who.tenant, source=who.source, worker=who.worker)
     payloads: Payloads = {}
@@ -127,13 +194,13 @@ def as_claimed(tx: Transaction, tenant: str, ids: Sequence[str]) -> dict[str, De
     return {row[_ID]: _delivery(tx, row, payloads, claimed=0) for row in rows}
 
 
-def has_expired(tx: Transaction, who: Claimant, now: int) -> bool:
+def has_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> bool:
     """Say whether there is work whose worker was lost and that may be tried again."""
     found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
     return found is not None
 
 
-def bury_hopeless(tx: Transaction, who: Claimant, now: int) -> int:
+def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int) -> int:
     """Give up on deliveries that were lost on their last try; return how many."""
     found = tx.all(
         _sql.hopeless,
@@ -141,16 +208,18 @@ def bury_hopeless(tx: Transaction, who: Claimant, now: int) -> int:
         source=who.source,
         now=now,
         tries=who.tries,
-        most=_MOST_BURIED,
+        most=_MOST_DEAD_LETTERED,
     )
     if not found:
         return 0
     tx.run_many(_sql.record_lost, [(id_, fence) for id_, fence, *_ in found], now=now)
-    buried = tx.many(_sql.bury, [_last_words(row, who.tries) for row in found], now=now)
+    buried = tx.many(_sql.bury, [_dead_letter_row(row, who.tries) for row in found], now=now)
     gone = {id_ for (id_,) in buried}
     left = [(row[2:5], None) for row in found if row[0] in gone and row[4] is not None]
-    lanes.move_on(tx, left, now)
-    notices.record(tx, (_ended(row, who.tries) for row in found if row[0] in gone), now)
+    lanes.advance(tx, left, now)
+    settlements.record_end_events(
+        tx, (_dead_lettered(row, who.tries) for row in found if row[0] in gone), now
+    )
     faults.point("worker.dying")
     return len(buried)
 
@@ -173,18 +242,20 @@ def _within_memory(due: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _last_words(row: Row, tries: int) -> Row:
+def _dead_letter_row(row: Row, tries: int) -> Row:
     id_, fence, _tenant, _source, _lane, used = row
-    return (id_, fence, str(_why_hopeless(used, tries)))
+    return (id_, fence, str(_exhausted_outcome(used, tries)))
 
 
-def _why_hopeless(used: int, tries: int) -> Outcome:
-    return Outcome.TRIES_USED_UP if used >= tries else Outcome.TIME_USED_UP
+def _exhausted_outcome(used: int, tries: int) -> DeliveryOutcome:
+    return DeliveryOutcome.TRIES_USED_UP if used >= tries else DeliveryOutcome.TIME_USED_UP
 
 
-def _ended(row: Row, tries: int) -> notices.Ended:
+def _dead_lettered(row: Row, tries: int) -> settlements.EndedDelivery:
     id_, _fence, tenant, source, _lane, used = row
-    return notices.Ended(id_, tenant, source, State.DEAD, _why_hopeless(used, tries), used)
+    return settlements.EndedDelivery(
+        id_, tenant, source, DeliveryState.DEAD, _exhausted_outcome(used, tries), used
+    )
 
 
 def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -> Delivery:
@@ -196,9 +267,29 @@ def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -
             payloads[payload_id] = tx.one(_sql.payload, id=payload_id) or (b"[]", b"")
         headers, whole = payloads[payload_id]
         # A mail is one whole, and sealed: whoever reads it opens it.
-        body = whole if source == MAIL else whole[start : start + size]
+        body = whole if source == MAIL_SOURCE else whole[start : start + size]
     return Delivery(
         id_, tenant, source, key, variant, type_, lane, bool(late), policy, fence + claimed,
         tries + claimed,
         received_at, give_up_at, headers, body, verdict, sequence, payload_id,
     )  # fmt: skip
+
+
+def has_claimable(tx: Transaction, tenant: str, sources: Iterable[str], now: int) -> bool:
+    """Say whether one of these sources has something to claim."""
+    rows = [(source,) for source in sorted(set(sources))]
+    return bool(tx.many(_sql.any, rows, tenant=tenant, now=now))
+
+
+#: a tenant and the name of a source
+SourceName = tuple[str, str]
+
+
+def announce_handlers(tx: Transaction, places: Iterable[SourceName], now: int) -> None:
+    """Write down that a program has handlers for sources."""
+    tx.run_many(_sql.announce, sorted(set(places)), now=now)
+
+
+def handled_since(tx: Transaction, at: int) -> set[SourceName]:
+    """Return the sources that a program had handlers for, at this moment or later."""
+    return {(tenant, source) for tenant, source in tx.all(_sql.since, at=at)}

@@ -1,3 +1,29 @@
+-- name: open
+-- Refill what may be begun, up to one second's worth. The row is the lock of all who claim from
+-- this source until the commit, so that two never take the same room.
+INSERT INTO oncebox_gates (tenant, source, allowance, refilled_at)
+VALUES (:tenant, :source, :most, :now)
+ON CONFLICT (tenant, source) DO UPDATE
+SET allowance = CASE
+        WHEN :now <= oncebox_gates.refilled_at THEN
+            CASE WHEN oncebox_gates.allowance < :most THEN oncebox_gates.allowance ELSE :most END
+        WHEN oncebox_gates.allowance + (:now - oncebox_gates.refilled_at) * :rate < :most
+            THEN oncebox_gates.allowance + (:now - oncebox_gates.refilled_at) * :rate
+        ELSE :most
+    END,
+    refilled_at = :now
+RETURNING allowance;
+
+-- name: in_work
+-- How much of a source is being worked on, lost work included: it may still go on somewhere.
+SELECT COUNT(*) FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND state = 'processing';
+
+-- name: take
+-- Take from what may be begun; never more than is there.
+UPDATE oncebox_gates SET allowance = allowance - :taken
+WHERE tenant = :tenant AND source = :source AND allowance >= :taken;
+
 -- name: due
 -- What may be claimed, oldest first, with all a handler needs. The floor is only a hint: what
 -- lies before it is found by the next look without one. Large bodies are fetched apart, and so
@@ -107,3 +133,29 @@ WHERE id = :id AND state = 'processing' AND fence = :fence;
 -- bulk: id text
 -- Who holds the leases now.
 SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state = 'processing';
+
+-- name: any
+-- bulk: source text
+-- Sources that have something to claim: due, or lost by its worker.
+SELECT :source
+/* from rows */
+WHERE EXISTS (
+    SELECT 1 FROM oncebox_deliveries
+    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+        AND due_at IS NOT NULL AND due_at <= :now
+) OR EXISTS (
+    SELECT 1 FROM oncebox_deliveries
+    WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+);
+
+-- name: announce
+-- bulk: tenant text, source text
+-- Write down that a program has handlers for sources.
+INSERT INTO oncebox_handled (tenant, source, seen_at)
+SELECT :tenant, :source, CAST(:now AS BIGINT) /* from rows */
+WHERE 1 = 1
+ON CONFLICT (tenant, source) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: since
+-- The sources that a program had handlers for, at a moment or later.
+SELECT tenant, source FROM oncebox_handled WHERE seen_at >= :at;

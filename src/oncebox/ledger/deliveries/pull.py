@@ -1,4 +1,4 @@
-"""Pull: workers elsewhere claim, renew and settle by call; every call may be repeated.
+"""Pull API: remote workers claim, renew, settle and journal effects; calls are repeatable.
 
 Missing and foreign look the same: what is not of the caller's tenant and sources is not found.
 """
@@ -8,19 +8,26 @@ from typing import NamedTuple
 
 import msgspec
 
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
 from oncebox.errors import LeaseLost, NotFound, RequestKeyReused
-from oncebox.ledger.deliveries import effects, gates, leases, settlements
-from oncebox.ledger.deliveries.leases import Claimant
-from oncebox.model.delivery import Delivery, Outcome, Settlement, State
-from oncebox.model.effect import Begin, Effect, EffectState, Finish, Safe, effect_key
-from oncebox.model.retry import Failure, RetryRules, after_failure, one_line
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.ledger.deliveries import effects, leases, settlements
+from oncebox.ledger.deliveries.leases import DeliveryClaimant
+from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome, DeliveryState, Settlement
+from oncebox.model.deliveries.effects import (
+    BeginEffect,
+    Effect,
+    EffectState,
+    FinishEffect,
+    Safety,
+    effect_key,
+)
+from oncebox.model.deliveries.retry import RetryRules, TryFailure, one_line, settle_failure
 
 _sql = load(__package__, "pull.sql")
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A worker's wish for work."""
 
     tenant: str
@@ -28,11 +35,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     #: the same key is answered with the same lease
     request_key: str
     #: the sources to claim from, in their turn; all of this tenant and for this worker
-    claimants: tuple[Claimant, ...]
+    claimants: tuple[DeliveryClaimant, ...]
     most: int
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerCaller(msgspec.Struct, frozen=True, kw_only=True):
     """Who speaks of a delivery: a tenant, and the sources it may work on."""
 
     tenant: str
@@ -40,24 +47,24 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     sources: Collection[str] | None = None
 
 
-class Lease(NamedTuple):
+class LeaseRef(NamedTuple):
     """Which claim of a delivery is meant."""
 
     id: str
     fence: int
 
 
-class Ended(msgspec.Struct, frozen=True):
+class SettleResult(msgspec.Struct, frozen=True):
     """How a settlement went."""
 
     #: whether it counts; if not, the lease was lost before
     counts: bool
-    state: State
+    state: DeliveryState
     #: when it is tried again
     due_at: int | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class BeginEffectAnswer(msgspec.Struct, frozen=True):
     """The journal's answer to a worker that wants to begin an effect."""
 
     #: make the call now
@@ -72,7 +79,7 @@ class Answer(msgspec.Struct, frozen=True):
     started_at: int | None = None
 
 
-class _Claimed(msgspec.Struct, frozen=True, array_like=True):
+class _ClaimedLease(msgspec.Struct, frozen=True, array_like=True):
     """What a claim changed in a delivery, kept so that it can be told again."""
 
     id: str
@@ -84,7 +91,7 @@ class _Claimed(msgspec.Struct, frozen=True, array_like=True):
 # claims
 
 
-def claim(tx: Transaction, ask: Ask, now: int) -> list[Delivery]:
+def claim(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     """Lease due deliveries; a repeat is told the same leases, whatever became of them.
 
     What was lost by its last worker comes alone. A claim that finds nothing leaves no trace.
@@ -95,28 +102,28 @@ def claim(tx: Transaction, ask: Ask, now: int) -> list[Delivery]:
     sources = msgspec.json.encode(sorted(who.source for who in ask.claimants))
     reserved = tx.run(_sql.reserve, **name, worker=ask.worker, sources=sources, now=now, answer=b"")
     if not reserved:
-        return _again(tx, ask, sources)
-    claimed = _lost_by_others(tx, ask, now) or _due(tx, ask, now)
+        return _repeat_claim(tx, ask, sources)
+    claimed = _claim_lost(tx, ask, now) or _claim_due(tx, ask, now)
     if not claimed:
         tx.run(_sql.let_go, **name)
         return []
-    told = [_Claimed(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
+    told = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
     tx.run(_sql.answer, **name, answer=msgspec.json.encode(told))
     return claimed
 
 
-def forget(tx: Transaction, before: int) -> int:
+def forget_claims(tx: Transaction, before: int) -> int:
     """Forget claims that were asked before a moment; return how many."""
     return tx.run(_sql.forget, before=before)
 
 
-def _again(tx: Transaction, ask: Ask, sources: bytes) -> list[Delivery]:
+def _repeat_claim(tx: Transaction, ask: ClaimRequest, sources: bytes) -> list[Delivery]:
     """Tell a claim again."""
     row = tx.one(_sql.asked, tenant=ask.tenant, request_key=ask.request_key)
     if row is None or (row[0], row[1]) != (ask.worker, sources):
         message = "this request key claimed for another worker or other sources; take a new one"
         raise RequestKeyReused(message)
-    told = msgspec.json.decode(row[2], type=list[_Claimed])
+    told = msgspec.json.decode(row[2], type=list[_ClaimedLease])
     found = leases.as_claimed(tx, ask.tenant, [each.id for each in told])
     return [
         msgspec.structs.replace(
@@ -126,18 +133,18 @@ def _again(tx: Transaction, ask: Ask, sources: bytes) -> list[Delivery]:
     ]
 
 
-def _lost_by_others(tx: Transaction, ask: Ask, now: int) -> list[Delivery]:
+def _claim_lost(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     for who in ask.claimants:
-        leases.bury_hopeless(tx, who, now)
+        leases.dead_letter_exhausted(tx, who, now)
         found = leases.claim_expired(tx, who, now)
         if found is not None:
             return [found]
     return []
 
 
-def _due(tx: Transaction, ask: Ask, now: int) -> list[Delivery]:
+def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     # All gates first, in one order: two claims must not wait for each other crosswise.
-    gates.lock(tx, [leases.limits(who) for who in ask.claimants], now)
+    leases.lock_limits(tx, [leases.source_limits(who) for who in ask.claimants], now)
     claimed: list[Delivery] = []
     for who in ask.claimants:
         if len(claimed) < ask.most:
@@ -148,78 +155,88 @@ def _due(tx: Transaction, ask: Ask, now: int) -> list[Delivery]:
 # leases and settlements
 
 
-def heartbeat(tx: Transaction, caller: Caller, held: Sequence[Lease], until: int) -> set[str]:
+def heartbeat(
+    tx: Transaction, caller: WorkerCaller, held: Sequence[LeaseRef], until: int
+) -> set[str]:
     """Prolong leases; return the ids of those that still hold.
 
     Raises: NotFound.
     """
-    _standing(tx, caller, [each.id for each in held])
+    _find_deliveries(tx, caller, [each.id for each in held])
     return leases.renew(tx, [(each.id, each.fence) for each in held], until)
 
 
-def complete(tx: Transaction, caller: Caller, lease: Lease, now: int) -> Ended:
+def complete(tx: Transaction, caller: WorkerCaller, lease: LeaseRef, now: int) -> SettleResult:
     """End a delivery well.
 
     Raises: NotFound.
     """
-    delivery = _leased(tx, caller, lease)
+    delivery = _as_leased(tx, caller, lease)
     return _settle(
-        tx, Settlement(delivery=delivery, state=State.DONE, outcome=Outcome.HANDLED), now
+        tx,
+        Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=DeliveryOutcome.HANDLED),
+        now,
     )
 
 
 def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which dice
     tx: Transaction,
-    caller: Caller,
-    lease: Lease,
-    failure: Failure,
+    caller: WorkerCaller,
+    lease: LeaseRef,
+    failure: TryFailure,
     rules: RetryRules,
     *,
     now: int,
     random: Callable[[], float],
-) -> Ended:
+) -> SettleResult:
     """End a try that failed: it is repeated later, or given up.
 
     Raises: NotFound.
     """
-    delivery = _leased(tx, caller, lease)
-    return _settle(tx, after_failure(delivery, failure, rules, now=now, random=random), now)
+    delivery = _as_leased(tx, caller, lease)
+    return _settle(tx, settle_failure(delivery, failure, rules, now=now, random=random), now)
 
 
-def hold(tx: Transaction, caller: Caller, lease: Lease, reason: str, now: int) -> Ended:
+def hold(
+    tx: Transaction, caller: WorkerCaller, lease: LeaseRef, reason: str, now: int
+) -> SettleResult:
     """End a try so that a person decides.
 
     Raises: NotFound.
     """
-    return _settle(tx, _held(_leased(tx, caller, lease), reason), now)
+    return _settle(tx, _hold_settlement(_as_leased(tx, caller, lease), reason), now)
 
 
-def _settle(tx: Transaction, settlement: Settlement, now: int) -> Ended:
+def _settle(tx: Transaction, settlement: Settlement, now: int) -> SettleResult:
     (counts,) = settlements.settle(tx, [settlement], now)
-    return Ended(counts, settlement.state, settlement.due_at)
+    return SettleResult(counts, settlement.state, settlement.due_at)
 
 
-def _held(delivery: Delivery, reason: str) -> Settlement:
+def _hold_settlement(delivery: Delivery, reason: str) -> Settlement:
     reason = one_line(reason)
     return Settlement(
-        delivery=delivery, state=State.HELD, outcome=Outcome.HELD, hold_reason=reason, error=reason
+        delivery=delivery,
+        state=DeliveryState.HELD,
+        outcome=DeliveryOutcome.HELD,
+        hold_reason=reason,
+        error=reason,
     )
 
 
 # effects
 
 
-def begin(  # noqa: PLR0913 - who, what, its name and choice, how long it may take, and when
+def begin_effect(  # noqa: PLR0913 - who, what, its name and choice, how long it may take, and when
     tx: Transaction,
-    caller: Caller,
-    lease: Lease,
+    caller: WorkerCaller,
+    lease: LeaseRef,
     name: str,
-    safe: Safe,
+    safe: Safety,
     *,
     timeout: int,
     window: int,
     now: int,
-) -> Answer:
+) -> BeginEffectAnswer:
     """Journal an effect as started, or say what is known of it.
 
     One that was started and never heard of again is begun anew where that is safe within
@@ -228,38 +245,42 @@ def begin(  # noqa: PLR0913 - who, what, its name and choice, how long it may ta
 
     Raises: NotFound, LeaseLost.
     """
-    delivery = _leased(tx, caller, lease)
+    delivery = _as_leased(tx, caller, lease)
     key = effect_key(delivery.tenant, delivery.source, delivery.key, delivery.variant, name)
-    wish = Begin(
+    request = BeginEffect(
         delivery_id=delivery.id,
         tenant=delivery.tenant,
         fence=delivery.fence,
         name=name,
         safe=safe,
-        now=now,
         surely_over_at=now + 2 * timeout,  # the journal's commit takes time too
     )
-    (begun,) = effects.begin(tx, [wish])
+    (begun,) = effects.begin(tx, [request], now)
     before = begun.before
     if begun.go:
-        return Answer(go=True, key=key, before=before, started_at=_start(tx, delivery, name))
+        return BeginEffectAnswer(
+            go=True, key=key, before=before, started_at=_started_at(tx, delivery, name)
+        )
     if before is None:
         raise LeaseLost(_LOST)
     if before.state is EffectState.DONE:
-        return Answer(go=False, key=key, before=before)
-    if _may_repeat(before, wish, window):
-        if not effects.begin_again(tx, [msgspec.structs.replace(wish, seen=before.fence)])[0]:
+        return BeginEffectAnswer(go=False, key=key, before=before)
+    if _may_repeat(before, safe, now - window):
+        again = msgspec.structs.replace(request, known_fence=before.fence)
+        if not effects.begin_again(tx, [again], now)[0]:
             raise LeaseLost(_LOST)
-        return Answer(go=True, key=key, before=before, started_at=_start(tx, delivery, name))
-    if before.state is EffectState.STARTED and safe is Safe.VERIFY:
-        return Answer(go=False, key=key, before=before)
-    return _in_doubt(tx, delivery, before, key, now)
+        return BeginEffectAnswer(
+            go=True, key=key, before=before, started_at=_started_at(tx, delivery, name)
+        )
+    if before.state is EffectState.STARTED and safe is Safety.VERIFY:
+        return BeginEffectAnswer(go=False, key=key, before=before)
+    return _hold_unknown(tx, delivery, before, key, now)
 
 
-def finish(  # noqa: PLR0913 - who, what, its name, how it ended, and when
+def finish_effect(  # noqa: PLR0913 - who, what, its name, how it ended, and when
     tx: Transaction,
-    caller: Caller,
-    lease: Lease,
+    caller: WorkerCaller,
+    lease: LeaseRef,
     name: str,
     state: EffectState,
     *,
@@ -275,19 +296,18 @@ def finish(  # noqa: PLR0913 - who, what, its name, how it ended, and when
 
     Raises: NotFound.
     """
-    delivery = _leased(tx, caller, lease)
-    ending = Finish(
+    delivery = _as_leased(tx, caller, lease)
+    ending = FinishEffect(
         delivery_id=delivery.id,
         fence=delivery.fence,
         name=name,
         state=state,
-        now=now,
         result=result,
         error=None if error is None else one_line(error),
-        since=delivery.fence if started_at is None else 0,
+        from_fence=delivery.fence if started_at is None else 0,
         started_at=started_at,
     )
-    effects.finish(tx, [ending])
+    effects.finish(tx, [ending], now)
     found = _journalled(tx, delivery, name)
     if found is None:
         message = "this effect was never begun; begin it first"
@@ -300,46 +320,49 @@ def _journalled(tx: Transaction, delivery: Delivery, name: str) -> Effect | None
     return next((each for each in journal if each.name == name), None)
 
 
-def _start(tx: Transaction, delivery: Delivery, name: str) -> int | None:
+def _started_at(tx: Transaction, delivery: Delivery, name: str) -> int | None:
     found = _journalled(tx, delivery, name)
     return None if found is None else found.started_at
 
 
-def _may_repeat(before: Effect, wish: Begin, window: int) -> bool:
+def _may_repeat(before: Effect, safe: Safety, window_start: int) -> bool:
     """Say whether an effect may be begun anew: proven not done, or safe to repeat."""
     if before.state is EffectState.NOT_DONE:
         return True
-    in_window = wish.now <= before.first_started_at + window
-    return before.state is EffectState.STARTED and wish.safe is Safe.IDEMPOTENT and in_window
+    in_window = window_start <= before.first_started_at
+    return before.state is EffectState.STARTED and safe is Safety.IDEMPOTENT and in_window
 
 
-def _in_doubt(tx: Transaction, delivery: Delivery, before: Effect, key: str, now: int) -> Answer:
+def _hold_unknown(
+    tx: Transaction, delivery: Delivery, before: Effect, key: str, now: int
+) -> BeginEffectAnswer:
     """Hold a delivery because nobody can know whether its effect happened."""
     reason = f"effect {before.name!r} was started and nobody knows whether it happened"
-    ended = _settle(tx, _held(delivery, reason), now)
+    ended = _settle(tx, _hold_settlement(delivery, reason), now)
     if not ended.counts:
         raise LeaseLost(_LOST)
-    unknown = Finish(
+    unknown = FinishEffect(
         delivery_id=delivery.id,
         fence=delivery.fence,
         name=before.name,
         state=EffectState.UNKNOWN,
-        now=now,
     )
-    effects.finish(tx, [unknown])
-    return Answer(go=False, key=key, before=before, held=True)
+    effects.finish(tx, [unknown], now)
+    return BeginEffectAnswer(go=False, key=key, before=before, held=True)
 
 
 # whose it is
 
 
-def _leased(tx: Transaction, caller: Caller, lease: Lease) -> Delivery:
+def _as_leased(tx: Transaction, caller: WorkerCaller, lease: LeaseRef) -> Delivery:
     """Return a delivery as the caller claimed it; whether the claim still holds is told later."""
-    delivery = _standing(tx, caller, [lease.id])[lease.id]
+    delivery = _find_deliveries(tx, caller, [lease.id])[lease.id]
     return msgspec.structs.replace(delivery, fence=lease.fence)
 
 
-def _standing(tx: Transaction, caller: Caller, ids: Sequence[str]) -> dict[str, Delivery]:
+def _find_deliveries(
+    tx: Transaction, caller: WorkerCaller, ids: Sequence[str]
+) -> dict[str, Delivery]:
     rows = tx.many(_sql.standing, [(id_,) for id_ in sorted(set(ids))], tenant=caller.tenant)
     found = {
         row[0]: _without_payload(row)

@@ -1,112 +1,193 @@
-"""Settlements: how tries end. A stale worker changes nothing; it may only add proof.
+"""Settlements: end tries under a fence, run commit hooks, record dead and held events.
 
-A settlement may carry a deed, which is done in the same transaction: both are on disk, or neither.
+A commit hook runs in the transaction of its settlement: both are on disk, or neither.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import not_
 from typing import Any, NamedTuple
 
-from oncebox import faults
-from oncebox.ledger.deliveries import lanes, notices
-from oncebox.model.deed import Deed
-from oncebox.model.delivery import Delivery, Outcome, Settlement, State
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.core import faults, ids
+from oncebox.db.database import Row, Transaction
+from oncebox.db.group_commit import grouped
+from oncebox.db.queries import load
+from oncebox.ledger.deliveries import lanes
+from oncebox.ledger.events import event_log
+from oncebox.model.deliveries.delivery import (
+    CommitHook,
+    Delivery,
+    DeliveryOutcome,
+    DeliveryState,
+    Settlement,
+)
+from oncebox.model.deliveries.retry import RetryRules
+from oncebox.model.events import EventType, NewEvent
+from oncebox.settings import RetrySettings
 
 _sql = load(__package__, "settlements.sql")
 
+#: states that are announced by an event
+_EVENT_TYPES = {
+    DeliveryState.DEAD: EventType.DELIVERY_DEAD,
+    DeliveryState.HELD: EventType.DELIVERY_HELD,
+}
+ANNOUNCED = frozenset(_EVENT_TYPES)
+
+
+class EndedDelivery(NamedTuple):
+    """A delivery whose try has ended, and how."""
+
+    id: str
+    tenant: str
+    source: str
+    state: DeliveryState
+    outcome: DeliveryOutcome
+    tries: int
+
+
+def record_end_events(tx: Transaction, ended: Iterable[EndedDelivery], now: int) -> None:
+    """Record events of deliveries that are dead or held now.
+
+    Without their keys, types and errors: those come from outside.
+    """
+    event_log.record(tx, [_end_event(each, now) for each in ended if each.state in ANNOUNCED])
+
+
+def _end_event(ended: EndedDelivery, now: int) -> NewEvent:
+    return NewEvent(
+        id=ids.new("evt"),
+        tenant=ended.tenant,
+        type=_EVENT_TYPES[ended.state],
+        subject_id=ended.id,
+        at=now,
+        data={"source": ended.source, "outcome": str(ended.outcome), "tries": ended.tries},
+    )
+
+
+def default_retry_rules(settings: RetrySettings) -> RetryRules:
+    """Return how often and how long a failing delivery is tried."""
+    return RetryRules(
+        tries=settings.tries,
+        budget=int(settings.budget * 1000),
+        first_wait=int(settings.first_wait * 1000),
+        longest_wait=int(settings.longest_wait * 1000),
+    )
+
+
 #: the state in which a delivery keeps its turn in its lane
-_KEEPS_TURN = State.FAILED
+_KEEPS_TURN = DeliveryState.FAILED
 #: endings that do not use up a try, because nothing was tried
-_UNCOUNTED = {Outcome.GIVEN_BACK}
+_UNCOUNTED = {DeliveryOutcome.GIVEN_BACK}
 
 
-class Settled(NamedTuple):
-    """What came of some settlements."""
+class SettledTry(NamedTuple):
+    """The result of one settlement."""
 
-    #: for each whether it counts, or its lease was lost before
-    counts: list[bool]
-    #: the deeds that were done, with what came of each
-    done: list[tuple[Deed, Any]]
+    #: whether it was recorded; if not, the lease was lost before
+    counted: bool
+    #: what its commit hook returned; None if no hook ran
+    hook_result: Any = None
+
+
+_COUNTED, _STALE = SettledTry(counted=True), SettledTry(counted=False)
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
     """End tries; say for each whether it counts, or its lease was lost before."""
-    return settle_with_deeds(tx, settlements, now).counts
+    return [each.counted for each in settle_with_hooks(tx, settlements, now)]
 
 
-def settle_with_deeds(tx: Transaction, settlements: Sequence[Settlement], now: int) -> Settled:
-    """End tries and do what they ask for; say also what came of that."""
-    bare = [each for each in settlements if each.deed is None]
+def settle_with_hooks(
+    tx: Transaction, settlements: Sequence[Settlement], now: int
+) -> list[SettledTry]:
+    """End tries and run their commit hooks."""
+    bare = [each for each in settlements if each.commit_hook is None]
     good = [each for each in bare if _is_plain(each)]
     other = [each for each in bare if not _is_plain(each)]
-    doing = _fulfil(tx, [each for each in settlements if each.deed is not None], now)
-    count = len(doing)
-    if count + _complete(tx, good, now) + _end_otherwise(tx, other, now) == len(settlements):
+    hooked = _complete_with_hooks(
+        tx, [each for each in settlements if each.commit_hook is not None], now
+    )
+    count = len(hooked)
+    if count + _complete(tx, good, now) + _end_unfinished(tx, other, now) == len(settlements):
         counts = [True] * len(settlements)
     else:
         counts = _which_count(tx, settlements)
-        _keep_proof(tx, list(compress(settlements, map(not_, counts))), now)
-    _move_lanes_on(tx, list(compress(settlements, counts)), now)
-    done = _do(tx, doing, now)
+        _record_proof(tx, list(compress(settlements, map(not_, counts))), now)
+    _advance_lanes(tx, list(compress(settlements, counts)), now)
+    results = _run_hooks(tx, hooked, now)
     faults.point("worker.settled-not-committed")
-    return Settled(counts, done)
+    if not results:
+        return [_COUNTED if counted else _STALE for counted in counts]
+    return [
+        SettledTry(counted, results[id(each)])
+        if id(each) in results
+        else (_COUNTED if counted else _STALE)
+        for each, counted in zip(settlements, counts, strict=True)
+    ]
 
 
-def complete_all(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool] | None:
+def complete_all(
+    tx: Transaction, settlements: Sequence[Settlement], now: int
+) -> list[SettledTry] | None:
     """End tries well in one statement; None if some need more, with the others ended."""
-    if not all(_is_alone(each) for each in settlements):
+    if not all(_is_single_row(each) for each in settlements):
         return None
     count = _complete(tx, settlements, now)
     faults.point("worker.settled-not-committed")
-    return [True] * count if count == len(settlements) else None
+    return [_COUNTED] * count if count == len(settlements) else None
 
 
-def allow(tx: Transaction, deliveries: Sequence[Delivery]) -> list[bool]:
+@grouped()
+def allow(tx: Transaction, deliveries: Sequence[Delivery], _now: int) -> list[bool]:
     """Journal that a policy let deliveries run; say for each whether its lease still holds."""
     rows = sorted((each.id, each.fence) for each in deliveries)
     if tx.run_many(_sql.allow, rows) == len(rows):
         return [True] * len(rows)
-    standing = _standing(tx, [each.id for each in deliveries])
-    return [standing.get(each.id) == (State.PROCESSING, each.fence) for each in deliveries]
+    standing = _states_and_fences(tx, [each.id for each in deliveries])
+    return [standing.get(each.id) == (DeliveryState.PROCESSING, each.fence) for each in deliveries]
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Say whether there is nothing to tell but that it is done."""
-    return settlement.state is State.DONE and settlement.error is None
+    """Say whether the try is done and left no error."""
+    return settlement.state is DeliveryState.DONE and settlement.error is None
 
 
-def _is_alone(settlement: Settlement) -> bool:
-    """Say whether one row is all that changes; a deed or a lane wants a whole transaction."""
-    plain = _is_plain(settlement) and settlement.deed is None
+def _is_single_row(settlement: Settlement) -> bool:
+    """Say whether one row is all that changes; a hook or a lane needs a full transaction."""
+    plain = _is_plain(settlement) and settlement.commit_hook is None
     return plain and settlement.delivery.lane is None
 
 
-def _fulfil(tx: Transaction, asked: Sequence[Settlement], now: int) -> list[Deed]:
-    """End tries well that have deeds; return the deeds of those that ended just now.
+def _complete_with_hooks(
+    tx: Transaction, settlements: Sequence[Settlement], now: int
+) -> list[Settlement]:
+    """End tries well that have commit hooks; return those that ended just now.
 
-    One that was committed before, when the reply was lost, still counts, but its deed is done.
+    One that was committed before, when the reply was lost, still counts, but its hook has run.
     """
-    if not asked:
+    if not settlements:
         return []
-    rows = sorted((each.delivery.id, each.delivery.fence, str(each.outcome)) for each in asked)
+    rows = sorted(
+        (each.delivery.id, each.delivery.fence, str(each.outcome)) for each in settlements
+    )
     ended = {(str(id_), int(fence)) for id_, fence in tx.many(_sql.fulfil, rows, now=now)}
-    doing = {(each.delivery.id, each.delivery.fence): each.deed for each in asked}
-    return [deed for key, deed in doing.items() if key in ended and deed is not None]
+    by_key = {(each.delivery.id, each.delivery.fence): each for each in settlements}
+    return [each for key, each in by_key.items() if key in ended]
 
 
-def _do(tx: Transaction, doing: Sequence[Deed], now: int) -> list[tuple[Deed, Any]]:
-    """Do deeds, all of one kind in one call."""
-    kinds: defaultdict[Callable[..., Any], list[Deed]] = defaultdict(list)
-    for deed in doing:
-        kinds[deed.verb].append(deed)
-    done: list[tuple[Deed, Any]] = []
-    for verb, deeds in kinds.items():
-        done += zip(deeds, verb(tx, [each.what for each in deeds], now), strict=True)
-    return done
+def _run_hooks(tx: Transaction, settlements: Sequence[Settlement], now: int) -> dict[int, Any]:
+    """Run commit hooks, all of one function in one call; return results by settlement."""
+    by_function: defaultdict[Callable[..., Any], list[tuple[int, CommitHook]]] = defaultdict(list)
+    for each in settlements:
+        if each.commit_hook is not None:
+            by_function[each.commit_hook.function].append((id(each), each.commit_hook))
+    results: dict[int, Any] = {}
+    for function, hooks in by_function.items():
+        returned = function(tx, [hook.argument for _, hook in hooks], now)
+        results.update(zip((key for key, _ in hooks), returned, strict=True))
+    return results
 
 
 def _complete(tx: Transaction, good: Sequence[Settlement], now: int) -> int:
@@ -114,7 +195,7 @@ def _complete(tx: Transaction, good: Sequence[Settlement], now: int) -> int:
     return tx.run_many(_sql.complete, rows, now=now) if rows else 0
 
 
-def _end_otherwise(tx: Transaction, other: Sequence[Settlement], now: int) -> int:
+def _end_unfinished(tx: Transaction, other: Sequence[Settlement], now: int) -> int:
     if not other:
         return 0
     tries = [
@@ -129,13 +210,15 @@ def _end_otherwise(tx: Transaction, other: Sequence[Settlement], now: int) -> in
     ]  # fmt: skip
     tx.run_many(_sql.record_try, sorted(tries, key=_by_id), now=now)
     settled = {id_ for (id_,) in tx.many(_sql.settle, sorted(rows, key=_by_id), now=now)}
-    notices.record(tx, (_ended(each) for each in other if each.delivery.id in settled), now)
+    record_end_events(
+        tx, (_ended_delivery(each) for each in other if each.delivery.id in settled), now
+    )
     return len(settled)
 
 
-def _ended(settlement: Settlement) -> notices.Ended:
+def _ended_delivery(settlement: Settlement) -> EndedDelivery:
     delivery = settlement.delivery
-    return notices.Ended(
+    return EndedDelivery(
         delivery.id, delivery.tenant, delivery.source, settlement.state, settlement.outcome,
         delivery.tries,
     )  # fmt: skip
@@ -150,37 +233,42 @@ def _which_count(tx: Transaction, settlements: Sequence[Settlement]) -> list[boo
 
     One that was committed before, when the reply to the commit was lost, counts too.
     """
-    standing = _standing(tx, [each.delivery.id for each in settlements])
+    standing = _states_and_fences(tx, [each.delivery.id for each in settlements])
     return [
         standing.get(each.delivery.id) == (each.state, each.delivery.fence) for each in settlements
     ]
 
 
-def _standing(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+def _states_and_fences(tx: Transaction, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
     rows = tx.many(_sql.standing, [(id_,) for id_ in sorted(set(ids))])
     return {str(id_): (str(state), int(fence)) for id_, state, fence in rows}
 
 
-def _keep_proof(tx: Transaction, stale: Sequence[Settlement], now: int) -> None:
+def _record_proof(tx: Transaction, stale: Sequence[Settlement], now: int) -> None:
     proofs = [
         (each.delivery.id, each.delivery.fence, each.delivery.tenant)
         for each in stale
-        if each.state is State.DONE
+        if each.state is DeliveryState.DONE
     ]
     if proofs:
         tx.run_many(_sql.record_proof, sorted(proofs), now=now)
 
 
-def _move_lanes_on(tx: Transaction, settled: Sequence[Settlement], now: int) -> None:
+def _advance_lanes(tx: Transaction, settled: Sequence[Settlement], now: int) -> None:
     left = [
-        ((delivery.tenant, delivery.source, delivery.lane), _done(each))
+        ((delivery.tenant, delivery.source, delivery.lane), _lane_completion(each))
         for each in settled
         if (delivery := each.delivery).lane is not None and each.state is not _KEEPS_TURN
     ]
-    lanes.move_on(tx, left, now)
+    if left:
+        lanes.advance(tx, left, now)
 
 
-def _done(settlement: Settlement) -> lanes.Done | None:
+def _lane_completion(settlement: Settlement) -> lanes.LaneCompletion | None:
     """Return what a lane should remember of a delivery that left it."""
     delivery = settlement.delivery
-    return lanes.Done(delivery.type, delivery.sequence) if settlement.state is State.DONE else None
+    return (
+        lanes.LaneCompletion(delivery.type, delivery.sequence)
+        if settlement.state is DeliveryState.DONE
+        else None
+    )

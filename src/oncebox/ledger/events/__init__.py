@@ -1,1 +1,1 @@
-"""Events: what the outside is told, in one sequence for each tenant."""
+"""Events: one numbered log per tenant, recorded in the commit that makes them true."""

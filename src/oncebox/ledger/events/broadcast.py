@@ -1,4 +1,4 @@
-"""The broadcast: one reader per process for all who follow streams, however many they are.
+"""EventBroadcast: one reader per process serves every follower of an event stream.
 
 It reads what is new once and keeps the last of it for a while. Who keeps up is served from that;
 who does not reads the ledger again from wherever it is, so that a slow follower costs no memory.
@@ -8,26 +8,25 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from oncebox.ledger.events import stream
-from oncebox.ledger.events.outbox import STREAM
-from oncebox.ledger.lookout import Lookout
-from oncebox.model.event import Event, Part, Selection
-from oncebox.store.database import Database
-from oncebox.telemetry import Telemetry
+from oncebox.core.metrics import Telemetry
+from oncebox.db.database import Database
+from oncebox.ledger.events import event_log
+from oncebox.ledger.notifications import STREAM, Poller
+from oncebox.model.events import Event, EventBatch, EventFilter
 
 #: events of one tenant that are read at once, and that are kept
-_READ, _KEPT = 500, 1_000
+_READ_AT_ONCE, _KEPT = 500, 1_000
 
 
 @dataclass(slots=True)
-class _Channel:
+class _TenantStream:
     """What is new of one tenant, and who follows it."""
 
     #: the last number that was read
     last: int
     #: the events up to there, as many as are kept
     fresh: deque[Event] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    followers: "set[Follower]" = field(default_factory=set)
+    followers: "set[EventFollower]" = field(default_factory=set)
 
     def after(self, number: int) -> list[Event] | None:
         """Return the events after a number; None if some of them are not kept."""
@@ -38,63 +37,63 @@ class _Channel:
             return None
         return [self.fresh[-place] for place in range(missing, 0, -1)]
 
-    def add(self, part: Part) -> None:
+    def add(self, part: EventBatch) -> None:
         """Keep what was read, and wake everybody."""
         self.fresh.extend(part.events)
-        self.last = part.upto
+        self.last = part.up_to
         for each in self.followers:
             each.wake()
 
 
-class Broadcast:
+class EventBroadcast:
     """Reads the streams that are followed, and wakes their followers."""
 
     def __init__(self, database: Database, telemetry: Telemetry) -> None:
         """Begin with nobody; nothing is read before somebody follows."""
         self._database = database
-        self._channels: dict[str, _Channel] = {}
-        self._lookout = Lookout(database, telemetry, STREAM, self._look, self._channels)
+        self._streams: dict[str, _TenantStream] = {}
+        self._poller = Poller(database, telemetry, STREAM, self._poll, self._streams)
         telemetry.event_streams.set_function(lambda: self.followers)
 
     @property
     def followers(self) -> int:
         """How many follow."""
-        return sum(len(channel.followers) for channel in self._channels.values())
+        return sum(len(channel.followers) for channel in self._streams.values())
 
-    async def follow(self, wanted: Selection, after: int) -> "Follower":
+    async def follow(self, wanted: EventFilter, after: int) -> "EventFollower":
         """Return a follower that begins after a number; to be left in the end.
 
         Raises: StoreError.
         """
-        found = await self._database.read(stream.ends, wanted.tenant)
-        channel = self._channels.setdefault(wanted.tenant, _Channel(found.last))
-        follower = Follower(self, self._database, channel, wanted, after)
+        found = await self._database.read(event_log.bounds, wanted.tenant)
+        channel = self._streams.setdefault(wanted.tenant, _TenantStream(found.last))
+        follower = EventFollower(self, self._database, channel, wanted, after)
         channel.followers.add(follower)
-        self._lookout.begin()
+        self._poller.start()
         return follower
 
-    def leave(self, follower: "Follower") -> None:
+    def leave(self, follower: "EventFollower") -> None:
         """Let a follower go, and with the last of a tenant what was kept for it."""
         tenant = follower.wanted.tenant
-        channel = self._channels.get(tenant)
+        channel = self._streams.get(tenant)
         if channel is not None:
             channel.followers.discard(follower)
             if not channel.followers:
-                del self._channels[tenant]
+                del self._streams[tenant]
 
     async def close(self) -> None:
         """Read no more."""
-        await self._lookout.close()
+        await self._poller.close()
 
-    async def _look(self) -> None:
-        seen = [(tenant, channel.last) for tenant, channel in self._channels.items()]
-        moved = await self._database.read(stream.moved, seen)
+    async def _poll(self) -> None:
+        seen = [(tenant, channel.last) for tenant, channel in self._streams.items()]
+        moved = await self._database.read(event_log.advanced, seen)
         for tenant, last in moved.items():
             await self._read_on(tenant, last)
 
     async def _read_on(self, tenant: str, last: int) -> None:
         """Read a stream up to a number; where that is far, its followers read for themselves."""
-        channel = self._channels.get(tenant)
+        channel = self._streams.get(tenant)
         if channel is None:
             return
         begin = max(channel.last, last - _KEPT)
@@ -102,19 +101,21 @@ class Broadcast:
             channel.fresh.clear()
             channel.last = begin
         while channel.last < last:
-            wanted = Selection(tenant=tenant)
-            channel.add(await self._database.read(stream.read, wanted, channel.last, _READ))
+            wanted = EventFilter(tenant=tenant)
+            channel.add(
+                await self._database.read(event_log.read, wanted, channel.last, _READ_AT_ONCE)
+            )
 
 
-class Follower:
+class EventFollower:
     """One who follows a stream, at its own pace."""
 
     def __init__(
         self,
-        broadcast: Broadcast,
+        broadcast: EventBroadcast,
         database: Database,
-        channel: _Channel,
-        wanted: Selection,
+        channel: _TenantStream,
+        wanted: EventFilter,
         after: int,
     ) -> None:
         """Begin after a number."""
@@ -123,7 +124,7 @@ class Follower:
         self.position = after
         self._broadcast = broadcast
         self._database = database
-        self._channel = channel
+        self._stream = channel
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -132,7 +133,7 @@ class Follower:
 
     async def wait(self, within: float) -> None:
         """Rest until there is something new or somebody wakes it, at most so many seconds."""
-        if self._channel.last > self.position:
+        if self._stream.last > self.position:
             return
         try:
             async with asyncio.timeout(within):
@@ -148,15 +149,15 @@ class Follower:
         Raises: CursorTooOld, StoreError.
         """
         self._woken.clear()
-        fresh = self._channel.after(self.position)
+        fresh = self._stream.after(self.position)
         if fresh is None:
-            part = await self._database.read(stream.read, self.wanted, self.position, most)
-            self.position = part.upto
+            part = await self._database.read(event_log.read, self.wanted, self.position, most)
+            self.position = part.up_to
             return part.events
         looked_at = fresh[:most]
         if looked_at:
             self.position = looked_at[-1].number
-        return tuple(event for event in looked_at if self.wanted.has(event))
+        return tuple(event for event in looked_at if self.wanted.matches(event))
 
     def leave(self) -> None:
         """Follow no more."""

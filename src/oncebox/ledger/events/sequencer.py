@@ -1,4 +1,4 @@
-"""The sequencer's verbs: one process at a time gives the events of all tenants their numbers.
+"""Sequencer: one process at a time, under a fenced lease, numbers recorded events.
 
 The duty's row is written first in every transaction that numbers, so it is locked until the
 commit: nobody else numbers meanwhile, and who lost the duty finds another fence there.
@@ -8,17 +8,17 @@ from collections import Counter, defaultdict
 from itertools import count
 from typing import NamedTuple
 
-from oncebox import faults
+from oncebox.core import faults
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
 from oncebox.errors import LeaseLost
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
 
 _sql = load(__package__, "sequencer.sql")
 
 _DUTY = "sequencer"
 
 
-class Standing(NamedTuple):
+class SequencerStatus(NamedTuple):
     """How things stand: whether there is anything to number, and whose duty that is."""
 
     work: bool
@@ -34,14 +34,14 @@ class Numbered(NamedTuple):
     fence: int
 
 
-def look(tx: Transaction) -> Standing:
+def status(tx: Transaction) -> SequencerStatus:
     """Say how things stand."""
     row = tx.one(_sql.look, name=_DUTY)
     assert row is not None  # noqa: S101 - it has no condition
-    return Standing(bool(row[0]), *row[1:])
+    return SequencerStatus(bool(row[0]), *row[1:])
 
 
-def number(
+def number_events(
     tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
 ) -> Numbered:
     """Give the next events their numbers, under a duty that is kept until then.
@@ -50,8 +50,8 @@ def number(
 
     Raises: LeaseLost, when the duty is somebody else's; nothing was numbered.
     """
-    fence = _have_duty(tx, holder, fence, now=now, until=until)
-    fresh = _in_turn(tx.all(_sql.fresh, most=most))
+    fence = _acquire_duty(tx, holder, fence, now=now, until=until)
+    fresh = _in_message_order(tx.all(_sql.fresh, most=most))
     lengths = Counter(tenant for _, tenant in fresh)
     ends = tx.many(_sql.advance, sorted(lengths.items()))
     numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
@@ -63,12 +63,12 @@ def number(
     return Numbered(len(rows), fence)
 
 
-def give_up(tx: Transaction, holder: str, fence: int) -> None:
+def release_duty(tx: Transaction, holder: str, fence: int) -> None:
     """Leave the duty to whoever wants it, without a wait."""
     tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=0)
 
 
-def _in_turn(rows: list[Row]) -> list[tuple[str, str]]:
+def _in_message_order(rows: list[Row]) -> list[tuple[str, str]]:
     """Return events and their tenants, those of one inbox's messages in the messages' order.
 
     Their ids were drawn before the messages had their numbers, perhaps by several clocks.
@@ -84,7 +84,7 @@ def _in_turn(rows: list[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def _have_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
+def _acquire_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
     """Keep the duty, or take it; return its fence, with its row locked."""
     if fence:
         if tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=until):

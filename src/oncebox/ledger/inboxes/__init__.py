@@ -1,1 +1,1 @@
-"""What is known of domains, inboxes and the mail in them."""
+"""Inboxes: addresses and domains, incoming mail, messages, long polls."""

@@ -1,1 +1,1 @@
-"""Sends: one intent, one mail, or an honest `unknown`."""
+"""Sends: one intent becomes one mail or an explicit unknown outcome."""

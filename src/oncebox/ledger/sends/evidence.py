@@ -1,142 +1,171 @@
-"""Evidence: what providers tell of mail that they took, and what follows from it.
+"""Evidence: provider events matched to sends: acceptance, delivery status, suppression.
 
-A word counts for a send that was handed over by the very way whose provider tells, and that the
-provider's own name for it, or else our tag, leads to. Whatever does not fit changes nothing.
+An event counts for a send that was handed over by the transport of that provider and that is
+named by the provider's id, or else by our tag. Any other event changes nothing.
 """
 
 from collections.abc import Sequence
 
-from oncebox import ids
-from oncebox.ledger.events import outbox
-from oncebox.ledger.sends import sends, settlements
-from oncebox.model.event import EventType, NewEvent
-from oncebox.model.evidence import LISTED, Evidence, Heard, Told
-from oncebox.model.outcome import Accepted
-from oncebox.model.send import Send, SendWord
-from oncebox.store.database import Transaction
-from oncebox.store.queries import load
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.db.queries import load
+from oncebox.ledger.events import event_log
+from oncebox.ledger.sends import lifecycle, sends
+from oncebox.model.events import EventType, NewEvent
+from oncebox.model.sends.send import Send, SendReport
+from oncebox.model.sends.transports import (
+    SUPPRESSION_REASONS,
+    ProviderEvent,
+    ProviderEventResult,
+    ProviderStatus,
+    SendAccepted,
+)
 
 _sql = load(__package__, "evidence.sql")
 
-#: the place of a word among those that are heard together, and the send it is about
-_Found = dict[int, str]
+#: the position of an event in its batch, and the send it is about
+_SendByPosition = dict[int, str]
 
 
-def hear(
-    tx: Transaction, words: Sequence[Evidence], now: int, new_id: ids.NewId = ids.new
-) -> list[Heard]:
-    """Record what providers tell; say for each word what came of it."""
-    about = _about(tx, words)
-    found = [(words[place], about[place]) for place in sorted(about)]
-    proven = _prove(tx, found, now)
-    news = _tell(tx, found, now, new_id)
-    listed = _list(tx, found, now)
+def record_evidence(
+    tx: Transaction, events: Sequence[ProviderEvent], now: int, new_id: ids.NewId = ids.new
+) -> list[ProviderEventResult]:
+    """Record provider events; return the result of each."""
+    about = _match_sends(tx, events)
+    found = [(events[position], about[position]) for position in sorted(about)]
+    proven = _record_acceptance(tx, found, now)
+    changed_status = _record_delivery_status(tx, found, now, new_id)
+    listed = _suppress_recipients(tx, found, now)
     return [
-        Heard()
-        if (id_ := about.get(place)) is None
-        else Heard(id_, id_ in proven, (id_, word.what) in news, _count(listed, id_, word))
-        for place, word in enumerate(words)
+        ProviderEventResult()
+        if (id_ := about.get(position)) is None
+        else ProviderEventResult(
+            id_,
+            id_ in proven,
+            (id_, event.status) in changed_status,
+            _count_suppressed(listed, id_, event),
+        )
+        for position, event in enumerate(events)
     ]
 
 
-def hear_all(tx: Transaction, words: Sequence[Sequence[Evidence]], now: int) -> list[list[Heard]]:
-    """Record what several webhooks tell, each of which may be about mail of several ways."""
-    heard = iter(hear(tx, [each for some in words for each in some], now))
-    return [[next(heard) for _ in some] for some in words]
+def record_evidence_batches(
+    tx: Transaction, events: Sequence[Sequence[ProviderEvent]], now: int
+) -> list[list[ProviderEventResult]]:
+    """Record the events of several webhooks, each perhaps for several transports."""
+    results = iter(record_evidence(tx, [each for some in events for each in some], now))
+    return [[next(results) for _ in some] for some in events]
 
 
-def _about(tx: Transaction, words: Sequence[Evidence]) -> _Found:
-    """Return which sends words are about.
+def _match_sends(tx: Transaction, events: Sequence[ProviderEvent]) -> _SendByPosition:
+    """Return the sends that events are about.
 
-    The provider's own name goes before our tag: anybody with an account there can write a tag.
+    The provider's id takes precedence over our tag: any account of the provider can set a tag.
     """
     named = [
-        (place, each.tenant, each.transport, each.provider_id) for place, each in enumerate(words)
+        (position, each.tenant, each.transport, each.provider_id)
+        for position, each in enumerate(events)
     ]
-    known: _Found = dict(tx.many(_sql.known, named))
-    tagged = [(*row, words[row[0]].send_id) for row in named if row[0] not in known]
-    by_tag: _Found = dict(tx.many(_sql.tagged, tagged))
+    known: _SendByPosition = dict(tx.many(_sql.known, named))
+    tagged = [(*row, events[row[0]].send_id) for row in named if row[0] not in known]
+    by_tag: _SendByPosition = dict(tx.many(_sql.tagged, tagged))
     about = {
-        place: id_
-        for place, id_ in {**by_tag, **known}.items()
-        if words[place].send_id in {"", id_}
+        position: id_
+        for position, id_ in {**by_tag, **known}.items()
+        if events[position].send_id in {"", id_}
     }
-    return _without_rivals(words, about)
+    return _without_rivals(events, about)
 
 
-def _without_rivals(words: Sequence[Evidence], about: _Found) -> _Found:
-    """Leave out words that give one send two names: the first one heard is the one that counts."""
+def _without_rivals(events: Sequence[ProviderEvent], about: _SendByPosition) -> _SendByPosition:
+    """Drop events that give one send two provider ids; the first one counts."""
     names: dict[str, str] = {}
     return {
-        place: about[place]
-        for place in sorted(about)
-        if names.setdefault(about[place], words[place].provider_id) == words[place].provider_id
+        position: about[position]
+        for position in sorted(about)
+        if names.setdefault(about[position], events[position].provider_id)
+        == events[position].provider_id
     }
 
 
-def _prove(tx: Transaction, found: Sequence[tuple[Evidence, str]], now: int) -> set[str]:
-    """Record that mail was taken; return the sends of which nobody knew."""
-    first = {id_: word for word, id_ in reversed(found)}
+def _record_acceptance(
+    tx: Transaction, found: Sequence[tuple[ProviderEvent, str]], now: int
+) -> set[str]:
+    """Record acceptance; return the sends for which that was new."""
+    first = {id_: event for event, id_ in reversed(found)}
     proof = [
-        SendWord(
-            tenant=word.tenant, id=id_, fence=0, outcome=Accepted(provider_id=word.provider_id)
+        SendReport(
+            tenant=event.tenant,
+            id=id_,
+            fence=0,
+            outcome=SendAccepted(provider_id=event.provider_id),
         )
-        for id_, word in sorted(first.items())
+        for id_, event in sorted(first.items())
     ]
-    settled = settlements.settle(tx, proof, now) if proof else []
-    adopted = [(word.tenant, id_, word.provider_id) for id_, word in sorted(first.items())]
+    settled = lifecycle.settle(tx, proof, now) if proof else []
+    adopted = [(event.tenant, id_, event.provider_id) for id_, event in sorted(first.items())]
     tx.run_many(_sql.adopt, adopted)
     return {each.send.id for each in settled if each is not None and each.counted}
 
 
-def _tell(
-    tx: Transaction, found: Sequence[tuple[Evidence, str]], now: int, new_id: ids.NewId
-) -> set[tuple[str, Told]]:
-    """Record what became of mail, where that is a stronger word than the last."""
-    strongest: dict[str, Evidence] = {}
-    for word, id_ in found:
+def _record_delivery_status(
+    tx: Transaction, found: Sequence[tuple[ProviderEvent, str]], now: int, new_id: ids.NewId
+) -> set[tuple[str, ProviderStatus]]:
+    """Record delivery statuses that are stronger than the stored one."""
+    strongest: dict[str, ProviderEvent] = {}
+    for event, id_ in found:
         last = strongest.get(id_)
-        if last is None or last.what.strength < word.what.strength:
-            strongest[id_] = word
+        if last is None or last.status.strength < event.status.strength:
+            strongest[id_] = event
     rows = [
-        (word.tenant, id_, word.provider_id, str(word.what), word.what.strength, word.at)
-        for id_, word in sorted(strongest.items())
+        (event.tenant, id_, event.provider_id, str(event.status), event.status.strength, event.at)
+        for id_, event in sorted(strongest.items())
     ]
     changed = {id_ for (id_,) in tx.many(_sql.tell, rows)}
     stand = sends.by_ids(tx, [(strongest[id_].tenant, id_) for id_ in changed])
-    outbox.record(tx, [_event(stand[place], now, new_id) for place in sorted(stand)])
-    return {(id_, strongest[id_].what) for id_ in changed}
+    event_log.record(
+        tx, [_delivery_event(stand[position], now, new_id) for position in sorted(stand)]
+    )
+    return {(id_, strongest[id_].status) for id_ in changed}
 
 
-def _list(
-    tx: Transaction, found: Sequence[tuple[Evidence, str]], now: int
+def _suppress_recipients(
+    tx: Transaction, found: Sequence[tuple[ProviderEvent, str]], now: int
 ) -> set[tuple[str, bytes]]:
-    """Put recipients on the suppression list, each once for a send and a reason.
+    """Suppress recipients, each once per send and reason.
 
-    So a word that is heard again does not undo what a person did since.
+    So a repeated event does not undo what an operator did since.
     """
     rows = {
-        (word.tenant, id_, each.mark): (word, each.address)
-        for word, id_ in sorted(found, key=lambda pair: pair[0].what.strength)
-        if word.what in LISTED
-        for each in word.addressees
+        (event.tenant, id_, each.fingerprint): (event, each.address)
+        for event, id_ in sorted(found, key=lambda pair: pair[0].status.strength)
+        if event.status in SUPPRESSION_REASONS
+        for each in event.recipients
     }
-    wishes = [(*place, word.what.strength) for place, (word, _) in sorted(rows.items())]
-    news = {(tenant, id_, bytes(mark)) for tenant, id_, mark in tx.many(_sql.note, wishes)}
+    notes = [(*ref, event.status.strength) for ref, (event, _) in sorted(rows.items())]
+    noted = {
+        (tenant, id_, bytes(fingerprint)) for tenant, id_, fingerprint in tx.many(_sql.note, notes)
+    }
     fresh = [
-        (*place, address, LISTED[word.what])
-        # in the order of their keys, so that nobody waits for who waits for him
-        for place, (word, address) in sorted(rows.items(), key=lambda item: item[0][::2])
-        if place in news
+        (*ref, address, SUPPRESSION_REASONS[event.status])
+        # in the order of their keys, to avoid deadlocks
+        for ref, (event, address) in sorted(rows.items(), key=lambda item: item[0][::2])
+        if ref in noted
     ]
-    return {(id_, bytes(mark)) for id_, mark in tx.many(_sql.suppress, fresh, now=now)}
+    return {
+        (id_, bytes(fingerprint)) for id_, fingerprint in tx.many(_sql.suppress, fresh, now=now)
+    }
 
 
-def _count(listed: set[tuple[str, bytes]], id_: str, word: Evidence) -> int:
-    return sum((id_, each.mark) in listed for each in word.addressees if word.what in LISTED)
+def _count_suppressed(listed: set[tuple[str, bytes]], id_: str, event: ProviderEvent) -> int:
+    return sum(
+        (id_, each.fingerprint) in listed
+        for each in event.recipients
+        if event.status in SUPPRESSION_REASONS
+    )
 
 
-def _event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
+def _delivery_event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
     return NewEvent(
         id=new_id("evt"),
         tenant=send.tenant,

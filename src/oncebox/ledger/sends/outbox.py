@@ -1,14 +1,17 @@
-"""The outbox: one intent in, one send in the ledger, whoever asks and however often."""
+"""Outbox: checks, composes, encrypts and stores a send; replies; waiting for its outcome."""
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from oncebox import ids
-from oncebox.config import SendSettings
+from oncebox.core import faults, ids
+from oncebox.core.ids import NewId
+from oncebox.core.metrics import Telemetry
+from oncebox.db.database import Transaction
 from oncebox.errors import (
     CommitUnknown,
     DatabaseBusy,
@@ -17,186 +20,317 @@ from oncebox.errors import (
     InputRefused,
     KeyInvalid,
     NotFound,
+    StateConflict,
     StoreFailed,
     StoreUnavailable,
 )
-from oncebox.ids import NewId
-from oncebox.ledger.inboxes.correspondence import Correspondence
-from oncebox.ledger.sends import guards
-from oncebox.ledger.sends import intents as ledger
-from oncebox.ledger.sends.batches import IntendedBatch, NewBatch, other_batch
-from oncebox.ledger.sends.desk import SendDesk
-from oncebox.ledger.sends.strongbox import SendBox
-from oncebox.model import intent as intents
-from oncebox.model import letter
-from oncebox.model.email import Email, EmailLimits, checked, recipients
-from oncebox.model.guards import Guards
-from oncebox.model.intent import Intent, Origin
-from oncebox.model.letter import Letter
-from oncebox.model.mailbox import read_mailbox
-from oncebox.model.send import (
-    Answer,
-    ClaimedSend,
-    Intended,
+from oncebox.errors.sends import RepliesToAutomaticMail, SendKeyConflict, SendTooLate
+from oncebox.ledger.ciphers import MailCipher, SendCipher
+from oncebox.ledger.inboxes import messages
+from oncebox.ledger.notifications import SENDS, Poller
+from oncebox.ledger.sends import sends, submission
+from oncebox.ledger.sends.sends import SendRef
+from oncebox.ledger.sends.submission import IntendedBatch, NewBatch, batch_conflict
+from oncebox.ledger.transactions import Ledger
+from oncebox.model.inboxes.addresses import parse_mailbox
+from oncebox.model.inboxes.message import MessageDocument
+from oncebox.model.inboxes.received_mail import ParseStatus
+from oncebox.model.sends import intent as intents
+from oncebox.model.sends.email import (
+    Email,
+    EmailLimits,
+    SendEnvelope,
+    check_email,
+    recipient_addresses,
+)
+from oncebox.model.sends.intent import Intent, SendOrigin
+from oncebox.model.sends.send import (
+    AnswerStatus,
+    IntentAccepted,
+    IntentIdentity,
+    IntentRefused,
+    IntentResult,
     NewSend,
-    Repeat,
     Retention,
     Send,
-    SendReply,
-    TurnedDown,
-    kept_for,
+    SendLimits,
+    is_settled,
+    retention_period,
 )
-from oncebox.send_errors import SendDiffers, SendTooLate
-from oncebox.store.database import Transaction
-from oncebox.telemetry import Telemetry
+from oncebox.settings import SendSettings
 
-#: bytes of text and attachments from which on a mail is written in a thread
+#: as ``ParsedMail.headers``
+MessageHeaders = tuple[tuple[str, tuple[str, ...]], ...]
+#: some header fields were not read
+_HEADERS_TRUNCATED = "header_limit"
+
+
+class ReplyRules(NamedTuple):
+    """Rules for replies to mail."""
+
+    #: tells from header fields and envelope sender whether a program sent a mail
+    is_automatic: Callable[[MessageHeaders, str | None], bool]
+    #: returns the header fields of a reply, from fields and id of the original
+    reply_headers: Callable[[MessageHeaders, str], dict[str, str]]
+
+
+class ReplyChecker:
+    """Checks messages that are to be replied to."""
+
+    def __init__(self, ledger: Ledger, cipher: MailCipher, rules: ReplyRules) -> None:
+        """Serve any number of concurrent callers."""
+        self._ledger = ledger
+        self._cipher = cipher
+        self._rules = rules
+
+    async def reply_headers(
+        self, tenant: str, id_: str, *, owner: str | None = None
+    ) -> dict[str, str]:
+        """Return the header fields of a reply to a message; ``owner`` is the calling agent.
+
+        Raises: NotFound; RepliesToAutomaticMail; StateConflict, if the message was purged.
+        """
+        found = await self._ledger.read(messages.get, self._cipher, tenant, id_, owner=owner)
+        if found.document is None:
+            message = "what was read of this message is no longer kept; it cannot be answered"
+            raise StateConflict(message)
+        if self._is_automatic(found.document):
+            message = (
+                "this message was sent by a program, or to a list, and must not be answered by "
+                "one; let a person answer it"
+            )
+            raise RepliesToAutomaticMail(message)
+        parsed = found.document.parsed
+        return self._rules.reply_headers(parsed.headers, parsed.message_id)
+
+    def _is_automatic(self, document: MessageDocument) -> bool:
+        """Tell whether a program sent a message; if that is unclear, it counts as one."""
+        parsed, carrier = document.parsed, document.carrier
+        if (
+            parsed.status is ParseStatus.UNPARSED
+            or _HEADERS_TRUNCATED in parsed.warnings
+            or parsed.auto_submitted
+        ):
+            return True
+        # Only mail received by SMTP has an envelope sender.
+        sender = carrier.sender if carrier.client else None
+        return self._rules.is_automatic(parsed.headers, sender)
+
+
+#: seconds in which several notifications lead to one read
+_GATHER_SECONDS = 0.05
+
+
+class OutcomeWaiters:
+    """Callers that wait for the outcome of sends.
+
+    Outcomes of this process arrive at once through ``notify``, those of others by polling.
+    """
+
+    def __init__(self, ledger: Ledger, telemetry: Telemetry) -> None:
+        """Start without callers; nothing is read before the first one waits."""
+        self._ledger = ledger
+        self._waiting: defaultdict[SendRef, set[asyncio.Future[Send]]] = defaultdict(set)
+        self._poller = Poller(ledger, telemetry, SENDS, self._poll, self._waiting)
+
+    async def wait(self, send: Send, within: float) -> Send:
+        """Return a send after its outcome is known, or as it is after so many seconds."""
+        if is_settled(send) or within <= 0:
+            return send
+        ref = (send.tenant, send.id)
+        settled: asyncio.Future[Send] = asyncio.get_running_loop().create_future()
+        self._waiting[ref].add(settled)
+        self._poller.start()
+        try:
+            async with asyncio.timeout(within):
+                return await settled
+        except TimeoutError:
+            found = await self._ledger.read(sends.by_ids, [ref])
+            return found.get(ref, send)
+        finally:
+            waiting = self._waiting[ref]
+            waiting.discard(settled)
+            if not waiting:
+                del self._waiting[ref]
+
+    def notify(self, changed: Iterable[Send]) -> None:
+        """Answer the callers that wait for these sends, where they are settled."""
+        for send in changed:
+            if is_settled(send):
+                for waiting in self._waiting.get((send.tenant, send.id), ()):
+                    if not waiting.done():
+                        waiting.set_result(send)
+
+    async def close(self) -> None:
+        """Stop polling."""
+        await self._poller.close()
+
+    async def _poll(self) -> None:
+        await asyncio.sleep(_GATHER_SECONDS)
+        self.notify(await self._ledger.read(sends.not_in_progress, [*self._waiting]))
+
+
+#: bytes of text and attachments from which a mail is composed in a thread
 _LARGE = 128 * 1024
-#: milliseconds that a send may lie ahead
-_LATEST = 366 * 86_400_000
+#: latest send_at, in milliseconds from now
+_LATEST_SEND_AT = 366 * 86_400_000
 
-#: the store cannot be written; a queue that is full, or a program that ends, is no such thing
-_AWAY = (DatabaseBusy, DatabaseUnreachable, DiskFull, StoreFailed)
+#: the database cannot be written; a full queue or a stopping program does not count
+_STORE_DOWN = (DatabaseBusy, DatabaseUnreachable, DiskFull, StoreFailed)
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Composes(Protocol):
+class _Compose(Protocol):
     def __call__(self, email: Email, *, message_id: str, date: int, seed: bytes) -> bytes: ...
 
 
-class Scribe(NamedTuple):
-    """Who writes mail; its functions ask no clock and no chance."""
+class MailComposer(NamedTuple):
+    """Functions that compose mail; pure, without clock and randomness."""
 
-    #: fills in the template that an email names
+    #: renders the template an email names
     fill: Callable[[Email], Email]
-    message_id: Callable[[bytes, str, str, str], str]
-    compose: _Composes
+    compose: _Compose
 
 
-class Beside(Protocol):
-    """Who sends past the ledger while that cannot be written."""
+class FailOpenSender(Protocol):
+    """Sends without the ledger while that cannot be written."""
 
     def remember(self, tenant: str, key: bytes) -> None:
-        """Remember that the ledger has a key, or may have it."""
+        """Remember a key that the ledger has or may have."""
 
     def has(self, tenant: str, key: bytes) -> bool:
-        """Say whether a mail goes, or went, past the ledger and is not on record yet."""
+        """Tell whether a mail was sent without the ledger and is not merged yet."""
         ...
 
-    async def told(self, asked: Repeat) -> Intended | None:
-        """Tell of a mail that went past the ledger and is not on record yet; None: it did not."""
+    async def existing_answer(self, asked: IntentIdentity) -> IntentAccepted | None:
+        """Return the answer for a mail sent without the ledger and not merged yet, or None."""
         ...
 
-    async def send(self, new: NewSend, error: StoreUnavailable) -> Intended:
-        """Send a mail, or raise the error."""
+    async def send(self, new: NewSend, error: StoreUnavailable) -> IntentAccepted:
+        """Send a mail, or raise the given error."""
         ...
 
 
-class _Meant(NamedTuple):
-    """An intent as far as it must be known to find out whether it came before."""
+class _CheckedIntent(NamedTuple):
+    """An intent with a checked email and the identity it is recognised by."""
 
-    origin: Origin
+    origin: SendOrigin
     intent: Intent
     #: as it will be sent
     email: Email
-    repeat: Repeat
+    identity: IntentIdentity
 
 
 class Outbox:
-    """Takes intents to send, and answers each only when it is on disk."""
+    """Accepts intents to send; each is on disk before it is answered."""
 
-    def __init__(  # noqa: PLR0913 - who it works with
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
-        desk: SendDesk,
-        box: SendBox,
-        scribe: Scribe,
+        ledger: Ledger,
+        cipher: SendCipher,
+        load_composer: Callable[[], MailComposer],
         settings: SendSettings,
         telemetry: Telemetry,
         *,
-        correspondence: Correspondence | None = None,
+        replies: ReplyChecker | None = None,
         new_id: NewId = ids.new,
     ) -> None:
-        """Serve any number of callers at the same time."""
-        self._desk = desk
-        self._correspondence = correspondence
-        self._box = box
-        self._scribe = scribe
+        """Serve any number of concurrent callers."""
+        self._ledger = ledger
+        self._find_existing = ledger.shared(submission.find_existing)
+        self.clock = ledger.clock
+        self.outcomes = OutcomeWaiters(ledger, telemetry)
+        self._replies = replies
+        self._cipher = cipher
+        self._load_composer = load_composer
         self._settings = settings
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
         self._telemetry = telemetry
         self._new_id = new_id
-        self._beside: Beside | None = None
+        self._fail_open_sender: FailOpenSender | None = None
 
-    def fail_open(self, beside: Beside) -> None:
-        """Send by somebody else what the ledger cannot take, because that was chosen."""
-        self._beside = beside
+    def set_fail_open(self, sender: FailOpenSender) -> None:
+        """Use a sender that works without the ledger, as configured."""
+        self._fail_open_sender = sender
 
-    async def send(self, origin: Origin, intent: Intent) -> Intended:
-        """Store an intent, or tell how it stands. When this returns, it is on disk.
+    async def close(self) -> None:
+        """Stop polling for outcomes."""
+        await self.outcomes.close()
+
+    async def send(self, origin: SendOrigin, intent: Intent) -> IntentAccepted:
+        """Store an intent, or return the send of a repeated one; on disk when this returns.
 
         Raises: InputRefused, NotFound, SendCoolingDown, SendBudgetSpent, StoreUnavailable.
         """
-        meant = await self._understood(origin, await self._answering(origin, intent))
+        checked = await self._check_apart(origin, await self._with_reply_headers(origin, intent))
         try:
-            told: SendReply = await self._desk.repeat(meant.repeat)
-            if told is None and self._beside is not None:
-                # The ledger may have just come back, and not have heard of it.
-                told = await self._beside.told(meant.repeat)
-            if told is None:
-                told = await self._desk.intend(await self._frozen(meant))
+            result: IntentResult = await self._find_existing.read(checked.identity)
+            if result is None and self._fail_open_sender is not None:
+                # The ledger may have just come back, without this mail.
+                result = await self._fail_open_sender.existing_answer(checked.identity)
+            if result is None:
+                new = await self._compose_apart(checked)
+                result = await self._ledger.submit(submission.store_intents, new)
+                faults.point("sends.intent_committed")
         except StoreUnavailable as error:
-            return self._judged(await self._without_ledger(meant, error), intent)
-        if isinstance(told, Intended):
-            self._remember(meant)
-        return self._judged(told, intent)
+            return self._answer(await self._send_fail_open(checked, error), intent)
+        if isinstance(result, IntentAccepted):
+            self._remember(checked)
+        return self._answer(result, intent)
 
-    def _check_on_record(self, tenant: str, keys: Sequence[bytes]) -> None:
-        """See that no mail of these went past the ledger, which is about to be told.
+    def _refuse_unmerged(self, tenant: str, keys: Sequence[bytes]) -> None:
+        """Check that no mail of these keys was sent without the ledger and is not merged yet.
 
         Raises: StoreUnavailable.
         """
-        if self._beside is not None and any(self._beside.has(tenant, key) for key in keys):
-            message = "the ledger is not told yet of what was sent past it; try again in a moment"
+        if self._fail_open_sender is not None and any(
+            self._fail_open_sender.has(tenant, key) for key in keys
+        ):
+            message = "mail sent while the ledger was down is not merged yet; try again in a moment"
             raise StoreUnavailable(message)
 
-    def _remember(self, meant: _Meant) -> None:
-        if self._beside is not None:
-            self._beside.remember(meant.repeat.tenant, meant.repeat.key)
+    def _remember(self, checked: _CheckedIntent) -> None:
+        if self._fail_open_sender is not None:
+            self._fail_open_sender.remember(checked.identity.tenant, checked.identity.key)
 
-    async def _without_ledger(self, meant: _Meant, error: StoreUnavailable) -> Intended:
-        """Send past the ledger where that was chosen; else there is no mail.
+    async def _send_fail_open(
+        self, checked: _CheckedIntent, error: StoreUnavailable
+    ) -> IntentAccepted:
+        """Send without the ledger if configured, else raise.
 
         Raises: StoreUnavailable.
         """
         if isinstance(error, CommitUnknown):
-            self._remember(meant)  # it may be there, and is sent then
-        if self._beside is None or not isinstance(error, _AWAY):
+            self._remember(checked)  # if it is stored, the ledger sends it
+        if self._fail_open_sender is None or not isinstance(error, _STORE_DOWN):
             raise error
-        return await self._beside.send(await self._frozen(meant), error)
+        return await self._fail_open_sender.send(await self._compose_apart(checked), error)
 
     async def send_batch(
-        self, origin: Origin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
+        self, origin: SendOrigin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
     ) -> IntendedBatch:
-        """Store many intents in one commit, or tell how they stand: all of them, or none.
+        """Store many intents in one commit, or return the sends of repeated ones: all or none.
 
-        In a strict one, no send may be asked for again otherwise than at first.
+        ``strict`` refuses repeats with other content.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
         if not 1 <= len(wanted) <= self._settings.batch:
             message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
             raise KeyInvalid(message)
-        wanted = [await self._answering(origin, each) for each in wanted]
-        meant = await asyncio.to_thread(self._meant_in_batch, origin, wanted)
-        keys = [each.repeat.key for each in meant]
+        wanted = [await self._with_reply_headers(origin, each) for each in wanted]
+        checked = await asyncio.to_thread(self._check_batch, origin, wanted)
+        keys = [each.identity.key for each in checked]
         if len(set(keys)) < len(keys):
             raise KeyInvalid("two sends of the batch are the same mail; name each once")
-        self._check_on_record(origin.tenant, keys)
-        known = await asyncio.gather(*[self._desk.repeat(each.repeat) for each in meant])
-        new = await asyncio.to_thread(self._freeze_batch, meant, known)
+        self._refuse_unmerged(origin.tenant, keys)
+        known = await asyncio.gather(*[self._find_existing.read(each.identity) for each in checked])
+        new = await asyncio.to_thread(self._compose_batch, checked, known)
         named = (
-            intents.own_key(key) if key is not None else hashlib.sha256(_encode(keys)).hexdigest()
+            intents.caller_key(key)
+            if key is not None
+            else hashlib.sha256(_encode(keys)).hexdigest()
         )
         batch = NewBatch(
             id=self._new_id("bat"),
@@ -204,130 +338,128 @@ class Outbox:
             key=bytes.fromhex(named),
             owner=origin.key,
         )
-        told = await self._desk.intend_batch(batch, new, strict=strict)
-        if told.conflict:
-            raise other_batch()
-        self._count(told.answers)
-        return told
+        stored = await self._ledger.write(
+            submission.store_batch, batch, new, self.clock(), strict=strict
+        )
+        faults.point("sends.intent_committed")
+        self._ledger.notify(*submission.intent_topics(stored.answers))
+        if stored.conflict:
+            raise batch_conflict()
+        self._count(stored.answers)
+        return stored
 
-    async def outcome(self, send: Send, within: float) -> Send:
-        """Return how a send ended, or how it stands after so many seconds."""
-        return await self._desk.outcomes.wait(send, within)
+    async def wait_outcome(self, send: Send, within: float) -> Send:
+        """Return a send after its outcome is known, or as it is after so many seconds."""
+        return await self.outcomes.wait(send, within)
 
-    def frozen(self, origin: Origin, intent: Intent) -> NewSend:
-        """Return an intent as the ledger takes it, for who writes it in a commit of their own.
+    def compose(self, origin: SendOrigin, intent: Intent) -> NewSend:
+        """Return an intent as the ledger stores it, for callers with a transaction of their own.
 
         Raises: InputRefused.
         """
         if intent.answers is not None:
             raise KeyInvalid("an answer cannot be written in a transaction; send it apart")
-        return self._freeze(self._meant(origin, intent))
+        return self._compose(self._check(origin, intent))
 
-    def enqueue(self, tx: Transaction, origin: Origin, intent: Intent) -> Intended:
-        """Store an intent in somebody's own transaction; it is on disk when that is.
+    def enqueue(self, tx: Transaction, origin: SendOrigin, intent: Intent) -> IntentAccepted:
+        """Store an intent in the caller's transaction.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
-        new = self.frozen(origin, intent)
-        self._check_on_record(new.tenant, [new.key])
-        return self._judged(ledger.intend(tx, [new], self._desk.clock())[0], intent)
+        new = self.compose(origin, intent)
+        self._refuse_unmerged(new.tenant, [new.key])
+        return self._answer(submission.store_intents(tx, [new], self.clock())[0], intent)
 
-    def ring(self) -> None:
-        """Wake the workers, after a transaction in which something was stored."""
-        self._desk.ring()
+    def notify(self) -> None:
+        """Wake the send workers after a transaction of the caller that stored intents."""
+        self._ledger.notify(SENDS)
 
-    def clock(self) -> int:
-        """Return the database's time."""
-        return self._desk.clock()
-
-    def letter(self, claimed: ClaimedSend) -> tuple[bytes, Letter]:
-        """Return the frozen bytes of a send, and who it goes to.
-
-        Raises: MasterKeyWrong.
-        """
-        send = claimed.send
-        envelope = self._box.open_envelope(send.tenant, send.body_id, claimed.envelope)
-        message = self._box.open_message(send.tenant, send.body_id, claimed.message)
-        return message, letter.decode(envelope)
-
-    async def _answering(self, origin: Origin, intent: Intent) -> Intent:
-        """Let an answer say what it answers, if a person wrote that."""
-        if intent.answers is None or self._correspondence is None:
+    async def _with_reply_headers(self, origin: SendOrigin, intent: Intent) -> Intent:
+        """Add the header fields of a reply, if the original was written by a person."""
+        if intent.answers is None or self._replies is None:
             return intent
         owner = origin.key if origin.is_agent else None
-        fields = await self._correspondence.answers(origin.tenant, intent.answers, owner=owner)
+        fields = await self._replies.reply_headers(origin.tenant, intent.answers, owner=owner)
         given = {name.lower() for name in intent.email.headers}
         added = {name: value for name, value in fields.items() if name.lower() not in given}
         email = msgspec.structs.replace(intent.email, headers={**intent.email.headers, **added})
         return msgspec.structs.replace(intent, email=email)
 
-    def _meant(self, origin: Origin, intent: Intent) -> _Meant:
-        """Check an intent, and find out by what it is known."""
+    def _check(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
+        """Check an intent and compute its identity."""
         email = intent.email
         if email.template:
-            email = self._scribe.fill(email)
-        email = checked(email, default_sender=self._settings.sender, limits=self._limits)
-        repeat = Repeat(
+            email = self._load_composer().fill(email)
+        email = check_email(email, default_sender=self._settings.sender, limits=self._limits)
+        identity = IntentIdentity(
             tenant=origin.tenant,
-            key=bytes.fromhex(intents.key_of(intent, email)),
-            protected=intents.protected(email),
-            content=self._box.content(origin.tenant, _encode(email)),
+            key=bytes.fromhex(intents.key_for_intent(intent, email)),
+            protected=intents.protected_fingerprint(email),
+            content=self._cipher.content_fingerprint(origin.tenant, _encode(email)),
         )
-        return _Meant(origin, intent, email, repeat)
+        return _CheckedIntent(origin, intent, email, identity)
 
-    async def _understood(self, origin: Origin, intent: Intent) -> _Meant:
-        """Check an intent; one that takes time apart from those who wait."""
-        if intent.email.template or _size(intent.email) >= _LARGE:
-            return await asyncio.to_thread(self._meant, origin, intent)
-        return self._meant(origin, intent)
+    async def _check_apart(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
+        """Check an intent, a large one in a thread."""
+        if intent.email.template or _email_size(intent.email) >= _LARGE:
+            return await asyncio.to_thread(self._check, origin, intent)
+        return self._check(origin, intent)
 
-    def _meant_in_batch(self, origin: Origin, wanted: Sequence[Intent]) -> list[_Meant]:
-        meant: list[_Meant] = []
+    def _check_batch(self, origin: SendOrigin, wanted: Sequence[Intent]) -> list[_CheckedIntent]:
+        checked: list[_CheckedIntent] = []
         for each in wanted:
             try:
-                meant.append(self._meant(origin, each))
+                checked.append(self._check(origin, each))
             except InputRefused as error:
-                error.args = (f"send {len(meant) + 1} of the batch: {error}", *error.args[1:])
+                error.args = (f"send {len(checked) + 1} of the batch: {error}", *error.args[1:])
                 raise
-        return meant
+        return checked
 
-    async def _frozen(self, meant: _Meant) -> NewSend:
-        """Write the mail; a large one apart from those who wait."""
-        if _size(meant.email) < _LARGE:
-            return self._freeze(meant)
-        return await asyncio.to_thread(self._freeze, meant)
+    async def _compose_apart(self, checked: _CheckedIntent) -> NewSend:
+        """Compose the mail, a large one in a thread."""
+        if _email_size(checked.email) < _LARGE:
+            return self._compose(checked)
+        return await asyncio.to_thread(self._compose, checked)
 
-    def _freeze_batch(self, meant: Sequence[_Meant], known: Sequence[SendReply]) -> list[NewSend]:
-        """Write the mails of a batch; of what is known nothing but its key will be looked at."""
+    def _compose_batch(
+        self, checked: Sequence[_CheckedIntent], known: Sequence[IntentResult]
+    ) -> list[NewSend]:
+        """Compose the mails of a batch; of repeated ones only the key matters."""
         return [
-            self._freeze(each, known=told is not None)
-            for each, told in zip(meant, known, strict=True)
+            self._compose(each, known=result is not None)
+            for each, result in zip(checked, known, strict=True)
         ]
 
-    def _freeze(self, meant: _Meant, *, known: bool = False) -> NewSend:
-        origin, intent, email, repeat = meant
-        now = self._desk.clock()
+    def _compose(self, checked: _CheckedIntent, *, known: bool = False) -> NewSend:
+        origin, intent, email, identity = checked
+        now = self.clock()
         if not known:
             self._check_times(intent, now)
-        sender, key = read_mailbox(email.sender), repeat.key.hex()
-        message_id = self._scribe.message_id(
-            self._box.message_ids, origin.tenant, key, sender.domain
+        sender, key = parse_mailbox(email.sender), identity.key.hex()
+        message_id = intents.message_id(
+            self._cipher.message_id_secret, origin.tenant, key, sender.domain
         )
-        seed = self._box.seed(origin.tenant, message_id)
-        message = self._scribe.compose(email, message_id=message_id, date=now, seed=seed)
+        seed = self._cipher.boundary_seed(origin.tenant, message_id)
+        message = self._load_composer().compose(email, message_id=message_id, date=now, seed=seed)
         id_ = self._new_id("snd")
-        to = recipients(email)
-        kept = Letter(sender=sender.address, recipients=to, email=email)
+        to = recipient_addresses(email)
+        envelope = SendEnvelope(sender=sender.address, recipients=to, email=email)
+        stored = self._cipher.encrypt(origin.tenant, id_, message, envelope)
         return NewSend(
             id=id_,
             tenant=origin.tenant,
-            key=repeat.key,
-            protected=repeat.protected,
-            content=repeat.content,
-            message=self._box.seal_message(origin.tenant, id_, message),
-            envelope=self._box.seal_envelope(origin.tenant, id_, letter.encode(kept)),
+            key=identity.key,
+            protected=identity.protected,
+            content=identity.content,
+            message=stored[0],
+            envelope=stored[1],
             message_id=message_id,
-            marks=tuple([self._box.mark(origin.tenant, read_mailbox(each).key) for each in to]),
+            marks=tuple(
+                [
+                    self._cipher.address_fingerprint(origin.tenant, parse_mailbox(each).key)
+                    for each in to
+                ]
+            ),
             transport=intent.transport,
             event_type=intent.event_type,
             entity_id=intent.entity_id,
@@ -340,13 +472,13 @@ class Outbox:
             valid_until=intent.valid_until,
             guards=self._guards(origin),
             retention=intent.retention,
-            kept_for=kept_for(intent.retention, intent.interval),
+            kept_for=retention_period(intent.retention, intent.interval),
         )
 
-    def _guards(self, origin: Origin) -> Guards:
-        """Return what limits new sends; budgets are for agents."""
+    def _guards(self, origin: SendOrigin) -> SendLimits:
+        """Return the limits of new sends; only agents have budgets."""
         settings = self._settings
-        return Guards(
+        return SendLimits(
             cool_down=int(settings.cool_down * 1000),
             per_key=settings.per_key if origin.is_agent else 0,
             per_recipient=settings.per_recipient if origin.is_agent else 0,
@@ -356,34 +488,34 @@ class Outbox:
         begin = max(now, intent.send_at or now)
         if intent.valid_until is not None and intent.valid_until <= begin:
             raise SendTooLate("valid_until is over, or before send_at; the mail was not sent")
-        if begin - now > _LATEST:
+        if begin - now > _LATEST_SEND_AT:
             raise SendTooLate("send_at lies more than a year ahead; ask for it later")
         if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
             raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
 
-    def _judged(self, told: SendReply, intent: Intent) -> Intended:
-        """Pass on what was told, or raise why there will be no mail."""
-        if told is None:
+    def _answer(self, result: IntentResult, intent: Intent) -> IntentAccepted:
+        """Return the ledger's answer, or raise why there will be no mail."""
+        if result is None:
             raise NotFound("there is no such transport; list them with: oncebox transport list")
-        if isinstance(told, TurnedDown):
-            raise guards.refusal(told)
-        self._count([told])
-        if told.answer is Answer.CONFLICT or (told.drift and intent.strict):
+        if isinstance(result, IntentRefused):
+            raise submission.guard_error(result)
+        self._count([result])
+        if result.status is AnswerStatus.CONFLICT or (result.drift and intent.strict):
             message = (
                 "this key is that of another mail: to others, from another, or with other "
                 "attachments; a new mail needs a new entity_id, version or key"
             )
-            raise SendDiffers(message)
-        return told
+            raise SendKeyConflict(message)
+        return result
 
-    def _count(self, answers: Sequence[SendReply]) -> None:
-        for told in answers:
-            if isinstance(told, Intended) and not (told.created or told.rearmed):
-                kind = "drift" if told.drift else str(told.answer)
+    def _count(self, answers: Sequence[IntentResult]) -> None:
+        for result in answers:
+            if isinstance(result, IntentAccepted) and not (result.created or result.rearmed):
+                kind = "drift" if result.drift else str(result.status)
                 self._telemetry.duplicates.labels("send", kind).inc()
-                age = self._desk.clock() - told.send.created_at
+                age = self.clock() - result.send.created_at
                 self._telemetry.send_key_age.observe(max(0, age) / 1000)
 
 
-def _size(email: Email) -> int:
+def _email_size(email: Email) -> int:
     return len(email.text) + len(email.html) + sum(len(each.content) for each in email.attachments)

@@ -1,76 +1,82 @@
-"""Sends as they stand: one, by whatever name, many, and how their tries went."""
+"""Sends as stored: get, find, list, tries, bodies; the event of each final state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
+from oncebox.core import ids
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
 from oncebox.errors import NotFound
-from oncebox.model.evidence import Told
-from oncebox.model.outcome import Phase
-from oncebox.model.send import OnUnknown, Retention, Send, SendState, SendTry
-from oncebox.store.database import Row, Transaction
-from oncebox.store.queries import load
+from oncebox.ledger.events import event_log
+from oncebox.ledger.lookup import IdKind, find_id
+from oncebox.model.events import EventType, NewEvent
+from oncebox.model.sends.send import ClaimedSend, OnUnknown, Retention, Send, SendState, SendTry
+from oncebox.model.sends.transports import ProviderStatus, SendPhase
 
 _sql = load(__package__, "sends.sql")
 
-#: rings when there is something to send, or a send has changed
-SENDS = "sends"
 #: a tenant and an id
-Place = tuple[str, str]
-#: what comes after every id
-_END = "~"
+SendRef = tuple[str, str]
+#: sorts after every id
+_AFTER_ALL_IDS = "~"
 
 
-def _words(kind: type[StrEnum]) -> Mapping[str | None, StrEnum | None]:
+def _enum_values(kind: type[StrEnum]) -> Mapping[str | None, StrEnum | None]:
     return {None: None, **{str(each): each for each in kind}}
 
 
-#: columns that hold a word, and the words that there are; asking an enum takes ten times as long
-_WORDS = (
-    ("state", _words(SendState)),
-    ("on_unknown", _words(OnUnknown)),
-    ("again", _words(OnUnknown)),
-    ("phase", _words(Phase)),
-    ("retention", _words(Retention)),
-    ("delivery", _words(Told)),
+#: enum columns with their values by text; calling the enum takes ten times as long
+_ENUM_COLUMNS = (
+    ("state", _enum_values(SendState)),
+    ("on_unknown", _enum_values(OnUnknown)),
+    ("repeat_mode", _enum_values(OnUnknown)),
+    ("phase", _enum_values(SendPhase)),
+    ("retention", _enum_values(Retention)),
+    ("delivery", _enum_values(ProviderStatus)),
 )
 
 
 def get(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Send:
-    """Return one send, and where an owner is named, of that owner.
+    """Return one send; with an owner, only one of that owner.
 
     Raises: NotFound.
     """
     found = by_ids(tx, [(tenant, id_)]).get((tenant, id_))
     if found is None or owner not in {None, found.owner}:
-        raise missing()
+        raise not_found()
     return found
 
 
-def by_ids(tx: Transaction, places: Iterable[Place]) -> dict[Place, Send]:
-    """Return sends by tenant and id; those that are not there are left out."""
-    sends = map(read, tx.many(_sql.by_ids, sorted(set(places))))
+def by_ids(tx: Transaction, places: Iterable[SendRef]) -> dict[SendRef, Send]:
+    """Return sends by tenant and id; missing ones are left out."""
+    sends = map(to_send, tx.many(_sql.by_ids, sorted(set(places))))
     return {(each.tenant, each.id): each for each in sends}
 
 
-def moved_on(tx: Transaction, places: Iterable[Place]) -> list[Send]:
-    """Return those of some sends that neither wait nor are under way."""
-    return [read(row) for row in tx.many(_sql.moved_on, sorted(set(places)))]
+def not_in_progress(tx: Transaction, places: Iterable[SendRef]) -> list[Send]:
+    """Return those of some sends that are neither pending nor in progress."""
+    return [to_send(row) for row in tx.many(_sql.moved_on, sorted(set(places)))]
 
 
 def by_keys(tx: Transaction, keys: Iterable[tuple[str, bytes]]) -> dict[tuple[str, bytes], Send]:
     """Return sends by tenant and key."""
-    sends = map(read, tx.many(_sql.by_keys, sorted(set(keys))))
+    sends = map(to_send, tx.many(_sql.by_keys, sorted(set(keys))))
     return {(each.tenant, each.key): each for each in sends}
 
 
 def find(tx: Transaction, tenant: str, name: str) -> list[str]:
-    """Return the ids of sends by an id of ours, a Message-ID, or what a provider calls them."""
+    """Return the ids of sends by our id or its beginning, a Message-ID, or the provider's id.
+
+    Raises: InputRefused.
+    """
+    name = find_id(tx, IdKind.SEND, tenant, name)
     return [row[0] for row in tx.all(_sql.named, tenant=tenant, name=name)]
 
 
-class Wanted(NamedTuple):
-    """Which sends of a tenant somebody wants to see; None is any."""
+class SendFilter(NamedTuple):
+    """Filter of a list of sends; None matches all."""
 
     tenant: str
     state: SendState | None = None
@@ -78,50 +84,101 @@ class Wanted(NamedTuple):
     owner: str | None = None
 
 
-def newest(tx: Transaction, wanted: Wanted, *, before: str = _END, most: int = 50) -> list[Send]:
+def newest(
+    tx: Transaction, wanted: SendFilter, *, before: str = _AFTER_ALL_IDS, most: int = 50
+) -> list[Send]:
     """Return sends, newest first."""
     rows = tx.all(_sql.newest, **wanted._asdict(), before=before, most=most)
-    return [read(row) for row in rows]
+    return [to_send(row) for row in rows]
 
 
-def doubtful(tx: Transaction, tenant: str, most: int = 50) -> list[Send]:
-    """Return sends in doubt, the oldest first."""
-    return [read(row) for row in tx.all(_sql.doubtful, tenant=tenant, most=most)]
+def list_unknown(tx: Transaction, tenant: str, most: int = 50) -> list[Send]:
+    """Return sends of unknown outcome, oldest first."""
+    return [to_send(row) for row in tx.all(_sql.doubtful, tenant=tenant, most=most)]
 
 
-def count_doubtful(tx: Transaction) -> int:
-    """Return how many sends of all tenants wait for evidence or a person."""
+def count_unknown(tx: Transaction) -> int:
+    """Return how many sends of all tenants have an unknown outcome and are not repeated."""
     row = tx.one(_sql.count_doubtful)
     return row[0] if row else 0
 
 
 def tries(tx: Transaction, tenant: str, id_: str) -> list[SendTry]:
     """Return the tries at one send."""
-    return [_try(row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)]
+    return [_to_try(row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)]
 
 
 def bodies(tx: Transaction, sends: Sequence[Send]) -> dict[str, tuple[bytes, bytes]]:
-    """Return what sends say and who they go to, sealed, by id."""
+    """Return encrypted message and envelope of sends, by id."""
     rows = tx.many(_sql.bodies, sorted((each.id, each.body_id) for each in sends))
     return {id_: (bytes(message), bytes(envelope)) for id_, message, envelope in rows}
 
 
-def missing() -> NotFound:
-    """Return the error of a send that is not there."""
+def with_bodies(tx: Transaction, sends: Sequence[Send]) -> list[ClaimedSend]:
+    """Return sends with their encrypted bodies, in the order of their ids."""
+    found = bodies(tx, sends)
+    return [ClaimedSend(each, *found[each.id]) for each in sorted(sends, key=attrgetter("id"))]
+
+
+def not_found() -> NotFound:
+    """Return the error for a send that does not exist."""
     return NotFound("there is no such send; list them with: oncebox send list")
 
 
-def read(row: Row) -> Send:
+def to_send(row: Row) -> Send:
     """Return a send from its columns, in the order of its fields."""
     values = dict(zip(Send.__struct_fields__, row, strict=True))
     for name in ("key", "protected", "content"):
         values[name] = bytes(values[name])
-    for name, words in _WORDS:
+    for name, words in _ENUM_COLUMNS:
         values[name] = words[values[name]]
     return Send(**values)
 
 
-def _try(row: Row) -> SendTry:
+def _to_try(row: Row) -> SendTry:
     values = dict(zip(SendTry.__struct_fields__, row, strict=True))
-    values["phase"] = Phase(values["phase"]) if values["phase"] else None
+    values["phase"] = SendPhase(values["phase"]) if values["phase"] else None
     return SendTry(**values)
+
+
+_EVENT_TYPES = {
+    SendState.SENT: EventType.SEND_SENT,
+    SendState.FAILED: EventType.SEND_FAILED,
+    SendState.UNKNOWN: EventType.SEND_UNKNOWN,
+    SendState.SUPPRESSED: EventType.SEND_SUPPRESSED,
+    SendState.CANCELLED: EventType.SEND_CANCELLED,
+    SendState.EXPIRED: EventType.SEND_EXPIRED,
+    SendState.LOGGED: EventType.SEND_LOGGED,
+}
+
+
+def record_events(
+    tx: Transaction, sends: Iterable[Send], now: int, new_id: ids.NewId = ids.new
+) -> None:
+    """Record the event of sends that have just ended or become unknown."""
+    event_log.record(tx, [_state_event(each, now, new_id) for each in sends if _is_announced(each)])
+
+
+def _is_announced(send: Send) -> bool:
+    # A send that is repeated automatically needs nobody's attention.
+    return send.state in _EVENT_TYPES and send.repeat_mode is None
+
+
+def _state_event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
+    return NewEvent(
+        id=new_id("evt"),
+        tenant=send.tenant,
+        type=_EVENT_TYPES[send.state],
+        attempt_id=send.attempt_id,
+        subject_id=send.id,
+        at=now,
+        data={
+            "state": send.state,
+            "event_type": send.event_type,
+            "transport": send.transport,
+            "message_id": send.message_id,
+            "provider_id": send.provider_id,
+            "tries": send.tries,
+            "code": send.code,
+        },
+    )

@@ -1,4 +1,4 @@
-"""The folder of templates: what mails of one kind say, in files that people edit.
+"""TemplateFolder: mail templates read from files, cached until they change.
 
 ``receipt`` is in ``receipt.subject``, ``receipt.txt`` and ``receipt.html``, of which one of the
 last two may be missing. Who names a template is a stranger: a name is no path, what is elsewhere
@@ -11,20 +11,20 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from oncebox.send_errors import TemplateInvalid
+from oncebox.errors.sends import TemplateInvalid
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _SUBJECT, _TEXT, _HTML = ".subject", ".txt", ".html"
 #: bytes of one file
 _LARGEST = 1024 * 1024
 #: templates that are kept in memory
-_MOST = 200
+_MOST_CACHED = 200
 
 #: what a file had when it was read; None if it was not there
 _Stamp = tuple[int, int, int, int] | None
 
 
-class _Cached(NamedTuple):
+class _CachedTemplate(NamedTuple):
     """A template in memory, and by what is seen that it is still the one on disk."""
 
     stamps: tuple[_Stamp, ...]
@@ -37,7 +37,7 @@ class TemplateFolder:
     def __init__(self, path: Path) -> None:
         """Read below this folder, which need not be there."""
         self._path = path
-        self._cached: dict[str, _Cached] = {}
+        self._cached: dict[str, _CachedTemplate] = {}
 
     def get(self, name: str) -> tuple[str, str, str]:
         """Return subject, text and HTML of a template.
@@ -57,12 +57,12 @@ class TemplateFolder:
             subject, text, html = (self._read(path) for path in paths)
             if subject is None or (text is None and html is None):
                 raise _missing(name)
-            cached = _Cached(stamps, (subject.rstrip("\r\n"), text or "", html or ""))
+            cached = _CachedTemplate(stamps, (subject.rstrip("\r\n"), text or "", html or ""))
             self._keep(name, cached)
         return cached.texts
 
-    def _keep(self, name: str, cached: _Cached) -> None:
-        if len(self._cached) >= _MOST:
+    def _keep(self, name: str, cached: _CachedTemplate) -> None:
+        if len(self._cached) >= _MOST_CACHED:
             self._cached.clear()
         self._cached[name] = cached
 

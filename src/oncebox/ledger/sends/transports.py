@@ -1,55 +1,155 @@
-"""Transports: by which ways may mail leave?"""
+"""Transports: configuration, pause, rate limit, circuit breaker, diverting stranded sends.
 
+Lock order: sends before transports. A claim takes only sends that are not locked.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from oncebox.db.database import Row, Transaction, Value
+from oncebox.db.queries import load
 from oncebox.errors import NotFound, StateConflict
-from oncebox.ledger.office import audit
-from oncebox.ledger.sends.gates import Way
-from oncebox.model.transport import NewTransport, Rate, Transport
-from oncebox.store.database import Row, Transaction, Value
-from oncebox.store.queries import load
+from oncebox.ledger.admin import audit
+from oncebox.model.sends.transports import (
+    BreakerRules,
+    ConfiguredTransport,
+    NewTransport,
+    NotSent,
+    SendOutcome,
+    TransportRate,
+    counts_as_failure,
+    proves_working,
+)
 
 _sql = load(__package__, "transports.sql")
 
+#: a tenant and the name of its transport
+TransportRef = tuple[str, str]
 
-def add(tx: Transaction, new: NewTransport, deed: audit.Deed) -> Transport:
-    """Keep a new transport.
 
-    Raises: StateConflict, when its name is taken.
+class TransportCapacity(NamedTuple):
+    """How many sends a transport may start."""
+
+    most: int
+    #: they count against a rate limit
+    rated: bool = False
+    #: one send tests whether the transport works again
+    probe: bool = False
+
+
+def capacity(tx: Transaction, ref: TransportRef, most: int, now: int) -> TransportCapacity:
+    """Return how many sends may start, at most ``most``; locks a transport with a limit."""
+    tenant, name = ref
+    row = tx.one(_sql.look, tenant=tenant, name=name)
+    if row is None:
+        return TransportCapacity(0)
+    if row == (None, None):
+        return TransportCapacity(most)
+    opened = tx.one(_sql.open, tenant=tenant, name=name, now=now)
+    if opened is None:
+        return TransportCapacity(0)
+    rate, within, allowance, paused, rests_until = opened
+    if paused or (rests_until is not None and rests_until > now):
+        return TransportCapacity(0)
+    probe = rests_until is not None
+    allowed = most if rate is None else min(most, allowance // within)
+    return TransportCapacity(
+        min(allowed, 1) if probe else allowed, rated=rate is not None, probe=probe
+    )
+
+
+def count_started(
+    tx: Transaction, ref: TransportRef, found: TransportCapacity, begun: int, now: int, until: int
+) -> None:
+    """Count started sends; a probe blocks others until its lease ends."""
+    tenant, name = ref
+    if begun and found.rated:
+        tx.run(_sql.take, tenant=tenant, name=name, taken=begun)
+    if begun and found.probe:
+        tx.run(_sql.probe, tenant=tenant, name=name, now=now, until=until)
+
+
+def record_outcomes(
+    tx: Transaction,
+    outcomes: Iterable[tuple[TransportRef, SendOutcome]],
+    rules: BreakerRules,
+    now: int,
+) -> None:
+    """Update the circuit breakers of transports from outcomes."""
+    heard = list(outcomes)
+    well = sorted({ref for ref, outcome in heard if proves_working(outcome)})
+    if well:
+        tx.run_many(_sql.succeed, well)
+    badly = Counter(ref for ref, outcome in heard if counts_as_failure(outcome))
+    if not badly:
+        return
+    broken = {
+        ref for ref, outcome in heard if isinstance(outcome, NotSent) and _opens_circuit(outcome)
+    }
+    tx.run_many(_sql.fail, sorted((*ref, count) for ref, count in badly.items()))
+    tx.run_many(
+        _sql.rest,
+        sorted((*ref, int(ref in broken)) for ref in badly),
+        threshold=rules.failures,
+        first=rules.first_rest,
+        longest=rules.longest_rest,
+        now=now,
+    )
+
+
+def divert_stranded(tx: Transaction, now: int, most: int = 500) -> int:
+    """Move sends from transports with an open breaker to working ones; return how many."""
+    stranded = sorted(tx.all(_sql.stranded, now=now, most=most))
+    return tx.run_many(_sql.divert, stranded) if stranded else 0
+
+
+def _opens_circuit(outcome: NotSent) -> bool:
+    return outcome.opens_circuit and counts_as_failure(outcome)
+
+
+def add(tx: Transaction, new: NewTransport, entry: audit.AuditEntry) -> ConfiguredTransport:
+    """Store a new transport.
+
+    Raises: StateConflict, if the name is taken.
     """
-    if not tx.run(_sql.add, **_values(new, deed)):
+    if not tx.run(_sql.add, **_params(new, entry)):
         raise StateConflict("there is a transport of that name")
-    audit.record(tx, deed, "transport add", _target(new.name), new.kind)
-    return get(tx, deed.tenant, new.name)
+    audit.record(tx, entry, "transport add", _target(new.name), new.kind)
+    return get(tx, entry.tenant, new.name)
 
 
 def change(
-    tx: Transaction, new: NewTransport, deed: audit.Deed, *, seen: int | None = None
-) -> Transport:
-    """Write a transport anew; if it rested, it is tried at once.
+    tx: Transaction, new: NewTransport, entry: audit.AuditEntry, *, seen: int | None = None
+) -> ConfiguredTransport:
+    """Replace the configuration of a transport and close its circuit breaker.
 
-    ``seen`` is when it was changed last, for who keeps a part of what was there.
+    ``seen`` is the time of the last change the caller knows.
 
-    Raises: NotFound, StateConflict, when somebody else has changed it since.
+    Raises: NotFound, StateConflict, if it was changed since.
     """
-    if not tx.run(_sql.change, **_values(new, deed), seen=seen):
-        get(tx, deed.tenant, new.name)
+    if not tx.run(_sql.change, **_params(new, entry), seen=seen):
+        get(tx, entry.tenant, new.name)
         raise StateConflict("somebody else has changed this transport just now; try again")
-    audit.record(tx, deed, "transport change", _target(new.name), new.kind)
-    return get(tx, deed.tenant, new.name)
+    audit.record(tx, entry, "transport change", _target(new.name), new.kind)
+    return get(tx, entry.tenant, new.name)
 
 
-def pause(tx: Transaction, name: str, deed: audit.Deed, *, paused: bool = True) -> Transport:
-    """Let nothing more be claimed by this way, or let it again; what is on its way goes on.
+def pause(
+    tx: Transaction, name: str, entry: audit.AuditEntry, *, paused: bool = True
+) -> ConfiguredTransport:
+    """Pause or resume claims for a transport; handovers in progress continue.
 
     Raises: NotFound.
     """
-    where: dict[str, Value] = {"tenant": deed.tenant, "name": name, "now": deed.at}
+    where: dict[str, Value] = {"tenant": entry.tenant, "name": name, "now": entry.at}
     if not tx.run(_sql.pause, **where, paused=int(paused)):
         raise _missing()
-    audit.record(tx, deed, "transport pause" if paused else "transport resume", _target(name))
-    return get(tx, deed.tenant, name)
+    audit.record(tx, entry, "transport pause" if paused else "transport resume", _target(name))
+    return get(tx, entry.tenant, name)
 
 
-def get(tx: Transaction, tenant: str, name: str) -> Transport:
+def get(tx: Transaction, tenant: str, name: str) -> ConfiguredTransport:
     """Return one transport.
 
     Raises: NotFound.
@@ -57,33 +157,33 @@ def get(tx: Transaction, tenant: str, name: str) -> Transport:
     row = tx.one(_sql.one, tenant=tenant, name=name)
     if row is None:
         raise _missing()
-    return _transport(row)
+    return _to_transport(row)
 
 
-def all_(tx: Transaction, tenant: str) -> list[Transport]:
-    """Return the transports of a tenant, those that are taken first first."""
-    return [_transport(row) for row in tx.all(_sql.in_order, tenant=tenant)]
+def of_tenant(tx: Transaction, tenant: str) -> list[ConfiguredTransport]:
+    """Return the transports of a tenant, in order of preference."""
+    return [_to_transport(row) for row in tx.all(_sql.in_order, tenant=tenant)]
 
 
-def of_kind(tx: Transaction, kind: str) -> list[Transport]:
+def of_kind(tx: Transaction, kind: str) -> list[ConfiguredTransport]:
     """Return the transports of one kind, of all tenants."""
-    return [_transport(row) for row in tx.all(_sql.of_kind, kind=kind)]
+    return [_to_transport(row) for row in tx.all(_sql.of_kind, kind=kind)]
 
 
-def every(tx: Transaction) -> list[Transport]:
-    """Return the transports of all tenants, those that are taken first first."""
-    return [_transport(row) for row in tx.all(_sql.every)]
+def of_all_tenants(tx: Transaction) -> list[ConfiguredTransport]:
+    """Return the transports of all tenants, in order of preference."""
+    return [_to_transport(row) for row in tx.all(_sql.every)]
 
 
-def waited_for(tx: Transaction, now: int) -> list[Way]:
-    """Return the ways of all tenants by which something could be claimed now."""
-    return [(tenant, name) for tenant, name in tx.all(_sql.waited_for, now=now)]
+def with_due_sends(tx: Transaction, now: int) -> list[ConfiguredTransport]:
+    """Return the transports of all tenants that have sends to claim now."""
+    return [get(tx, tenant, name) for tenant, name in tx.all(_sql.waited_for, now=now)]
 
 
-def _values(new: NewTransport, deed: audit.Deed) -> dict[str, Value]:
+def _params(new: NewTransport, entry: audit.AuditEntry) -> dict[str, Value]:
     rate = new.rate
     return {
-        "tenant": deed.tenant,
+        "tenant": entry.tenant,
         "name": new.name,
         "kind": new.kind,
         "config": new.config,
@@ -91,7 +191,7 @@ def _values(new: NewTransport, deed: audit.Deed) -> dict[str, Value]:
         "rate": None if rate is None else rate.sends,
         "rate_within": None if rate is None else rate.within,
         "allowance": rate.sends * rate.within if rate else 0,
-        "now": deed.at,
+        "now": entry.at,
     }
 
 
@@ -103,16 +203,16 @@ def _missing() -> NotFound:
     return NotFound("there is no such transport; list them with: oncebox transport list")
 
 
-def _transport(row: Row) -> Transport:
+def _to_transport(row: Row) -> ConfiguredTransport:
     tenant, name, kind, config, position, rate, within, paused, *rest = row
     failures, rests, rests_until, created_at, changed_at = rest
-    return Transport(
+    return ConfiguredTransport(
         tenant=tenant,
         name=name,
         kind=kind,
         config=None if config is None else bytes(config),
         position=position,
-        rate=None if rate is None else Rate(rate, within),
+        rate=None if rate is None else TransportRate(rate, within),
         paused=bool(paused),
         failures=failures,
         rests=rests,

@@ -1,0 +1,185 @@
+"""Doctor checks of the machine: disk, inodes, key file mode, TLS certificate, ports, extras."""
+
+import asyncio
+import os
+import re
+import shutil
+import ssl
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from oncebox.cli import files
+from oncebox.cli.checks import Check, CheckStatus
+from oncebox.core import clock
+from oncebox.core.files import refuse_network_filesystem
+from oncebox.errors import DatabaseUnsafe, ListenAddressUnavailable
+from oncebox.server.http.http_server import listen
+from oncebox.settings import Settings
+
+_MEBIBYTE = 1024 * 1024
+#: free bytes below which commits will soon fail, and below which somebody should know
+_TOO_LITTLE, _LITTLE = 100 * _MEBIBYTE, 1024 * _MEBIBYTE
+#: the same for files that can still be made
+_TOO_FEW, _FEW = 1_000, 10_000
+#: days before its end when a certificate should have been renewed
+_RENEW_DAYS = 14
+_EXTRA = re.compile(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]")
+
+
+def check_machine(settings: Settings) -> Iterator[Check]:
+    """Look at what is there before any database is opened."""
+    yield _check_extras()
+    if settings.smtp.tls_certificate:
+        yield _check_certificate(settings.smtp.tls_certificate, settings.smtp.tls_key or None)
+    key = files.master_key_path(settings)
+    if key is not None:
+        yield from _check_key_mode(key)
+
+
+def check_disk(folder: Path) -> Iterator[Check]:
+    """Look at the file system a SQLite file lies on, or would lie on."""
+    present = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    try:
+        refuse_network_filesystem(present)
+    except DatabaseUnsafe as error:
+        yield Check("file system", CheckStatus.FAIL, error.code, str(error))
+    else:
+        yield Check("file system", CheckStatus.OK, f"{folder} is local")
+    remedy = f"free some room on the disk of {folder}"
+    free = shutil.disk_usage(present).free
+    message = f"{free // _MEBIBYTE} MiB free"
+    yield _check_amount("disk space", free, (_TOO_LITTLE, _LITTLE), message, remedy)
+    found = os.statvfs(present)
+    if found.f_files:  # some file systems have no limit and say 0
+        message = f"{found.f_favail} more files can be made"
+        remedy = f"delete files on the disk of {folder}, or use another"
+        yield _check_amount("inodes", found.f_favail, (_TOO_FEW, _FEW), message, remedy)
+
+
+def _check_amount(
+    name: str, left: int, limits: tuple[int, int], message: str, remedy: str
+) -> Check:
+    too_little, little = limits
+    if left >= little:
+        return Check(name, CheckStatus.OK, message)
+    return Check(name, CheckStatus.FAIL if left < too_little else CheckStatus.WARN, message, remedy)
+
+
+def _check_key_mode(path: Path) -> Iterator[Check]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return  # whether it should be there is seen when the database is opened
+    except OSError as error:
+        remedy = "run this as the user of the service"
+        yield Check("key file", CheckStatus.WARN, f"{path}: {error.strerror}", remedy)
+        return
+    message = f"{path} has mode {mode:04o}"
+    if mode & 0o077:
+        remedy = f"let only its owner read it: chmod 600 {path}"
+        yield Check("key file", CheckStatus.WARN, message, remedy)
+    else:
+        yield Check("key file", CheckStatus.OK, message)
+
+
+def _check_certificate(file: str, key: str | None) -> Check:
+    """Look whether the files can be read, belong together, and for how long they are good."""
+    remedy = "check smtp.tls_certificate and smtp.tls_key"
+    try:
+        # A key with a passphrase would ask for it, and nobody is there.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, key, password=lambda: b"")
+        ends = _certificate_end(Path(file))
+    except ssl.SSLError as error:
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        message = "the key is not the certificate's" if mismatch else "the files cannot be used"
+        return Check("tls", CheckStatus.FAIL, message, remedy)
+    except OSError as error:
+        return Check("tls", CheckStatus.FAIL, f"cannot be read: {error.strerror}", remedy)
+    except ValueError:
+        return Check("tls", CheckStatus.FAIL, "the files cannot be used", remedy)
+    days = (ends - datetime.fromtimestamp(clock.system() / 1000, UTC)).days
+    message = f"{file} is good until {ends:%Y-%m-%d}"
+    if days >= _RENEW_DAYS:
+        return Check("tls", CheckStatus.OK, message)
+    return Check(
+        "tls", CheckStatus.FAIL if days < 0 else CheckStatus.WARN, message, "renew the certificate"
+    )
+
+
+def _certificate_end(file: Path) -> datetime:
+    from cryptography import x509  # noqa: PLC0415 - few have a certificate
+
+    return x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
+
+
+def _check_extras() -> Check:
+    """Say which extras are installed; without one, only what needs it is missing."""
+    found: dict[str, bool] = {}
+    for text in metadata.requires("oncebox") or ():
+        if wanted := _EXTRA.match(text):
+            name, extra = wanted.groups()
+            found[extra] = found.get(extra, True) and _is_installed(name)
+    told = [f"{extra} {'is' if there else 'is not'} installed" for extra, there in found.items()]
+    return Check("extras", CheckStatus.OK, ", ".join(told) or "there are none")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+#: seconds for whoever listens to say who it is
+_ANSWER_TIMEOUT = 2.0
+_MAX_BYTES = 4096
+_PROBE_REQUEST = (
+    b"GET /problems/lease_lost HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+)
+_LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - it is asked here
+
+
+async def check_ports(settings: Settings) -> list[Check]:
+    """Look at where the service listens, or would."""
+    http, smtp = settings.http, settings.smtp
+    looks = [_check_port("http port", http.host, http.port, _PROBE_REQUEST, b'"lease_lost"')]
+    if smtp.enabled:
+        looks.append(_check_port("smtp port", smtp.host, smtp.port, b"", b"ESMTP Oncebox"))
+    return await asyncio.gather(*looks)
+
+
+async def _check_port(name: str, host: str, port: int, ask: bytes, sign: bytes) -> Check:
+    if port == 0:
+        return Check(name, CheckStatus.OK, "a free one is taken at every start")
+    try:
+        for each in listen(host, port):
+            each.close()
+    except ListenAddressUnavailable as error:
+        if sign in await _first_bytes(_LOOPBACK_OF_ANY.get(host, host), port, ask):
+            return Check(name, CheckStatus.OK, f"{host}:{port}, Oncebox answers there")
+        setting = f"{name.partition(' ')[0]}.port"
+        return Check(name, CheckStatus.WARN, str(error), f"choose another with {setting}")
+    return Check(name, CheckStatus.OK, f"{host}:{port} is free")
+
+
+async def _first_bytes(host: str, port: int, ask: bytes) -> bytes:
+    """Return what whoever listens says first; nothing if it is silent."""
+    said = b""
+    try:
+        async with asyncio.timeout(_ANSWER_TIMEOUT):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(ask)
+                while len(said) < _MAX_BYTES and (more := await reader.read(_MAX_BYTES)):
+                    said += more
+                    if not ask:
+                        break
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return said
+    return said

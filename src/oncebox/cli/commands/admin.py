@@ -1,0 +1,397 @@
+"""`oncebox key`, `tenant`, `domain`, `suppression`: administration."""
+
+from collections.abc import Iterator
+
+import click
+
+from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import audit_entry, audit_options, print_removed, tenant_of, tenant_option
+from oncebox.cli.output.times import iso_time, parse_duration
+from oncebox.components import Components
+from oncebox.ledger.admin import api_keys, tenants
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.inboxes.allocation import InboxService
+from oncebox.ledger.lookup import IdKind, find_id
+from oncebox.ledger.notifications import EVENTS
+from oncebox.ledger.sends import suppressions
+from oncebox.ledger.sends.suppressions import Suppression, SuppressionReason
+from oncebox.model.admin.access import ApiKey, Tenant
+from oncebox.model.inboxes.addresses import DnsRecord, Domain, dns_records, parse_mailbox
+from oncebox.settings import Settings
+
+_KEY_COLUMNS = ("key", "state", "name", "scopes", "begins with", "made", "expires", "last used")
+
+
+@click.command(
+    "new",
+    epilog=examples(
+        "oncebox key new --scope operator --name 'ada, laptop' --expires 90d",
+        "oncebox key new --scope worker:stripe --tenant acme",
+    ),
+)
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    metavar="SCOPE",
+    help="admin, operator, agent or worker:SOURCE. Repeatable.",
+)
+@click.option("--name", default="", metavar="TEXT", help="Name of the key.")
+@click.option(
+    "--expires", type=parse_duration, metavar="TIME", help="Expiry from now, such as 90d.  [never]"
+)
+@tenant_option
+@audit_options
+@with_context
+def new_key(  # noqa: PLR0913 - a key simply has this many sides
+    call: CommandContext,
+    *,
+    scopes: tuple[str, ...],
+    name: str,
+    expires: float | None,
+    tenant: str | None,
+    who: str,
+    why: str,
+) -> None:
+    """Create an API key and print it once.
+
+    Only its hash is stored; revoke and replace a key that was lost.
+    """
+
+    async def work(components: Components) -> tuple[ApiKey, str]:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        expires_at = None if expires is None else entry.at + round(expires * 1000)
+        key, text = api_keys.generate(entry, scopes, expires_at=expires_at, name=name)
+        await components.database.write(api_keys.add, key, text, entry)
+        return key, text
+
+    key, text = call.run(work, create=True)
+    if call.out.as_json:
+        call.out.record({**_key_record(key, key.created_at), "key": text})
+    elif call.out.quiet:
+        call.out.line(text)
+    else:
+        call.out.line(key.id, text)
+        if call.out.on_terminal:
+            click.echo("it is not shown again", err=True)
+
+
+@click.command("list")
+@tenant_option
+@with_context
+def list_keys(call: CommandContext, *, tenant: str | None) -> None:
+    """List API keys, oldest first, without their texts."""
+    with call.reader() as reader:
+        found, now = reader.read(api_keys.list_all, tenant_of(reader, tenant)), reader.clock()
+    if call.out.as_json:
+        for key in found:
+            call.out.record(_key_record(key, now))
+    elif call.out.quiet:
+        for key in found:
+            call.out.line(key.id)
+    else:
+        call.out.table(_KEY_COLUMNS, [_key_row(key, now) for key in found])
+
+
+@click.command("revoke")
+@click.argument("wanted", metavar="ID")
+@tenant_option
+@audit_options
+@with_context
+def revoke_key(
+    call: CommandContext, *, wanted: str, tenant: str | None, who: str, why: str
+) -> None:
+    """Revoke an API key; services refuse it within seconds."""
+
+    async def work(components: Components) -> tuple[ApiKey, int]:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        id_ = await components.database.read(find_id, IdKind.KEY, entry.tenant, wanted)
+        return await components.database.write(api_keys.revoke, id_, entry), entry.at
+
+    key, now = call.run(work)
+    if call.out.as_json:
+        call.out.record(_key_record(key, now))
+    elif not call.out.quiet:
+        call.out.line(key.id, "revoked")
+
+
+def _key_record(key: ApiKey, now: int) -> dict[str, object]:
+    return {
+        "id": key.id,
+        "tenant": key.tenant,
+        "name": key.name,
+        "hint": key.hint,
+        "scopes": list(key.scopes),
+        "state": key.state(now),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }
+
+
+def _key_row(key: ApiKey, now: int) -> tuple[object, ...]:
+    times = (key.created_at, key.expires_at, key.last_used_at)
+    return (
+        key.id,
+        key.state(now),
+        key.name,
+        " ".join(key.scopes),
+        key.hint,
+        *("" if each is None else iso_time(each) for each in times),
+    )
+
+
+@click.command("new")
+@click.argument("name")
+@audit_options
+@with_context
+def new_tenant(call: CommandContext, *, name: str, who: str, why: str) -> None:
+    """Create a tenant, isolated from the others."""
+
+    async def work(components: Components) -> Tenant:
+        return await components.database.write(
+            tenants.create, name, audit_entry(components, None, who=who, why=why)
+        )
+
+    made = call.run(work, create=True)
+    if call.out.as_json:
+        call.out.record(made)
+    else:
+        call.out.line(made.name)
+
+
+@click.command("list")
+@with_context
+def list_tenants(call: CommandContext) -> None:
+    """List all tenants; `default` always exists."""
+    with call.reader() as reader:
+        found = reader.read(tenants.list_all)
+    if call.out.as_json:
+        for each in found:
+            call.out.record(each)
+    elif call.out.quiet:
+        for each in found:
+            call.out.line(each.name)
+    else:
+        rows = ((each.name, iso_time(each.created_at) if each.created_at else "") for each in found)
+        call.out.table(("tenant", "made"), rows)
+
+
+_DOMAIN_COLUMNS = ("domain", "other addresses", "added")
+
+
+@click.command(
+    "add",
+    epilog=examples(
+        "oncebox domain add inbox.example.com",
+        "oncebox domain add inbox.example.com --catch-all",
+    ),
+)
+@click.argument("name")
+@click.option("--catch-all", is_flag=True, help="Catch-all inbox for addresses without one.")
+@tenant_option
+@audit_options
+@with_context
+def add_domain(
+    call: CommandContext, *, name: str, catch_all: bool, tenant: str | None, who: str, why: str
+) -> None:
+    """Accept mail for a domain and print the DNS records to set.
+
+    Without --catch-all, only mail for existing inboxes is accepted.
+    """
+
+    async def work(components: Components) -> tuple[Domain, tuple[DnsRecord, ...]]:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        requester = Requester(tenant=entry.tenant)
+        domain = await components.database.write(
+            components.inboxes.add_domain, name, requester, entry, catch_all=catch_all
+        )
+        components.database.notify(EVENTS)
+        return domain, _dns_records(components.settings, domain)
+
+    domain, found = call.run(work, create=True)
+    if call.out.as_json:
+        call.out.record({**_domain_record(domain, found), "action": "added"})
+    elif call.out.quiet:
+        call.out.line(domain.name)
+    else:
+        call.out.line(domain.name, "added", *_catch_all_cells(domain))
+        for each in found:
+            call.out.line(each.name, each.type, each.value)
+
+
+@click.command("list")
+@tenant_option
+@with_context
+def list_domains(call: CommandContext, *, tenant: str | None) -> None:
+    """List domains and how they handle addresses without an inbox."""
+    with call.reader() as reader:
+        service = InboxService(reader.settings.inboxes, home=reader.settings.tenant)
+        domains = reader.read(service.domains, tenant_of(reader, tenant))
+        found = [(each, _dns_records(reader.settings, each)) for each in domains]
+    if call.out.as_json:
+        for domain, its in found:
+            call.out.record(_domain_record(domain, its))
+    elif call.out.quiet:
+        for domain, _ in found:
+            call.out.line(domain.name)
+    else:
+        call.out.table(_DOMAIN_COLUMNS, [tuple(_domain_row(domain)) for domain, _ in found])
+
+
+@click.command("remove")
+@click.argument("name")
+@tenant_option
+@audit_options
+@with_context
+def remove_domain(
+    call: CommandContext, *, name: str, tenant: str | None, who: str, why: str
+) -> None:
+    """Stop accepting mail for a domain; its inboxes and messages stay."""
+
+    async def work(components: Components) -> None:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        await components.database.write(components.inboxes.remove_domain, name, entry)
+
+    call.run(work)
+    print_removed(call, name)
+
+
+def _dns_records(settings: Settings, domain: Domain) -> tuple[DnsRecord, ...]:
+    return dns_records(domain.name, settings.inboxes.host or f"mail.{domain.name}")
+
+
+def _domain_record(domain: Domain, found: tuple[DnsRecord, ...]) -> dict[str, object]:
+    return {
+        "name": domain.name,
+        "tenant": domain.tenant,
+        "catch_all": domain.catch_all,
+        "created_at": domain.created_at,
+        "records": found,
+    }
+
+
+def _catch_all_cells(domain: Domain) -> tuple[str, ...]:
+    return () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
+
+
+def _domain_row(domain: Domain) -> Iterator[str]:
+    yield domain.name
+    yield "refused" if domain.catch_all is None else domain.catch_all
+    yield iso_time(domain.created_at) if domain.created_at else ""
+
+
+_SUPPRESSION_COLUMNS = ("suppressed", "address", "reason", "send", "since")
+
+
+@click.command("add", epilog=examples("oncebox suppression add ann@example.com --why 'she asked'"))
+@click.argument("address")
+@tenant_option
+@audit_options
+@with_context
+def add_suppression(
+    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
+) -> None:
+    """Send no more mail to an address, in any spelling.
+
+    Sends in flight are not stopped.
+    """
+    key = parse_mailbox(address).key
+
+    async def work(components: Components) -> tuple[Suppression, bool]:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        new = Suppression(
+            fingerprint=components.send_cipher.address_fingerprint(entry.tenant, key),
+            address=components.send_cipher.encrypt_address(entry.tenant, key),
+            reason=SuppressionReason.MANUAL,
+            send_id=None,
+            created_at=entry.at,
+        )
+        return new, await components.database.write(suppressions.add, new, entry)
+
+    new, is_new = call.run(work, create=True)
+    if call.out.as_json:
+        call.out.record({**_suppression_record(new, key), "created": is_new})
+    elif call.out.quiet:
+        call.out.line(_suppression_id(new))
+    else:
+        call.out.line(_suppression_id(new), "added" if is_new else "was there already")
+
+
+@click.command("list", epilog=examples("oncebox suppression list --json | jq -r .address"))
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Maximum number of rows.",
+)
+@click.option("--after", default="", metavar="ID", help="Continue the list after this id.")
+@tenant_option
+@with_context
+def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: str | None) -> None:
+    """List suppressed addresses and the reasons."""
+    try:
+        mark = bytes.fromhex(after)
+    except ValueError as error:
+        message = "write an id as the list shows it"
+        raise click.BadParameter(message, param_hint="--after") from error
+
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        stored = reader.read(suppressions.page, owner, after=mark, most=limit)
+        found = [
+            (each, reader.send_cipher.decrypt_address(owner, each.fingerprint, each.address))
+            for each in stored
+        ]
+    if call.out.as_json:
+        for each, address in found:
+            call.out.record(_suppression_record(each, address))
+    elif call.out.quiet:
+        for each, _ in found:
+            call.out.line(_suppression_id(each))
+    else:
+        rows = [
+            (_suppression_id(each), address, each.reason, each.send_id, iso_time(each.created_at))
+            for each, address in found
+        ]
+        call.out.table(_SUPPRESSION_COLUMNS, rows)
+
+
+@click.command("remove", epilog=examples("oncebox suppression remove ann@example.com --why fixed"))
+@click.argument("address")
+@tenant_option
+@audit_options
+@with_context
+def remove_suppression(
+    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
+) -> None:
+    """Send mail to an address again; suppressed mail is not sent until: oncebox send resend."""
+    key = parse_mailbox(address).key
+
+    async def work(components: Components) -> None:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        await components.database.write(
+            suppressions.remove,
+            components.send_cipher.address_fingerprint(entry.tenant, key),
+            entry,
+        )
+
+    call.run(work)
+    print_removed(call, key)
+
+
+def _suppression_id(found: Suppression) -> str:
+    return found.fingerprint.hex()
+
+
+def _suppression_record(found: Suppression, address: str) -> dict[str, object]:
+    return {
+        "id": _suppression_id(found),
+        "address": address,
+        "reason": found.reason,
+        "send_id": found.send_id,
+        "created_at": found.created_at,
+    }

@@ -1,0 +1,360 @@
+"""`oncebox delivery replay|hold|release` and `oncebox dead`: operator actions with audit."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from oncebox.cli.commands.delivery import print_deliveries
+from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import audit_options_with_reason, require_reason
+from oncebox.cli.output import failures
+from oncebox.cli.output.progress import with_progress
+from oncebox.components import Components
+from oncebox.core import ids
+from oncebox.db.database import Transaction
+from oncebox.errors import NotFound, StateConflict
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.deliveries import inspections, operations
+from oncebox.ledger.deliveries.operations import EffectResolutions
+from oncebox.ledger.notifications import DUE
+from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.effects import EffectState
+from oncebox.model.deliveries.inspection import DeliveryInspection
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: a change of one delivery, without its transaction: ``(tx, id, audit entry)``
+DeliveryChange = Callable[[Transaction, str, AuditEntry], None]
+
+_EFFECT_STATES = {"done": EffectState.DONE, "not-done": EffectState.NOT_DONE}
+
+
+class _DryRunDone(Exception):
+    """Carries what a change would have led to out of the transaction it undoes."""
+
+    def __init__(self, outcome: DeliveryInspection) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print what would happen; change nothing."
+)
+effect_option = click.option(
+    "--effect",
+    "effects",
+    multiple=True,
+    metavar="NAME=done|not-done",
+    help="Outcome of an effect that is unknown. Repeatable.",
+)
+
+
+@click.command(
+    "replay",
+    epilog=examples(
+        "oncebox delivery replay dlv_… --dry-run",
+        "oncebox delivery replay dlv_… --why 'the shop was down' --effect open-issue=done",
+    ),
+)
+@click.argument("wanted", metavar="ID")
+@effect_option
+@dry_run_option
+@audit_options_with_reason
+@with_context
+def replay(
+    call: CommandContext,
+    *,
+    wanted: str,
+    effects: tuple[str, ...],
+    dry_run: bool,
+    who: str,
+    why: str | None,
+) -> int:
+    """Run a done or dead delivery again.
+
+    Effects that are done do not run again: their stored results are used. A replay is refused
+    while the outcome of an effect is unknown; record it with --effect.
+
+    """
+    change = partial(operations.replay, words=_effect_outcomes(effects))
+    if dry_run:
+        return print_dry_run(call, wanted, change, who=who)
+    return apply_to_all(call, [wanted], change, "replayed", who=who, why=why)
+
+
+@click.command("hold")
+@click.argument("wanted", metavar="ID")
+@audit_options_with_reason
+@with_context
+def hold(call: CommandContext, *, wanted: str, who: str, why: str | None) -> int:
+    """Keep a waiting delivery from running until it is released."""
+    return apply_to_all(call, [wanted], operations.hold, "held", who=who, why=why)
+
+
+@click.command(
+    "release",
+    epilog=examples(
+        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done",
+    ),
+)
+@click.argument("wanted", metavar="ID")
+@effect_option
+@dry_run_option
+@audit_options_with_reason
+@with_context
+def release(
+    call: CommandContext,
+    *,
+    wanted: str,
+    effects: tuple[str, ...],
+    dry_run: bool,
+    who: str,
+    why: str | None,
+) -> int:
+    """Let a held delivery run.
+
+    Refused while the outcome of an effect is unknown; record it with --effect.
+
+    """
+    change = partial(operations.release, words=_effect_outcomes(effects))
+    if dry_run:
+        return print_dry_run(call, wanted, change, who=who)
+    return apply_to_all(call, [wanted], change, "released", who=who, why=why)
+
+
+def apply_to_all(
+    call: CommandContext,
+    wanted: list[str],
+    change: DeliveryChange,
+    done: str,
+    *,
+    who: str,
+    why: str | None,
+) -> int:
+    """Change deliveries, each in a commit of its own with its audit; return the exit code.
+
+    Raises: NotFound, StateConflict, when there is only one and it is refused.
+    """
+    reason = require_reason(why)
+
+    async def work(components: Components) -> int:
+        worst = failures.OK
+        for each in with_progress(call.out, done, wanted):
+            try:
+                id_ = await _apply(components, each, change, who=who, why=reason)
+            except (NotFound, StateConflict) as error:
+                if len(wanted) == 1:
+                    raise
+                worst = max(worst, failures.print_error(error, as_json=call.out.as_json))
+            else:
+                _print_done(call, id_, done)
+        return worst
+
+    return call.run(work)
+
+
+def print_dry_run(call: CommandContext, wanted: str, change: DeliveryChange, *, who: str) -> int:
+    """Try a change out and undo it; print what it would do, and return the exit code."""
+
+    async def work(components: Components) -> int:
+        rehearsal = partial(_apply_and_roll_back, change=change)
+        try:
+            await _apply(components, wanted, rehearsal, who=who, why="")
+        except _DryRunDone as would:
+            _print_dry_run_outcome(call, would.outcome)
+        except StateConflict as error:
+            _print_refusal(call, str(error))
+            return failures.CONFLICT
+        return failures.OK
+
+    return call.run(work)
+
+
+async def _apply(
+    components: Components, wanted: str, change: DeliveryChange, *, who: str, why: str
+) -> str:
+    tenant = components.settings.tenant
+    id_ = await components.database.read(_single_delivery, tenant, wanted)
+    entry = AuditEntry(
+        id=ids.new("aud"), tenant=tenant, at=components.database.clock(), who=who, why=why
+    )
+    await components.database.write(change, id_, entry)
+    components.ledger.notify(DUE)
+    return id_
+
+
+def _apply_and_roll_back(
+    tx: Transaction, id_: str, entry: AuditEntry, *, change: DeliveryChange
+) -> NoReturn:
+    """Make the change, look at it, and leave by an exception so that nothing is committed."""
+    change(tx, id_, entry)
+    raise _DryRunDone(inspections.inspect(tx, entry.tenant, id_, entry.at))
+
+
+def _single_delivery(tx: Transaction, tenant: str, wanted: str) -> str:
+    """Return the one delivery that is meant by an id or key."""
+    found = inspections.find(tx, tenant, wanted)
+    if len(found) > 1:
+        message = f"that key means {len(found)} deliveries; give the id: {', '.join(found)}"
+        raise click.UsageError(message)
+    return found[0]
+
+
+def _effect_outcomes(effects: tuple[str, ...]) -> EffectResolutions:
+    words: dict[str, EffectState] = {}
+    for text in effects:
+        name, _, word = text.rpartition("=")
+        if not name or word not in _EFFECT_STATES:
+            message = f"{text!r} is not NAME=done or NAME=not-done"
+            raise click.BadParameter(message, param_hint="--effect")
+        words[name] = _EFFECT_STATES[word]
+    return words
+
+
+def _print_done(call: CommandContext, id_: str, done: str) -> None:
+    if call.out.as_json:
+        call.out.record({"id": id_, "action": done})
+    elif not call.out.quiet:
+        call.out.line(id_, done)
+
+
+def _print_refusal(call: CommandContext, reason: str) -> None:
+    if call.out.as_json:
+        call.out.record({"would_run": False, "refused": reason})
+    else:
+        call.out.outline([("would be refused", reason)])
+
+
+def _print_dry_run_outcome(call: CommandContext, outcome: DeliveryInspection) -> None:
+    """Say which effects would be left alone and which could run."""
+    done = [each.name for each in outcome.effects if each.state is EffectState.DONE]
+    again = [each.name for each in outcome.effects if each.state is not EffectState.DONE]
+    if call.out.as_json:
+        call.out.record({
+            "id": outcome.delivery.id, "would_run": True, "done": done, "may_run": again,
+        })  # fmt: skip
+        return
+    lines = [("would run", outcome.delivery.id, "nothing was changed")]
+    lines += [("done", name, "will not run again; its stored result is used") for name in done]
+    lines += [("may run", name, "not known to have happened") for name in again]
+    if not outcome.effects:
+        lines.append(("effects", "none journalled", "the whole handler runs"))
+    call.out.outline(lines)
+
+
+_PAGE = 500
+_AFTER_ALL_IDS = "~"
+
+
+@click.command("list")
+@click.option("--source", metavar="NAME", help="Filter by source.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Maximum number of rows.",
+)
+@click.option(
+    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
+)
+@with_context
+def list_dead(call: CommandContext, *, source: str | None, limit: int, before: str) -> None:
+    """List dead deliveries, newest first."""
+    print_deliveries(call, state=DeliveryState.DEAD, source=source, before=before, most=limit)
+
+
+@click.command(
+    "replay",
+    epilog=examples(
+        "oncebox dead replay dlv_… dlv_… --why 'the token was renewed'",
+        "oncebox dead replay --all --source stripe --why 'the shop is back'",
+    ),
+)
+@click.argument("wanted", metavar="[ID]…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
+@click.option("--source", metavar="NAME", help="With --all: filter by source.")
+@audit_options_with_reason
+@with_context
+def replay_dead(
+    call: CommandContext,
+    *,
+    wanted: tuple[str, ...],
+    everything: bool,
+    source: str | None,
+    who: str,
+    why: str | None,
+) -> int:
+    """Run dead deliveries again, oldest first.
+
+    A delivery with an effect of unknown outcome is refused and does not stop the others; the exit
+    code is then 4.
+
+    """
+    chosen = _selected_ids(call, wanted, source, why, everything=everything)
+    change = partial(operations.replay, words={})
+    return (
+        apply_to_all(call, chosen, change, "replayed", who=who, why=why) if chosen else failures.OK
+    )
+
+
+@click.command("seen", epilog=examples("oncebox dead seen --all --why 'known, the shop was down'"))
+@click.argument("wanted", metavar="[ID]…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
+@click.option("--source", metavar="NAME", help="With --all: filter by source.")
+@audit_options_with_reason
+@with_context
+def mark_seen(
+    call: CommandContext,
+    *,
+    wanted: tuple[str, ...],
+    everything: bool,
+    source: str | None,
+    who: str,
+    why: str | None,
+) -> int:
+    """Acknowledge dead deliveries, so that retention may delete their bodies.
+
+    A body is deleted when the retention of its source has passed; until then it can be replayed.
+
+    """
+    chosen = _selected_ids(call, wanted, source, why, everything=everything)
+    return (
+        apply_to_all(call, chosen, operations.mark_seen, "seen", who=who, why=why) if chosen else 0
+    )
+
+
+def _selected_ids(
+    call: CommandContext,
+    wanted: tuple[str, ...],
+    source: str | None,
+    why: str | None,
+    *,
+    everything: bool,
+) -> list[str]:
+    """Return the deliveries that are meant: some, or all that are dead."""
+    require_reason(why)
+    if bool(wanted) == everything:
+        message = "name the deliveries, or say --all"
+        raise click.UsageError(message)
+    return _all_dead(call, source) if everything else list(wanted)
+
+
+def _all_dead(call: CommandContext, source: str | None) -> list[str]:
+    """Return every dead delivery, oldest first."""
+    found: list[str] = []
+    with call.reader() as reader:
+        while True:
+            page = reader.read(
+                inspections.newest,
+                reader.settings.tenant,
+                state=DeliveryState.DEAD,
+                source=source,
+                before=found[-1] if found else _AFTER_ALL_IDS,
+                most=_PAGE,
+            )
+            found += [facts.id for facts in page]
+            if len(page) < _PAGE:
+                return found[::-1]

@@ -1,0 +1,40 @@
+"""`oncebox doctor`: run all checks and print the findings."""
+
+import asyncio
+
+import click
+
+from oncebox.cli.checks import Check, CheckStatus
+from oncebox.cli.checks.database import run_all
+from oncebox.cli.context import CommandContext, with_context
+from oncebox.cli.output import failures
+from oncebox.settings import Settings
+
+
+@click.command("doctor")
+@with_context
+def doctor(call: CommandContext) -> int:
+    """Check the machine, the database, the master key and overdue work.
+
+    Nothing is changed. The exit code is 1 if a check fails; warnings do not count.
+    """
+    checks = asyncio.run(_run_checks(call.settings()))
+    if call.out.as_json:
+        for check in checks:
+            call.out.record(check)
+    else:
+        shown = [each for each in checks if not (call.out.quiet and each.status is CheckStatus.OK)]
+        call.out.outline((each.check, each.status, each.message, each.remedy) for each in shown)
+    failed = any(each.status is CheckStatus.FAIL for each in checks)
+    return failures.ERROR if failed else failures.OK
+
+
+async def _run_checks(settings: Settings) -> list[Check]:
+    checks = []
+    try:
+        async for check in run_all(settings):
+            checks.append(check)  # noqa: PERF401 - what was found before the trouble is told
+    except PermissionError as error:
+        message = f"{error.filename}: {error.strerror}"
+        checks.append(Check("access", CheckStatus.FAIL, message, failures.RUN_AS_SERVICE_USER))
+    return checks

@@ -1,0 +1,139 @@
+"""`oncebox link check`: does the link policy allow a link."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.output import failures
+from oncebox.errors import ConfigInvalid
+from oncebox.mail.links import link_policy
+from oncebox.mail.links.link_policy import LinkVerdict, Resolve
+from oncebox.model.inboxes import link_rules
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_VERDICT_WORDS = {True: "allow", False: "block"}
+
+
+class _LinkCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded link, and what is needed to judge it."""
+
+    id: str
+    url: str
+    allowlist: list[str] = []
+    local: list[str] = []
+    #: what a resolver answers; without, none is asked
+    dns: dict[str, list[str] | None] | None = None
+
+
+@click.command(
+    "check",
+    epilog=examples(
+        "oncebox link check 'https://app.example.com/verify?token=…' --allow app.example.com",
+        "oncebox link check http://localhost:3000/verify --local http://localhost:3000",
+        "oncebox link check --batch cases.jsonl --json",
+    ),
+)
+@click.argument("url", required=False, metavar="URL")
+@click.option(
+    "--allow",
+    "allow",
+    multiple=True,
+    metavar="HOST",
+    help="A host, *.host, https://host/path/, or * for any public name; repeatable.",
+)
+@click.option(
+    "--local",
+    "local",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An exact origin for tests, such as http://localhost:3000; repeatable.",
+)
+@click.option("--batch", type=_FILE, metavar="FILE", help="Check recorded links instead.")
+@with_context
+def check(
+    call: CommandContext,
+    *,
+    url: str | None,
+    allow: tuple[str, ...],
+    local: tuple[str, ...],
+    batch: Path | None,
+) -> int:
+    """Check whether the service would hand out a link.
+
+    Nothing is fetched or looked up. The exit code is 1 if the link is refused. With --batch, one
+    line is printed for each recorded link.
+
+    """
+    if batch is not None:
+        for case in _load_cases(batch):
+            _print_case(call, case)
+        return failures.OK
+    if url is None:
+        message = "give a link, or recorded ones with --batch"
+        raise click.UsageError(message)
+    entries = [link_rules.normalize_entry(text) for text in allow]
+    origins = [link_rules.normalize_origin(text) for text in local]
+    found = link_policy.link_verdict(url, entries, local=origins)
+    _print_verdict(call, found)
+    return failures.OK if found.allowed else failures.ERROR
+
+
+def _print_case(call: CommandContext, case: _LinkCase) -> None:
+    found = link_policy.link_verdict(
+        case.url, case.allowlist, local=case.local, resolve=_resolver(case.dns)
+    )
+    if call.out.as_json:
+        said = {"id": case.id, "verdict": _VERDICT_WORDS[found.allowed], "reason": found.reason}
+        call.out.record(said)
+    else:
+        call.out.line(f"{case.id}  {_VERDICT_WORDS[found.allowed]}  {found.reason}")
+
+
+def _print_verdict(call: CommandContext, found: LinkVerdict) -> None:
+    if call.out.as_json:
+        call.out.record({
+            "verdict": _VERDICT_WORDS[found.allowed],
+            "reason": found.reason, "url": found.canonical,
+            "host": found.host, "token": found.token, "parameters": found.parameters,
+        })  # fmt: skip
+    elif call.out.quiet:
+        call.out.line(_VERDICT_WORDS[found.allowed])
+    else:
+        call.out.outline(list(_verdict_lines(found)))
+
+
+def _verdict_lines(found: LinkVerdict) -> Iterator[tuple[str, str]]:
+    yield "verdict", f"{_VERDICT_WORDS[found.allowed]} ({found.reason})"
+    if found.host:
+        yield "host", found.host
+    if found.allowed:
+        yield "link", found.canonical
+        if found.token:
+            yield "token", found.token
+        for name, value in found.parameters:
+            yield f"parameter {name}", value
+
+
+def _load_cases(path: Path) -> list[_LinkCase]:
+    """Return the cases of a file, an object a line.
+
+    Raises: ConfigInvalid.
+    """
+    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
+    try:
+        # Python's own reader takes halves of characters too, and they are to be judged.
+        return [msgspec.convert(json.loads(line), _LinkCase) for line in lines]
+    except (ValueError, msgspec.ValidationError) as error:
+        message = f"{path} is not a list of links, an object a line"
+        raise ConfigInvalid(message) from error
+
+
+def _resolver(answers: dict[str, list[str] | None] | None) -> Resolve | None:
+    if answers is None:
+        return None
+    known = {name.lower(): addresses for name, addresses in answers.items()}
+    return known.get

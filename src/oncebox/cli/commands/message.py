@@ -1,0 +1,364 @@
+"""`oncebox message` and `oncebox artifact`: received mail, and the codes and links in it."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import audit_entry, current_user, tenant_of, tenant_option
+from oncebox.cli.output.times import duration, iso_time
+from oncebox.components import Components
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.artifacts import artifacts
+from oncebox.ledger.artifacts.claims import claimant_of
+from oncebox.ledger.inboxes import messages
+from oncebox.ledger.lookup import IdKind, find_id
+from oncebox.model.inboxes.artifact import Artifact, ArtifactState, ClaimGranted
+from oncebox.model.inboxes.message import Message, MessageDocument
+from oncebox.model.inboxes.received_mail import ArtifactKind, HeaderAddress
+
+_MESSAGE_COLUMNS = ("message", "number", "status", "from", "verdict", "subject", "age", "copies")
+#: fields of a document that are no text for people
+_BINARY_FIELDS = ("identity", "message_mark", "outline", "signatures")
+
+
+@click.command("list", epilog=examples("oncebox message list inb_… --json | jq .id"))
+@click.argument("inbox", metavar="INBOX")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Maximum number of rows.",
+)
+@click.option(
+    "--after", type=click.IntRange(0), default=0, help="Continue the list after this number."
+)
+@tenant_option
+@with_context
+def list_messages(
+    call: CommandContext, *, inbox: str, limit: int, after: int, tenant: str | None
+) -> None:
+    """List the messages of an inbox in the order of arrival."""
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        found = reader.read(
+            messages.page,
+            owner,
+            reader.read(find_id, IdKind.INBOX, owner, inbox),
+            after=after,
+            most=limit,
+            documents=reader.mail_cipher,
+        )
+        now = reader.clock()
+    if call.out.as_json:
+        for each in found.messages:
+            call.out.record(_message_summary(each, found.documents.get(each.id)))
+    elif call.out.quiet:
+        for each in found.messages:
+            call.out.line(each.id)
+    else:
+        rows = (
+            _message_row(call, each, found.documents.get(each.id), now) for each in found.messages
+        )
+        call.out.table(_MESSAGE_COLUMNS, list(rows))
+
+
+@click.command("show", epilog=examples("oncebox message show msg_…"))
+@click.argument("wanted", metavar="ID")
+@tenant_option
+@with_context
+def show_message(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
+    """Show a parsed message and the deliveries that contained it.
+
+    The content is untrusted.
+
+    """
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        id_ = reader.read(find_id, IdKind.MESSAGE, owner, wanted)
+        whole = reader.read(messages.get, reader.mail_cipher, owner, id_)
+    if call.out.as_json:
+        call.out.record(_message_record(whole))
+    else:
+        call.out.outline(list(_message_lines(whole)))
+
+
+@click.command("raw", epilog=examples("oncebox message raw msg_… > mail.eml"))
+@click.argument("wanted", metavar="ID")
+@tenant_option
+@with_context
+def raw_message(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
+    """Write a message exactly as it was received, byte for byte.
+
+    Raw bytes are not written to a terminal: redirect them to a file or a program.
+
+    """
+    if call.out.on_terminal:
+        message = "write it to a file: oncebox message raw ID > mail.eml"
+        raise click.UsageError(message)
+
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        id_ = reader.read(find_id, IdKind.MESSAGE, owner, wanted)
+        raw = reader.read(messages.raw, reader.mail_cipher, owner, id_)
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()
+
+
+def _message_row(
+    call: CommandContext, message: Message, document: MessageDocument | None, now: int
+) -> tuple[object, ...]:
+    age = max(0, now - message.received_at)
+    received = duration(age) if call.out.on_terminal else iso_time(message.received_at)
+    subject = document.parsed.subject if document else ""
+    return (
+        message.id, message.sequence, message.status, message.sender, message.sender_verdict,
+        subject, received, message.duplicates,
+    )  # fmt: skip
+
+
+def _message_summary(message: Message, document: MessageDocument | None) -> dict[str, Any]:
+    record: dict[str, Any] = msgspec.to_builtins(message)
+    return record | {"subject": document.parsed.subject if document else None}
+
+
+def _message_record(whole: messages.FullMessage) -> dict[str, Any]:
+    record: dict[str, Any] = msgspec.to_builtins(whole.message)
+    record["copies"] = msgspec.to_builtins(whole.copies)
+    if whole.document is not None:
+        document = msgspec.to_builtins(whole.document)
+        for name in _BINARY_FIELDS:
+            document["parsed"].pop(name, None)
+        record |= document
+    return record
+
+
+def _message_lines(whole: messages.FullMessage) -> Iterator[tuple[object, ...]]:
+    message, document, copies = whole
+    yield ("message", message.id, f"number {message.sequence} of {message.inbox_id}")
+    yield ("received", iso_time(message.received_at), f"{message.size} bytes", message.status)
+    yield ("recipient", message.recipient)
+    yield ("sender", message.sender, message.sender_verdict)
+    if message.warnings:
+        yield ("warnings", *message.warnings)
+    for copy in copies:
+        yield ("delivery", copy.delivery_id, copy.road, iso_time(copy.at), *copy.differs)
+    if document is None:
+        yield ("content", "no longer kept")
+        return
+    yield from _content_lines(document)
+
+
+def _content_lines(document: MessageDocument) -> Iterator[tuple[object, ...]]:
+    parsed, verdict = document.parsed, document.verdict
+    yield ("checks", f"spf {verdict.spf}", f"dkim {verdict.dkim}", f"dmarc {verdict.dmarc}")
+    if document.mismatch:
+        yield ("not expected", document.mismatch)
+    yield ("from", parsed.sender.name, parsed.sender.address)
+    for name, people in (("to", parsed.to), ("cc", parsed.cc), ("reply to", parsed.reply_to)):
+        yield from ((name, *_address_cells(each)) for each in people)
+    yield ("subject", parsed.subject)
+    for each in parsed.attachments:
+        yield ("attachment", each.number, each.name, each.media_type, f"{each.size} bytes")
+    yield ("text", parsed.text)
+    if parsed.hidden:
+        yield ("hidden text", parsed.hidden)
+
+
+def _address_cells(person: HeaderAddress) -> tuple[str, ...]:
+    return (person.name, person.address) if person.name else (person.address,)
+
+
+#: what comes after every id
+_AFTER_ALL_IDS = "~"
+_ARTIFACT_COLUMNS = (
+    "artifact",
+    "kind",
+    "state",
+    "sure",
+    "from",
+    "verdict",
+    "purpose",
+    "number",
+    "received",
+)
+#: fields that say nothing to people
+_INTERNAL_FIELDS = ("claim_fingerprint", "rank")
+
+
+@click.command("list", epilog=examples("oncebox artifact list inb_… --state available --json"))
+@click.argument("inbox", metavar="INBOX")
+@click.option("--kind", type=click.Choice([str(each) for each in ArtifactKind]), help="Only these.")
+@click.option(
+    "--state", type=click.Choice([str(each) for each in ArtifactState]), help="Filter by state."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="Maximum number of rows.",
+)
+@click.option(
+    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
+)
+@tenant_option
+@with_context
+def list_artifacts(  # noqa: PLR0913 - which ones, whose, and how many
+    call: CommandContext,
+    *,
+    inbox: str,
+    kind: str | None,
+    state: str | None,
+    limit: int,
+    before: str,
+    tenant: str | None,
+) -> None:
+    """List the codes and links of an inbox without their values, newest first."""
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        found = reader.read(
+            artifacts.page,
+            Requester(tenant=owner),
+            reader.read(find_id, IdKind.INBOX, owner, inbox),
+            kind=ArtifactKind(kind) if kind else None,
+            state=ArtifactState(state) if state else None,
+            before=before,
+            most=limit,
+        )
+    if call.out.as_json:
+        for each in found:
+            call.out.record(_artifact_record(each))
+    elif call.out.quiet:
+        for each in found:
+            call.out.line(each.id)
+    else:
+        call.out.table(_ARTIFACT_COLUMNS, [_artifact_row(each) for each in found])
+
+
+@click.command("show", epilog=examples("oncebox artifact show art_…"))
+@click.argument("wanted", metavar="ID")
+@tenant_option
+@with_context
+def show_artifact(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
+    """Show a code or link without its value."""
+    with call.reader() as reader:
+        owner = tenant_of(reader, tenant)
+        id_ = reader.read(find_id, IdKind.ARTIFACT, owner, wanted)
+        found = reader.read(artifacts.get, Requester(tenant=owner), id_)
+    _print_artifact(call, found)
+
+
+@click.command("claim", epilog=examples("oncebox artifact claim art_… --claim-key signup-4821"))
+@click.argument("wanted", metavar="ID")
+@click.option(
+    "--claim-key", metavar="TEXT", help="Claim key; the same key gets it again.  [the attempt]"
+)
+@tenant_option
+@with_context
+def claim_artifact(
+    call: CommandContext, *, wanted: str, claim_key: str | None, tenant: str | None
+) -> None:
+    """Claim a code or link and print its value.
+
+    A value is granted once: API callers do not get it any more.
+    """
+
+    async def work(components: Components) -> ClaimGranted:
+        owner = tenant_of(components, tenant)
+        id_ = await components.database.read(find_id, IdKind.ARTIFACT, owner, wanted)
+        return await components.grants.claim(claimant_of(Requester(tenant=owner), claim_key), id_)
+
+    granted = call.run(work)
+    if call.out.as_json:
+        more = {"value": granted.value.value, "repeated": granted.repeated}
+        link = {"link": msgspec.to_builtins(granted.link)}
+        call.out.record(_artifact_record(granted.artifact) | more | link)
+    else:
+        call.out.line(granted.value.value)
+
+
+@click.command("release", epilog=examples('oncebox artifact release art_… --why "the agent died"'))
+@click.argument("wanted", metavar="ID")
+@click.option(
+    "--who",
+    metavar="NAME",
+    default=current_user,
+    help="Operator named in the audit log.  [your login]",
+)
+@click.option("--why", metavar="TEXT", required=True, help="Reason, kept in the audit log.")
+@tenant_option
+@with_context
+def release_artifact(
+    call: CommandContext, *, wanted: str, who: str, why: str, tenant: str | None
+) -> None:
+    """Release a claim, so that the code or link can be claimed again."""
+
+    async def work(components: Components) -> Artifact:
+        entry = audit_entry(components, tenant, who=who, why=why)
+        id_ = await components.database.read(find_id, IdKind.ARTIFACT, entry.tenant, wanted)
+        return await components.grants.release(Requester(tenant=entry.tenant), id_, entry)
+
+    released = call.run(work)
+    if call.out.as_json:
+        call.out.record(_artifact_record(released))
+    elif not call.out.quiet:
+        call.out.line(released.id, released.state)
+
+
+def _artifact_record(artifact: Artifact) -> dict[str, Any]:
+    """Return an artifact for JSON."""
+    record: dict[str, Any] = msgspec.structs.asdict(artifact)
+    for name in _INTERNAL_FIELDS:
+        del record[name]
+    return record | {"confidence": artifact.confidence / 1000}
+
+
+def _artifact_row(artifact: Artifact) -> tuple[object, ...]:
+    return (
+        artifact.id, artifact.kind, artifact.state, artifact.confidence / 1000, artifact.sender,
+        artifact.sender_verdict, ",".join(artifact.purposes), artifact.sequence,
+        iso_time(artifact.received_at),
+    )  # fmt: skip
+
+
+def _print_artifact(call: CommandContext, artifact: Artifact) -> None:
+    if call.out.as_json:
+        call.out.record(_artifact_record(artifact))
+    else:
+        call.out.outline(list(_artifact_lines(artifact)))
+
+
+def _artifact_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
+    yield ("artifact", artifact.id, artifact.kind)
+    yield ("state", artifact.state)
+    yield ("inbox", artifact.inbox_id)
+    yield ("message", artifact.message_id, f"number {artifact.sequence}")
+    yield ("received", iso_time(artifact.received_at))
+    if artifact.signed_at is not None:
+        yield ("signed date", iso_time(artifact.signed_at))
+    yield ("sender", artifact.sender, artifact.sender_verdict)
+    yield ("sure", artifact.confidence / 1000)
+    if artifact.purposes:
+        yield ("purpose", *artifact.purposes)
+    yield from _history_lines(artifact)
+
+
+def _history_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
+    """Tell what became of it."""
+    if not artifact.matched:
+        yield ("matched", "no: its message is not what the inbox expects")
+    if artifact.warnings:
+        yield ("warnings", *artifact.warnings)
+    if artifact.superseded_by:
+        yield ("superseded by", artifact.superseded_by)
+    if artifact.claimed_at is not None:
+        yield ("claimed by", artifact.claimed_by, iso_time(artifact.claimed_at))
+    if artifact.releases:
+        yield ("released", f"{artifact.releases} times")
+    if artifact.purged_at is not None:
+        yield ("overwritten", iso_time(artifact.purged_at))

@@ -1,0 +1,151 @@
+"""Options several commands share: --tenant, --who, --why, secrets; audit entries from them."""
+
+import getpass
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from oncebox.cli.context import CommandContext
+from oncebox.core import ids
+from oncebox.errors import NotFound
+from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.admin.sources import is_reference
+from oncebox.model.webhooks.source import SourceEntry
+from oncebox.settings import Settings
+
+if TYPE_CHECKING:  # read-only commands do not load it
+    from oncebox.components import Components
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def tenant_option(command: F) -> F:
+    """Add the tenant."""
+    return click.option("--tenant", metavar="NAME", help="Tenant (ONCEBOX_TENANT).")(command)
+
+
+def audit_options(command: F) -> F:
+    """Add the operator and an optional reason for the audit log."""
+    who = click.option(
+        "--who",
+        metavar="NAME",
+        default=current_user,
+        help="Operator named in the audit log.  [your login]",
+    )
+    why = click.option("--why", metavar="TEXT", default="", help="Reason, kept in the audit log.")
+    return who(why(command))
+
+
+class _HasSettings(Protocol):
+    """``Components`` or a ``Reader``."""
+
+    settings: Settings
+
+
+def tenant_of(opened: _HasSettings, tenant: str | None) -> str:
+    """Return the tenant that was typed, or the one of the settings."""
+    return tenant or opened.settings.tenant
+
+
+def audit_entry(components: "Components", tenant: str | None, *, who: str, why: str) -> AuditEntry:
+    """Return the audit entry of a change made now."""
+    return AuditEntry(
+        id=ids.new("aud"),
+        tenant=tenant_of(components, tenant),
+        at=components.database.clock(),
+        who=who,
+        why=why,
+    )
+
+
+async def source_entry(components: "Components", tenant: str | None, name: str) -> SourceEntry:
+    """Return a source as it is now.
+
+    Raises: NotFound.
+    """
+    await components.sources.refresh()
+    return require_source(components.sources.find(tenant_of(components, tenant), name))
+
+
+def require_source(entry: SourceEntry | None) -> SourceEntry:
+    """Return a source that was looked up.
+
+    Raises: NotFound.
+    """
+    if entry is None:
+        message = "there is no such source; list them with: oncebox source list"
+        raise NotFound(message)
+    return entry
+
+
+def print_removed(call: CommandContext, name: str) -> None:
+    """Print that something was removed."""
+    if call.out.as_json:
+        call.out.record({"name": name, "action": "removed"})
+    elif not call.out.quiet:
+        call.out.line(name, "removed")
+
+
+def current_user() -> str:
+    """Return the login name and host of the operator."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        name = f"uid-{os.getuid()}"
+    return f"{name}@{platform.node()}"
+
+
+def audit_options_with_reason(command: F) -> F:
+    """Add the operator and a reason for the audit log."""
+    who = click.option(
+        "--who",
+        metavar="NAME",
+        default=current_user,
+        help="Operator named in the audit log.  [your login]",
+    )
+    why = click.option("--why", metavar="TEXT", help="Reason, kept in the audit log.")
+    return who(why(command))
+
+
+def require_reason(why: str | None) -> str:
+    """Refuse a change without a reason."""
+    if not (why or "").strip():
+        message = "give a reason: --why TEXT; it is kept in the audit log"
+        raise click.UsageError(message)
+    return str(why)
+
+
+_FILE_PREFIX = "file:"
+
+
+def read_secret(typed: str) -> str:
+    """Return what was typed after ``--secret``: a reference, or with ``-`` what is read.
+
+    A secret itself is not taken from the command line, where everybody on the machine sees it.
+    """
+    if typed == "-":
+        return _read_secret_input()
+    if not is_reference(typed):
+        message = (
+            "everybody on this machine could read a secret on the command line; write env:NAME "
+            "or file:PATH, or - to be asked for it or to read it from standard input"
+        )
+        raise click.UsageError(message)
+    if typed.startswith(_FILE_PREFIX):
+        return f"{_FILE_PREFIX}{Path(typed.removeprefix(_FILE_PREFIX)).absolute()}"
+    return typed
+
+
+def _read_secret_input() -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt("secret", hide_input=True, err=True)).strip()
+    try:
+        return sys.stdin.buffer.read().decode().strip()
+    except UnicodeDecodeError:
+        message = "standard input is not UTF-8; send the secret as text"
+        raise click.UsageError(message) from None

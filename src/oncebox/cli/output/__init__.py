@@ -1,0 +1,1 @@
+"""Output of commands: JSON, tables, outlines, progress bars, times, errors."""

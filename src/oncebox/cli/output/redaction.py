@@ -1,0 +1,53 @@
+"""Which settings are secret, and URLs without user and password."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "***"
+
+#: settings that are secrets by their name, and those that only count keys or name a file
+_SECRET = re.compile(r"(?:^|[._])(?:key|secret|password|passphrase|token|credential)s?$")
+_HARMLESS = frozenset({"http.wrong_keys", "sends.per_key", "smtp.tls_key", "waits.per_key"})
+#: host, port and path of an address, and nothing that could be a password that was not escaped
+_PLACE = re.compile(r"[\w.:,\[\]-]*(?:/[\w./~-]*)?")
+
+
+def is_secret(name: str) -> bool:
+    """Say whether a setting is never shown."""
+    return bool(_SECRET.search(name)) and name not in _HARMLESS
+
+
+def redacted(name: str, value: Any) -> str | int | float | bool:
+    """Return what may be shown of a value, whatever it is."""
+    if name == "sources":
+        return ", ".join(map(str, value)) if isinstance(value, Mapping) else HIDDEN
+    if isinstance(value, str):
+        return _redacted_text(name, value)
+    if isinstance(value, bool | int | float):
+        return HIDDEN if is_secret(name) and value else value
+    return HIDDEN if value else ""
+
+
+def _redacted_text(name: str, value: str) -> str:
+    if not value:
+        return ""
+    if is_secret(name):
+        return HIDDEN
+    if "://" in value:
+        return redacted_url(value)
+    return HIDDEN if name == "database_url" else value
+
+
+def redacted_url(text: str) -> str:
+    """Return a URL without user, password and parameters; hidden where they cannot be told."""
+    scheme, _, rest = text.partition("://")
+    if scheme == "sqlite" and rest.startswith("/"):
+        return f"{scheme}://{rest.partition('?')[0]}"
+    before, at, place = rest.rpartition("@")
+    place, question, _ = place.partition("?")
+    # Where a question mark is before the last @, that may be in a password either way.
+    if "?" in before or not _PLACE.fullmatch(place) or not scheme.isalnum():
+        return HIDDEN
+    user = f"{HIDDEN}@" if at or before else ""
+    return f"{scheme}://{user}{place}{question}{HIDDEN if question else ''}"

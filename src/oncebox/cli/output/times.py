@@ -1,0 +1,51 @@
+"""Times and durations: formatting for output, parsing of typed durations such as `5min`."""
+
+import re
+from datetime import UTC, datetime
+
+import click
+
+#: from how many milliseconds on a unit is used, and its size; rounded down
+_OUTPUT_UNITS = (
+    (2 * 86_400_000, 86_400_000, "d"),
+    (2 * 3_600_000, 3_600_000, "h"),
+    (2 * 60_000, 60_000, "min"),
+    (1_000, 1_000, "s"),
+)
+
+
+def iso_time(milliseconds: int) -> str:
+    """Return a time as ``2026-01-31T12:00:00.000Z``."""
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+
+
+def file_timestamp(milliseconds: int) -> str:
+    """Return a time as it may stand in the name of a file: ``20260131T120000.000Z``."""
+    return iso_time(milliseconds).replace("-", "").replace(":", "")
+
+
+def duration(milliseconds: int) -> str:
+    """Return a duration such as ``41 s`` or ``3 h``."""
+    for least, size, name in _OUTPUT_UNITS:
+        if milliseconds >= least:
+            return f"{milliseconds // size} {name}"
+    return f"{milliseconds} ms"
+
+
+def ago(then: int, now: int) -> str:
+    """Return ``41 s ago`` or ``in 12 s``."""
+    return f"in {duration(then - now)}" if then > now else f"{duration(now - then)} ago"
+
+
+_INPUT_UNITS = {"": 1, "s": 1, "min": 60, "h": 3_600, "d": 86_400}
+_DURATION = re.compile(r"(\d{1,10}(?:\.\d{1,3})?) ?(s|min|h|d|)")
+
+
+def parse_duration(typed: str | float) -> float:
+    """Return the seconds of a duration; for click, the type of an option."""
+    found = _DURATION.fullmatch(str(typed))
+    if found is None:
+        message = "write a number and a unit, such as 30s, 5min, 12h or 90d"
+        raise click.BadParameter(message)
+    return float(found[1]) * _INPUT_UNITS[found[2]]

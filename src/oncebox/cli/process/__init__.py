@@ -1,0 +1,1 @@
+"""Processes behind `serve` and `worker`: supervising parent, server child, worker child."""

@@ -1,0 +1,78 @@
+"""Importing the `module:box` a user names, with errors that say what is wrong."""
+
+import sys
+import traceback
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import click
+
+from oncebox.errors import ConfigInvalid, OnceboxError
+
+if TYPE_CHECKING:
+    from oncebox.box import Oncebox
+
+
+def parse_target(target: str) -> tuple[str, str]:
+    """Return module and attribute, or refuse what does not look like them."""
+    module, colon, attribute = target.partition(":")
+    named = module and attribute and all(
+        part.isidentifier() for part in (*module.split("."), *attribute.split("."))
+    )  # fmt: skip
+    if not (colon and named):
+        message = f"{target!r} does not name a box; write module:attribute, such as app:box"
+        raise click.UsageError(message)
+    return module, attribute
+
+
+def load_box(target: str) -> "Oncebox":
+    """Import a box; the current folder is searched first.
+
+    Raises: ConfigInvalid.
+    """
+    from oncebox.box import Oncebox  # noqa: PLC0415 - whoever only checks a name needs none
+
+    module, attribute = parse_target(target)
+    found = _get_attribute(_import_module(module), attribute)
+    if not isinstance(found, Oncebox):
+        message = f"{target} is a {type(found).__name__}, not an Oncebox"
+        raise ConfigInvalid(message)
+    if not found.handlers.sources:
+        message = f"{target} has no handlers; register one with @box.on(source)"
+        raise ConfigInvalid(message)
+    return found
+
+
+def _import_module(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except OnceboxError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _import_failed(name, error) from error
+        message = f"there is no module {error.name!r} in {here} or installed"
+        raise ConfigInvalid(message) from error
+    except Exception as error:
+        raise _import_failed(name, error) from error
+
+
+def _import_failed(name: str, error: Exception) -> ConfigInvalid:
+    """Say where a user's own module failed."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{frame.filename}:{frame.lineno}"
+    return ConfigInvalid(f"importing {name} failed at {where}: {type(error).__name__}: {error}")
+
+
+def _get_attribute(module: ModuleType, path: str) -> object:
+    try:
+        return reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        message = f"the module {module.__name__} has no attribute {path!r}"
+        raise ConfigInvalid(message) from error

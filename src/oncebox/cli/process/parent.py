@@ -1,0 +1,65 @@
+"""The parent process of `serve` and `worker`: starts and supervises child processes."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from oncebox.cli.context import CommandContext
+from oncebox.cli.output import failures
+from oncebox.core.logging import Log, log_to_stderr
+from oncebox.workers.process.supervisor import Supervisor, fork
+
+
+def supervise(
+    call: CommandContext,
+    command: Sequence[str],
+    *,
+    processes: int = 1,
+    first: Callable[[], int] | None = None,
+) -> int:
+    """Run a command in children until they are told to stop; return the exit code.
+
+    ``first`` is what the first of them does: it is forked off before anything else is loaded, so
+    that it need not begin from nothing. Whoever follows it does.
+    """
+    environ = _child_environment(call)
+    forked = None
+    if first is not None:
+        try:
+            forked = fork()
+        except OSError:
+            pass  # no room for a process now: the supervisor starts it, again and again
+        else:
+            if forked is None:
+                os.environ.update(environ)
+                return first()
+    log_to_stderr(as_json=not sys.stderr.isatty())
+    options = ["--program", program_name(), *(["--json"] if call.out.as_json else [])]
+
+    def of_child(number: int, starts: int) -> list[str]:
+        """Return the command line of a child; only the first, when it first starts, greets."""
+        quietly = ["--quiet"] if call.out.quiet or number or starts else []
+        child = ["--child", str(number), *options, *quietly]
+        return [sys.executable, "-m", "oncebox", *command, *child]
+
+    supervisor = Supervisor(of_child, processes=processes, environ=environ, log=Log(), first=forked)
+    supervisor.handle_signals()
+    return failures.OK if supervisor.run() else failures.ERROR
+
+
+def _child_environment(call: CommandContext) -> dict[str, str]:
+    """Return the environment of the children: a box made at import reads its settings there."""
+    return {
+        **os.environ,
+        **{f"ONCEBOX_{name.upper()}": text for name, text in call.setting_overrides().items()},
+    }
+
+
+def program_name() -> str:
+    """Return how this program was called, to be called so again."""
+    typed = sys.argv[0]
+    if Path(typed).name == "__main__.py":
+        return "python -m oncebox"
+    return "oncebox" if shutil.which("oncebox") == typed else typed

@@ -1,0 +1,177 @@
+"""The child process of `oncebox serve`: opens the box, listens, serves until stopped."""
+
+import asyncio
+import gc
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from oncebox.box import Oncebox
+from oncebox.cli.context import CommandContext
+from oncebox.cli.output import failures
+from oncebox.cli.process import box_loader
+from oncebox.cli.process.worker_process import (
+    CRASHED,
+    STOP_GRACE,
+    data_location,
+    first_delivery_command,
+    loop_factory,
+)
+from oncebox.core.logging import log_to_stderr
+from oncebox.errors import OnceboxError
+from oncebox.service import Role, Service, ServiceStarted
+from oncebox.workers.process.child_control import ParentWatch, limit_memory
+from oncebox.workers.process.supervisor import GIVE_UP
+
+if TYPE_CHECKING:
+    from oncebox.testing.fault_injection import ServiceTestMode
+
+#: objects made before the collector looks at the youngest, and looks before it looks further
+_GC_THRESHOLDS = (20_000, 10, 10)
+#: characters of a line that must not be overlooked
+_BANNER_WIDTH = 84
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """What a child was told by its parent."""
+
+    target: str | None
+    role: str
+    host: str | None
+    port: int | None
+    program: str
+    call: CommandContext
+    test: bool = False
+    chaos: str | None = None
+
+
+def run_server(serving: ServerProcess) -> int:
+    """Serve; return the exit status."""
+    log_to_stderr(as_json=not sys.stderr.isatty())
+    try:
+        box = _open_box(serving)
+        drill = _test_mode(serving)
+        limit_memory(box.settings.worker.memory_limit)
+    except OnceboxError as error:
+        failures.print_error(error, as_json=serving.call.out.as_json)
+        return GIVE_UP
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            return runner.run(_serve(serving, box, drill))
+        except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
+            # At once: what is under way is claimed again, and clients send again.
+            box.telemetry.log.critical("service_crashed", error=type(error).__name__)
+            os._exit(CRASHED)
+
+
+async def _serve(serving: ServerProcess, box: Oncebox, drill: "ServiceTestMode | None") -> int:
+    """Open, serve and close; an error that may pass ends in a restart, any other in giving up."""
+    settings = box.settings
+    try:
+        service = Service(box, Role(serving.role), drill)
+        serving_within = max(settings.http.stop_within, settings.smtp.stop_within)
+        within = serving_within + settings.worker.stop_within + settings.worker.lease
+        ParentWatch(service.stop, within=within + STOP_GRACE).start()
+        _print_test_banner(box, drill)
+        settling: list[asyncio.Task[None]] = []
+
+        def tell(started: ServiceStarted) -> None:
+            _announce_start(serving, box, started)
+            settling.append(
+                asyncio.create_task(_tune_garbage_collector(box, works=service.runs_workers))
+            )
+
+        await service.run(tell)
+    except OnceboxError as error:
+        failures.print_error(error, as_json=serving.call.out.as_json)
+        return CRASHED if error.retry_safe else GIVE_UP
+    box.telemetry.log.info("service_stopped")
+    return failures.OK
+
+
+def _open_box(serving: ServerProcess) -> Oncebox:
+    """Return the box that was named, or one without handlers, listening where it was told."""
+    if serving.target is None:
+        box = Oncebox(settings=serving.call.settings())
+    else:
+        box = box_loader.load_box(serving.target)
+    given = {"host": serving.host, "port": serving.port}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    http = msgspec.structs.replace(box.settings.http, **wanted)
+    box.settings = msgspec.structs.replace(box.settings, http=http)
+    return box
+
+
+def _test_mode(serving: ServerProcess) -> "ServiceTestMode | None":
+    """Return what stands between the doors and the ledger, if that was asked for.
+
+    Raises: ConfigInvalid.
+    """
+    if not serving.test and serving.chaos is None:
+        return None
+    from oncebox.testing import chaos  # noqa: PLC0415 - only tests need it
+    from oncebox.testing.fault_injection import ServiceTestMode  # noqa: PLC0415 - as above
+
+    rules = None if serving.chaos is None else chaos.read_rules(Path(serving.chaos))
+    return ServiceTestMode(test=serving.test, rules=rules)
+
+
+def _print_test_banner(box: Oncebox, drill: "ServiceTestMode | None") -> None:
+    """Say loudly what is not as usual, at every start and however quiet it shall be."""
+    if drill is None:
+        return
+    frame = "!" * _BANNER_WIDTH
+    lines = [frame, *(f"!! {line:<{_BANNER_WIDTH - 6}} !!" for line in drill.banner), frame]
+    sys.stderr.write("\n".join([*lines, ""]))
+    sys.stderr.flush()
+    box.telemetry.log.warning("drill", told=" ".join(drill.banner))
+
+
+def _announce_start(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:
+    if not serving.call.out.quiet:
+        _print_greeting(serving, box, started)
+    box.telemetry.log.info(
+        "service_started",
+        role=serving.role,
+        url=started.url,
+        smtp=started.smtp,
+        sources=box.handlers.sources,
+    )
+
+
+async def _tune_garbage_collector(box: Oncebox, *, works: bool) -> None:
+    """Let the garbage collector in again, but not into what stays as long as the process.
+
+    A request leaves hardly a circle behind, so it is enough to look now and then.
+    """
+    if works:
+        await box.load_workers()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
+
+
+def _print_greeting(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:
+    """Say where it listens, where the data and the key lie, and what to try first."""
+    sources = box.handlers.sources
+    lines = {
+        "url": started.url,
+        "smtp": started.smtp,
+        "data": data_location(box),
+        "credentials": started.credentials and str(started.credentials),
+        "key": started.key,
+        "sources": ", ".join(sources) or None,
+        "try": f"{serving.program} {first_delivery_command(box)}" if sources else None,
+    }
+    told = {name: value for name, value in lines.items() if value is not None}
+    if serving.call.out.as_json:
+        serving.call.out.record(told)
+    else:
+        for name, value in told.items():
+            sys.stdout.write(f"{name + ':':13}{value}\n")
+    sys.stdout.flush()

@@ -1,0 +1,217 @@
+"""`client.attempts`, and the handles `Attempt` and `Action`."""
+
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from oncebox.client.asynchronous.runner import AsyncHeartbeats, AsyncRunner
+from oncebox.client.core import actions
+from oncebox.client.core.actions import DEFAULT_LEASE, ActionOptions, BaseAction, action_options
+from oncebox.errors import LeaseLost
+from oncebox.model.deliveries.effects import KEY_WINDOW, Function, choose_safety
+from oncebox.schemas import attempts as schemas
+
+
+class AsyncAttempts:
+    """``client.attempts``; ``client.attempt(…)`` returns the handle of one."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    async def begin(
+        self,
+        attempt_id: str,
+        name: str,
+        *,
+        safe: Literal["idempotent", "once", "verify"] = "once",
+        lease: float | None = None,
+        window: float = 86_400,
+        request_key: str | None = None,
+    ) -> schemas.BeginActionResult:
+        """Begin an action, or return its state.
+
+        Give each begin its own ``request_key``: then it is sent again when no answer came.
+        """
+        body = schemas.BeginAction(safe=safe, lease=lease, window=window, request_key=request_key)
+        return await self._runner.run(actions.begin_call(attempt_id, name, body))
+
+    async def done(
+        self, attempt_id: str, name: str, fence: int, result: Any = None
+    ) -> schemas.Action:
+        """Record that an action happened, and the result for repeats; also after its lease."""
+        body = schemas.DoneAction(fence=fence, result=result)
+        return await self._runner.run(actions.done_call(attempt_id, name, body))
+
+    async def not_done(self, attempt_id: str, name: str, fence: int) -> schemas.Action:
+        """Record that an action did not happen, so it may begin again.
+
+        Raises: LeaseLost.
+        """
+        body = schemas.NotDoneAction(fence=fence)
+        return await self._runner.run(actions.not_done_call(attempt_id, name, body))
+
+    async def heartbeat(
+        self, attempt_id: str, name: str, fence: int, *, lease: float | None = None
+    ) -> schemas.Action:
+        """Renew the lease of an action for ``lease`` seconds from now.
+
+        Raises: LeaseLost.
+        """
+        body = schemas.HeartbeatAction(fence=fence, lease=lease)
+        return await self._runner.run(actions.heartbeat_call(attempt_id, name, body))
+
+    async def resend(
+        self, attempt_id: str, *, idempotency_key: str | None = None
+    ) -> schemas.ResendGrant:
+        """Get permission to request the mail again.
+
+        Raises: ResendLimitReached.
+        """
+        return await self._runner.run(actions.resend_call(attempt_id, idempotency_key))
+
+    async def stats(self, attempt_id: str) -> schemas.AttemptStats:
+        """Return statistics of all inboxes and actions of an attempt."""
+        return await self._runner.run(actions.stats_call(attempt_id))
+
+
+class AsyncAction(BaseAction):
+    """``async with attempt.action(…) as action:``; check ``action.go`` before you do it.
+
+    The end of the block records that it is done, unless ``done`` or ``not_done`` did. An error
+    that proves that nothing happened records that; after any other the outcome is unknown.
+
+    Async only: if the lease is lost, the block is cancelled.
+    """
+
+    def __init__(self, runner: AsyncRunner, options: ActionOptions) -> None:
+        """Make calls with this runner."""
+        super().__init__(options)
+        self._runner = runner
+        self._lease = AsyncHeartbeats(runner)
+
+    async def begin(self) -> Self:
+        """Begin it, or learn its state; ``async with`` does that.
+
+        Raises: ActionInFlight, ActionHeld.
+        """
+        await self._runner.run_plan(self._begin_plan())
+        return self
+
+    async def done(self, result: Any = None) -> None:
+        """Record that it happened, and the result for repeats."""
+        await self._runner.run_plan(self._record_done(result))
+
+    async def not_done(self) -> None:
+        """Record that it did not happen, so it may begin again.
+
+        Raises: LeaseLost.
+        """
+        await self._runner.run_plan(self._record_not_done())
+
+    async def heartbeat(self) -> None:
+        """Renew its lease; inside ``async with`` that happens automatically.
+
+        Raises: LeaseLost.
+        """
+        await self._runner.run_plan(self._heartbeat_plan())
+
+    async def __aenter__(self) -> Self:
+        """Begin, with heartbeats in the background."""
+        await self.begin()
+        await self._lease.start(None if self._current.fence is None else self._heartbeats())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Record the outcome; an error of the block is raised further.
+
+        Raises: LeaseLost, if the block was cancelled because of that.
+        """
+        try:
+            stopped = await self._lease.leave(kind, error, trace)
+            if stopped is not None:
+                message = f"the lease of {self.name!r} was lost, so it was stopped"
+                raise LeaseLost(message) from stopped
+            await self._runner.run_plan(self._leave_plan(error))
+        finally:
+            self._lease.stop()
+
+
+class AsyncAttempt:
+    """One attempt: its actions, each done once, and its requests for another mail."""
+
+    def __init__(self, runner: AsyncRunner, id: str) -> None:
+        """Make calls with this runner; nothing is requested yet."""
+        self.id = id
+        self._runner = runner
+
+    def __repr__(self) -> str:
+        """Show the id."""
+        return f"AsyncAttempt({self.id!r})"
+
+    def action(
+        self,
+        name: str,
+        *,
+        safe: str | Function = "once",
+        lease: float = DEFAULT_LEASE,
+        window: float = KEY_WINDOW,
+        wait: float = 0.0,
+    ) -> AsyncAction:
+        """Return an action of this attempt; ``async with`` begins it.
+
+        ``safe`` decides what happens if the action was begun and its outcome is unknown:
+        ``"once"`` holds it for a person, ``"idempotent"`` lets the next caller repeat it with
+        the same key while ``window`` lasts, ``"verify"`` makes the next caller verify first; a
+        function does that (it returns ``Done(…)`` or raises ``NotDone``). ``wait`` is how many
+        seconds to wait while another caller is doing it.
+
+        Raises: ActionMisused.
+        """
+        options = action_options(self.id, name, safe, lease, window, wait)
+        return AsyncAction(self._runner, options)
+
+    async def do(
+        self,
+        name: str,
+        function: Function,
+        /,
+        *args: Any,
+        safe: str | Function | None = None,
+        lease: float = DEFAULT_LEASE,
+        timeout: float | None = None,
+        window: float = KEY_WINDOW,
+        wait: float = 60.0,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a function at most once per attempt and name; a repeat gets the stored result.
+
+        As ``action``; a function that takes an ``idempotency_key`` is ``"idempotent"`` unless
+        ``safe`` says otherwise. With ``Client`` it runs in this thread and cannot be
+        interrupted: it must end within ``timeout`` seconds, which are less than the lease. With
+        ``AsyncClient`` a plain function runs in a thread and is abandoned after ``timeout``.
+
+        Raises: ActionInFlight, ActionHeld, ActionMisused, and every error of the function.
+        """
+        bound = partial(function, *args, **kwargs)
+        chosen = choose_safety(safe, bound).value if not callable(safe) else safe
+        options = action_options(self.id, name, chosen, lease, window, wait)
+        action = AsyncAction(self._runner, options)
+        plan = action._do_plan(bound, actions.call_timeout(timeout, lease))
+        return await self._runner.run_plan(plan)
+
+    async def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:
+        """Get permission to request the mail again.
+
+        Raises: ResendLimitReached.
+        """
+        return await self._runner.run(actions.resend_call(self.id, idempotency_key))
+
+    async def stats(self) -> schemas.AttemptStats:
+        """Return statistics of all its inboxes and actions."""
+        return await self._runner.run(actions.stats_call(self.id))

@@ -1,0 +1,74 @@
+"""`client.events`: list events, or follow them as they happen."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
+
+from oncebox.client.asynchronous.runner import AsyncRunner
+from oncebox.client.core.calls import api_path, page_call
+from oncebox.client.core.followers import EventFollower, event_filters
+from oncebox.schemas.events import Event, EventPage, EventQuery
+
+_EVENTS = api_path("events")
+
+
+class AsyncEvents:
+    """``client.events``."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def list(
+        self,
+        *,
+        types: Sequence[str] | str | None = None,
+        inbox: str | None = None,
+        attempt: str | None = None,
+        cursor: str | None = None,
+    ) -> AsyncIterator[Event]:
+        """Iterate over the events that exist now, oldest first, after a cursor."""
+        filters = event_filters(types, inbox=inbox, attempt=attempt, cursor=cursor)
+        return self._runner.iterate(page_call(EventPage, _EVENTS, EventQuery, **filters))
+
+    async def page(
+        self,
+        *,
+        types: Sequence[str] | str | None = None,
+        inbox: str | None = None,
+        attempt: str | None = None,
+        begin: Literal["oldest", "now"] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> EventPage:
+        """Return one page of events, oldest first; its ``next_cursor`` leads to later events."""
+        filters = event_filters(
+            types, inbox=inbox, attempt=attempt, begin=begin, limit=limit, cursor=cursor
+        )
+        return await self._runner.run(page_call(EventPage, _EVENTS, EventQuery, **filters))
+
+    async def follow(
+        self,
+        *,
+        cursor: str | None = None,
+        types: Sequence[str] | str | None = None,
+        inbox: str | None = None,
+        attempt: str | None = None,
+        begin: Literal["oldest", "now"] | None = None,
+        within: float | None = None,
+    ) -> AsyncIterator[Event]:
+        """Yield every event after a cursor, once and in order, as it happens.
+
+        Store the ``cursor`` of an event when it is handled, and begin with it, and the same
+        filters, after a restart. Without a cursor it begins with the oldest event, or
+        ``begin="now"``. Ends after ``within`` seconds; else never, also while the service is
+        unavailable.
+
+        Raises: CursorTooOld, when events after the cursor are no longer kept.
+        """
+        filters = event_filters(types, inbox=inbox, attempt=attempt, begin=begin, cursor=cursor)
+        follower = EventFollower(query=EventQuery(**filters), within=within)
+        try:
+            while (event := await self._runner.run(follower.next())) is not None:
+                yield event
+        finally:
+            await self._runner.run(follower.close())

@@ -1,0 +1,261 @@
+"""`AsyncRunner`: runs calls and plans over httpx in the caller's task; heartbeats in a task.
+
+``sync/runner.py`` is its counterpart for threads. Both are written by hand; the rest of ``sync``
+is generated from this package.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import httpx2
+
+from oncebox.client.core import network
+from oncebox.client.core.calls import (
+    Call,
+    CloseStep,
+    HttpReply,
+    HttpRequest,
+    OpenedStream,
+    OpenStep,
+    PageOf,
+    PauseStep,
+    Plan,
+    ReadStep,
+    RunStep,
+    SendStep,
+    Step,
+    TimeoutStep,
+    call_with_retries,
+    next_page_call,
+)
+from oncebox.client.errors import ClientClosed
+from oncebox.model.deliveries.effects import is_async
+
+if TYPE_CHECKING:
+    from oncebox.client.core.followers import ListFollower
+
+T = TypeVar("T")
+
+
+class AsyncRunner:
+    """Runs calls and plans, each in the task that awaits it."""
+
+    def __init__(self, url: str, timeout: float, http: httpx2.AsyncClient) -> None:
+        """Use an HTTP client; ``timeout`` is the deadline of each call in seconds."""
+        self.url = url
+        self._timeout = network.check_timeout(timeout)
+        self._http = http
+        self._background: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | None,
+        key: str | None,
+        *,
+        timeout: float,
+        tls: ssl.SSLContext | None,
+        transport: httpx2.AsyncBaseTransport | None,
+    ) -> Self:
+        """Return a runner for the service that ``network.find`` finds.
+
+        Raises: ConfigInvalid.
+        """
+        found = network.find(url, key)
+        transport = transport or httpx2.AsyncHTTPTransport(
+            verify=network.tls_context(found.url, tls),
+            trust_env=False,
+            retries=0,
+            limits=network.POOL_LIMITS,
+        )
+        http = httpx2.AsyncClient(
+            transport=transport, headers=network.request_headers(found), trust_env=False
+        )
+        return cls(found.url, timeout, http)
+
+    def within(self, seconds: float) -> "AsyncRunner":
+        """Return a runner with another deadline and the same connections."""
+        return AsyncRunner(self.url, seconds, self._http)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def run(self, what: Call[T] | Plan[T]) -> T:
+        """Return the result of a call or a plan."""
+        if isinstance(what, Call):
+            return await self.run_plan(call_with_retries(what, within=self._timeout))
+        return await self.run_plan(what)
+
+    async def iterate(self, first: Call[PageOf[T]]) -> AsyncIterator[T]:
+        """Yield the items of a list; pages are fetched when they are needed."""
+        call: Call[PageOf[T]] | None = first
+        while call is not None:
+            page = await self.run(call)
+            for item in page.data:
+                yield item
+            call = next_page_call(call, page)
+
+    async def follow(self, follower: "ListFollower[T]") -> AsyncIterator[T]:
+        """Yield the items of a growing list, also those that come later."""
+        while (page := await self.run(follower.next())) is not None:
+            for item in page.data:
+                yield item
+
+    async def run_plan(self, plan: Plan[T]) -> T:
+        """Run the steps of a plan; return its result."""
+        try:
+            step = next(plan)
+            while True:
+                try:
+                    result = await self._run_step(step)
+                except GeneratorExit:  # the coroutine was closed, not cancelled
+                    plan.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - the plan decides
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    async def _run_step(self, step: Step) -> Any:
+        match step:
+            case Call():
+                return await self.run_plan(call_with_retries(step, within=self._timeout))
+            case SendStep():
+                return await self._send(step)
+            case PauseStep():
+                return await asyncio.sleep(step.seconds)
+            case RunStep():
+                return await self._run_function(step)
+            case OpenStep() | ReadStep() | CloseStep():
+                return await self._stream(step)
+            case TimeoutStep():
+                return self._timeout
+
+    async def _send(self, step: SendStep) -> HttpReply:
+        async with self._within_deadline(step.within):
+            request = self._request(step.request, network.request_timeout(step.within))
+            return network.to_reply(await self._http.send(request))
+
+    async def _stream(self, step: OpenStep | ReadStep | CloseStep) -> Any:
+        match step:
+            case OpenStep():
+                async with self._within_deadline(step.within):
+                    request = self._request(step.request, network.stream_timeout(step.within))
+                    return await _opened_stream(await self._http.send(request, stream=True))
+            case ReadStep():
+                async with self._within_deadline(step.within):
+                    return await anext(step.stream.chunks, b"")
+            case CloseStep():
+                return await step.stream.response.aclose()
+
+    def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
+        if self._http.is_closed:
+            message = "this client is closed; make a new one"
+            raise ClientClosed(message)
+        method, path, headers, content = request
+        return self._http.build_request(
+            method,
+            self.url + path,
+            headers=headers,
+            content=content,
+            timeout=timeout,
+        )
+
+    @asynccontextmanager
+    async def _within_deadline(self, seconds: float) -> AsyncIterator[None]:
+        """Enforce a deadline and map the errors of httpx."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except (httpx2.RequestError, httpx2.StreamError, TimeoutError) as error:
+            raise network.connection_error(error, self.url, seconds) from error
+
+    async def _run_function(self, step: RunStep) -> Any:
+        """Call a function of the user; a plain one runs in a thread that cannot be stopped."""
+        if is_async(step.function):
+            async with asyncio.timeout(step.within):
+                return await step.function()
+        thread = asyncio.ensure_future(asyncio.to_thread(step.function))
+        try:
+            async with asyncio.timeout(step.within):
+                return await asyncio.shield(thread)
+        except (TimeoutError, asyncio.CancelledError):
+            if not thread.done():
+                self._run_in_background(self._record_late_success(step, thread))
+                if step.on_still_running is not None:
+                    await self.run_plan(step.on_still_running())
+            raise
+
+    async def _record_late_success(self, step: RunStep, thread: "asyncio.Future[Any]") -> None:
+        """Wait for a function that outlived its time, and record its success."""
+        await asyncio.wait([thread])
+        if step.on_late_success is not None and thread.exception() is None:
+            await self.run_plan(step.on_late_success(thread.result()))
+
+    def _run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+class AsyncHeartbeats:
+    """Renews a lease from a task while a block runs, and cancels the block if it is lost."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        """Run the heartbeats with this runner."""
+        self._runner = runner
+        self._scope = asyncio.timeout(None)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, heartbeats: Plan[bool] | None) -> None:
+        """Enter the block and run a plan of heartbeats; if it returns True, cancel the block."""
+        await self._scope.__aenter__()
+        if heartbeats is not None:
+            self._task = asyncio.create_task(self._run(heartbeats))
+
+    async def leave(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> TimeoutError | None:
+        """Leave the block; return an error if the heartbeats cancelled it."""
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError as stopped:
+            return stopped
+        return None
+
+    def stop(self) -> None:
+        """End the heartbeats."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, heartbeats: Plan[bool]) -> None:
+        if await self._runner.run_plan(heartbeats):
+            with suppress(RuntimeError):  # the block has ended already
+                self._scope.reschedule(asyncio.get_running_loop().time())
+
+
+class _OpenStream(NamedTuple):
+    response: httpx2.Response
+    chunks: AsyncIterator[bytes]
+
+
+async def _opened_stream(response: httpx2.Response) -> OpenedStream:
+    if network.is_stream(response):
+        head = HttpReply(response.status_code, response.headers, b"")
+        return OpenedStream(head, _OpenStream(response, response.aiter_raw()))
+    try:
+        await response.aread()
+    finally:
+        await response.aclose()
+    return OpenedStream(network.to_reply(response), None)

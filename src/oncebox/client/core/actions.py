@@ -1,0 +1,339 @@
+"""Actions of an attempt: steps done once, as plans; no I/O."""
+
+import functools
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from oncebox.client.core.calls import (
+    Call,
+    PauseStep,
+    Plan,
+    RunStep,
+    api_path,
+    backoff,
+    create_call,
+    get_call,
+    perform,
+    post_call,
+)
+from oncebox.client.core.work import MAX_RESULT_SIZE, key_argument, new_request_key
+from oncebox.client.errors import ActionHeld, ActionInFlight, ActionMisused, ClientClosed
+from oncebox.core import clock
+from oncebox.errors import BodyTooLarge, LeaseLost, NotDone, NotFound, OnceboxError, Transient
+from oncebox.model.deliveries.effects import (
+    CALL_TIMEOUT,
+    Done,
+    Function,
+    Safety,
+    encode_result,
+    proves_not_done,
+)
+from oncebox.schemas.attempts import (
+    Action,
+    AttemptStats,
+    BeginAction,
+    BeginActionResult,
+    DoneAction,
+    HeartbeatAction,
+    NewResend,
+    NotDoneAction,
+    ResendGrant,
+)
+
+#: seconds
+DEFAULT_LEASE = 30.0
+#: seconds between two looks at an action that another caller is doing, at most
+_MAX_POLL_INTERVAL = 1.0
+
+
+def begin_call(attempt_id: str, name: str, body: BeginAction) -> Call[BeginActionResult]:
+    """Return a call that begins an action; with a ``request_key`` it may be sent again."""
+    path = _action_path(attempt_id, name)
+    return post_call(BeginActionResult, path, body, repeatable=body.request_key is not None)
+
+
+def done_call(attempt_id: str, name: str, body: DoneAction) -> Call[Action]:
+    """Return a call that records that an action happened."""
+    return post_call(Action, _action_path(attempt_id, name, "done"), body, repeatable=True)
+
+
+def not_done_call(attempt_id: str, name: str, body: NotDoneAction) -> Call[Action]:
+    """Return a call that records that an action did not happen."""
+    return post_call(Action, _action_path(attempt_id, name, "not-done"), body, repeatable=True)
+
+
+def heartbeat_call(attempt_id: str, name: str, body: HeartbeatAction) -> Call[Action]:
+    """Return a call that renews the lease of an action."""
+    return post_call(Action, _action_path(attempt_id, name, "heartbeat"), body, repeatable=True)
+
+
+def resend_call(attempt_id: str, idempotency_key: str | None) -> Call[ResendGrant]:
+    """Return a call for permission to request the mail again."""
+    path = api_path("attempts", attempt_id, "resend")
+    return create_call(ResendGrant, path, NewResend(), idempotency_key)
+
+
+def stats_call(attempt_id: str) -> Call[AttemptStats]:
+    """Return a call for the statistics of an attempt."""
+    return get_call(AttemptStats, api_path("attempts", attempt_id, "stats"))
+
+
+def _action_path(attempt_id: str, name: str, *parts: str) -> str:
+    return api_path("attempts", attempt_id, "actions", name, *parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOptions:
+    """The options of an action; times in seconds."""
+
+    attempt_id: str
+    name: str
+    safe: Safety
+    #: finds out whether the action happened
+    verify: Function | None
+    lease: float
+    window: float
+    #: how long to wait while another caller is doing it
+    wait: float
+
+
+class BaseAction:
+    """One action: its state, and the plans to begin and end it."""
+
+    def __init__(self, options: ActionOptions) -> None:
+        """Keep the options; nothing is begun yet."""
+        self.name = options.name
+        #: the lease was lost: another caller may have the action now
+        self.lost = False
+        self._options = options
+        self._begun: BeginActionResult | None = None
+        #: kept until the service has answered, so that a lost answer is received again
+        self._request_key = new_request_key()
+        self._requested_at = 0.0
+        self._ended = False
+
+    def __repr__(self) -> str:
+        """Show the attempt, the name and the state, never the result."""
+        state = None if self._begun is None else self.state
+        return (
+            f"{type(self).__name__}({self._options.attempt_id!r}, {self.name!r}, state={state!r})"
+        )
+
+    @property
+    def state(self) -> str:
+        """``begun``: do it now; ``look``: look whether it happened; ``done``: there is a result."""
+        return self._current.state
+
+    @property
+    def go(self) -> bool:
+        """Whether it is yours to do now."""
+        return self.state == "begun" and not self._ended
+
+    @property
+    def result(self) -> Any:
+        """The stored result of an action that is done."""
+        return self._current.result
+
+    @property
+    def key(self) -> str:
+        """The idempotency key for the other side: the same for every repeat of this action."""
+        return self._current.key
+
+    @property
+    def _current(self) -> BeginActionResult:
+        if self._begun is None:
+            message = f"the action {self.name!r} was not begun; use it inside: with …"
+            raise ActionMisused(message)
+        return self._begun
+
+    @property
+    def _fence(self) -> int:
+        fence = self._current.fence
+        if fence is None:
+            message = f"the action {self.name!r} is {self.state}; it is not yours to end"
+            raise ActionMisused(message)
+        return fence
+
+    # plans
+
+    def _begin_plan(self) -> Plan[None]:
+        """Begin, verify if that was chosen, and wait while another caller is doing it.
+
+        Raises: ActionInFlight, ActionHeld.
+        """
+        until, tries = clock.steady() + self._options.wait, 0
+        while True:
+            yield from self._begin()
+            if self.state == "look" and self._options.verify is not None:
+                yield from self._verify(self._options.verify)
+                if self.state != "done":
+                    continue
+            if self.state == "held":
+                message = f"the outcome of {self.name!r} is unknown; a person must decide"
+                raise ActionHeld(message)
+            if self.state != "in_flight":
+                return
+            tries += 1
+            left = until - clock.steady()
+            if left <= 0:
+                message = f"another caller is doing {self.name!r}; try again, or wait longer"
+                raise ActionInFlight(message)
+            yield PauseStep(min(left, _MAX_POLL_INTERVAL, 0.05 + backoff(tries)))
+
+    def _begin(self) -> Plan[None]:
+        options = self._options
+        self._requested_at, self._ended, self.lost = clock.steady(), False, False
+        body = BeginAction(
+            safe=options.safe.value,
+            lease=options.lease,
+            window=options.window,
+            request_key=self._request_key,
+        )
+        self._begun = yield from perform(begin_call(options.attempt_id, options.name, body))
+        self._request_key = new_request_key()
+
+    def _verify(self, verify: Function) -> Plan[None]:
+        """Call the verify function and record its answer."""
+        check = functools.partial(verify, **key_argument(verify, self.key))
+        try:
+            answer = yield RunStep(check, self._left(self._options.lease))
+        except NotDone:
+            yield from self._record_not_done()
+            return
+        if not isinstance(answer, Done):
+            message = f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
+            raise ActionMisused(message)
+        yield from self._record_done(answer.result)
+
+    def _do_plan(self, function: Function, timeout: float) -> Plan[Any]:
+        """Call a function once; return its result of this time or of the first time."""
+        yield from self._begin_plan()
+        if self.state == "done":
+            return self.result
+        left = self._left(timeout)
+        if left <= 0:  # the process was paused: others may assume that the call is over
+            yield from self._record_not_done()
+            message = f"the process was paused before {self.name!r} was called"
+            raise Transient(message)
+        bound = functools.partial(function, **key_argument(function, self.key))
+        try:
+            result = yield RunStep(bound, left, None, self._record_done)
+        except Exception as error:
+            if proves_not_done(error):
+                with suppress(OnceboxError):
+                    yield from self._record_not_done()
+            raise
+        yield from self._record_done(result)
+        return result
+
+    def _record_done(self, result: Any = None) -> Plan[None]:
+        """Record that it happened, without the result if it cannot be stored."""
+        stored = encode_result(result)
+        if stored is not None and len(stored) <= MAX_RESULT_SIZE:
+            with suppress(BodyTooLarge):
+                yield from self._post_done(result, msgspec.Raw(stored))
+                return
+        yield from self._post_done(result, None)
+
+    def _post_done(self, result: Any, stored: Any) -> Plan[None]:
+        options = self._options
+        body = DoneAction(fence=self._fence, result=stored)
+        call = done_call(options.attempt_id, options.name, body)
+        action = yield from perform(replace(call, within=2 * options.lease))
+        self._ended = True
+        kept = result if action.result is None else action.result
+        self._begun = msgspec.structs.replace(
+            self._current, state="done", fence=None, result=kept, lease_until=None
+        )
+
+    def _record_not_done(self) -> Plan[None]:
+        """Record that it did not happen.
+
+        Raises: LeaseLost.
+        """
+        body = NotDoneAction(fence=self._fence)
+        yield from perform(not_done_call(self._options.attempt_id, self.name, body))
+        self._ended = True
+
+    def _leave_plan(self, error: BaseException | None) -> Plan[None]:
+        """Record how a block ended, unless it was recorded; most errors leave it unknown."""
+        if not self.go:
+            return
+        if error is None:
+            yield from self._record_done()
+        elif proves_not_done(error):
+            with suppress(OnceboxError):
+                yield from self._record_not_done()
+
+    def _heartbeat_plan(self) -> Plan[None]:
+        """Renew the lease once.
+
+        Raises: LeaseLost.
+        """
+        options = self._options
+        body = HeartbeatAction(fence=self._fence, lease=options.lease)
+        call = heartbeat_call(options.attempt_id, options.name, body)
+        yield from perform(replace(call, within=options.lease / 3))
+
+    def _heartbeats(self) -> Plan[bool]:
+        """Renew the lease until the action ends; return whether the lease was lost."""
+        third = self._options.lease / 3
+        pause = max(0.0, third - (clock.steady() - self._requested_at))
+        while True:
+            yield PauseStep(pause)
+            if self._ended:
+                return False
+            try:
+                yield from self._heartbeat_plan()
+            except (ClientClosed, ActionMisused):
+                return False
+            except (LeaseLost, NotFound):
+                self.lost = not self._ended
+                return self.lost
+            except OnceboxError:  # the fence decides, not the time: the lease may still be valid
+                pause = third / 3
+            else:
+                pause = third
+
+    def _left(self, most: float) -> float:
+        """Return the seconds that a call may take to end before the lease does."""
+        return min(most, self._options.lease - (clock.steady() - self._requested_at))
+
+
+def action_options(
+    attempt_id: str, name: str, safe: str | Function, lease: float, window: float, wait: float
+) -> ActionOptions:
+    """Check the options of an action.
+
+    Raises: ActionMisused.
+    """
+    verify = safe if callable(safe) else None
+    word = Safety.VERIFY if callable(safe) else safe
+    if word not in set(Safety):
+        message = "safe is 'once', 'idempotent', 'verify' or a function that verifies"
+        raise ActionMisused(message)
+    return ActionOptions(
+        attempt_id=attempt_id,
+        name=name,
+        safe=Safety(word),
+        verify=verify,
+        lease=lease,
+        window=window,
+        wait=wait,
+    )
+
+
+def call_timeout(timeout: float | None, lease: float) -> float:
+    """Return the seconds that the function of an action may take.
+
+    Raises: ActionMisused.
+    """
+    if timeout is None:
+        return min(CALL_TIMEOUT, lease * 2 / 3)
+    if not 0 < timeout < lease:
+        message = f"the timeout must be shorter than the lease ({lease} s)"
+        raise ActionMisused(message)
+    return timeout

@@ -1,0 +1,237 @@
+"""Send a mail and wait for its outcome by long poll; no I/O.
+
+A repeated request is the same mail, so a lost answer is harmless. All long polls of one wait
+share one deadline; after a poll that failed or was cut comes a pause with backoff.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+import msgspec
+
+from oncebox.client.core.calls import (
+    Call,
+    PauseStep,
+    Plan,
+    TimeoutStep,
+    api_path,
+    backoff,
+    check_idempotency_key,
+    is_transient,
+    perform,
+)
+from oncebox.core import clock
+from oncebox.errors import ConfigInvalid, KeyInvalid, OnceboxError
+from oncebox.model.sends.email import Email
+from oncebox.model.sends.intent import Instant, SendOptions
+from oncebox.model.sends.send import OnUnknown, Retention, SendState, answer_status
+from oncebox.schemas.sends import SendAnswer, SendRequest, SendWait, request_from_options
+
+#: seconds of one poll; proxies may drop a longer one silently
+_LONGEST_POLL = 20.0
+#: bytes; the service would hold a larger mail in memory for the whole poll
+_LARGE_MAIL = 64 * 1024
+#: seconds after which a late answer counts as lost
+_ANSWER_TIMEOUT = 5.0
+_MILLISECONDS = 1_000
+
+
+def send_request(  # noqa: PLR0913 - the options of a send
+    email: Email,
+    *,
+    event_type: str = "",
+    entity_id: str = "",
+    version: int = 1,
+    key: str | None = None,
+    on_unknown: OnUnknown | str = "hold",
+    send_at: Instant | None = None,
+    valid_until: Instant | None = None,
+    transport: str = "",
+    retention: Retention | str = "transactional",
+    interval: float = 0,
+    attempt_id: str | None = None,
+    answers: str | None = None,
+    strict: bool = False,
+) -> SendRequest:
+    """Return a mail of a batch: the body of a send request, without a key of its own.
+
+    Raises: KeyInvalid.
+    """
+    if key is not None:
+        message = "a mail of a batch has event_type and entity_id, and no key of its own"
+        raise KeyInvalid(message)
+    return request_from_options(
+        email,
+        SendOptions(
+            event_type=event_type,
+            entity_id=entity_id,
+            version=version,
+            on_unknown=on_unknown,
+            send_at=send_at,
+            valid_until=valid_until,
+            transport=transport,
+            retention=retention,
+            interval=interval,
+            attempt_id=attempt_id,
+            answers=answers,
+            strict=strict,
+        ),
+    )
+
+
+def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswer]:
+    """Send a mail once, and wait up to ``wait`` seconds for its outcome.
+
+    Raises: KeyInvalid, ConfigInvalid, and every error that is not transient.
+    """
+    key = check_idempotency_key(options.get("key"))
+    if key is None and not (options.get("event_type") and options.get("entity_id")):
+        message = "say what the mail is about by event_type and entity_id, or give a key"
+        raise KeyInvalid(message)
+    body = request_from_options(email, options)
+    polls, first = PollSchedule(within=_check_wait(wait)), min(wait, _LONGEST_POLL)
+    is_later = body.send_at is not None and body.send_at > clock.system() + wait * _MILLISECONDS
+    if is_later or _size(body) >= _LARGE_MAIL:
+        first = 0.0
+    call = Call(
+        method="POST",
+        path=api_path("sends"),
+        answer=SendAnswer,
+        query=SendWait(wait=first),
+        body=body,
+        idempotency_key=key,
+        repeatable=True,
+        wait=first,
+    )
+    return _send_and_follow(call, polls)
+
+
+def wait_plan(send_id: str, within: float) -> Plan[SendAnswer]:
+    """Wait up to ``within`` seconds for the outcome of a send.
+
+    Raises: ConfigInvalid, NotFound.
+    """
+    polls, first = PollSchedule(within=_check_wait(within)), min(within, _LONGEST_POLL)
+    call = Call(
+        method="GET",
+        path=api_path("sends", send_id),
+        answer=SendAnswer,
+        query=SendWait(wait=first),
+        repeatable=True,
+        wait=first,
+    )
+    return _read_and_follow(call, polls)
+
+
+@dataclass(slots=True, kw_only=True)
+class PollSchedule:
+    """The deadline shared by all polls of one wait, and the failures in a row."""
+
+    #: seconds
+    within: float
+    now: Callable[[], float] = clock.steady
+    dice: Callable[[], float] = random.random
+    _until: float = field(init=False)
+    _failures: int = 0
+
+    def __post_init__(self) -> None:
+        """Start the time limit."""
+        self._until = self.now() + self.within
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self._until - self.now()
+
+    def next_wait(self) -> float:
+        """Return the seconds of the next poll."""
+        return max(0.0, min(_LONGEST_POLL, self.left))
+
+    def backoff(self) -> float:
+        """Return the pause after a poll that failed."""
+        self._failures += 1
+        return backoff(self._failures + 1, self.dice)
+
+    def pause_after(self, began: float, poll: float) -> float:
+        """Return the pause after an answer; an early one comes from a service that is stopping."""
+        if self.now() - began < poll / 2:
+            return self.backoff()
+        self._failures = 0
+        return 0.0
+
+
+def _send_and_follow(first: Call[SendAnswer], polls: PollSchedule) -> Plan[SendAnswer]:
+    """Send a mail and follow it; keep what only the first answer says."""
+    began = polls.now()
+    answer = yield from perform(first)
+    latest = yield from _follow_until_settled(answer, polls, polls.pause_after(began, first.wait))
+    if latest is answer:
+        return answer
+    is_first = answer.created or answer.rearmed
+    return msgspec.structs.replace(
+        latest,
+        status=answer_status(latest.state, repeated=not is_first),
+        created=answer.created,
+        rearmed=answer.rearmed,
+        drift=answer.drift,
+    )
+
+
+def _read_and_follow(first: Call[SendAnswer], polls: PollSchedule) -> Plan[SendAnswer]:
+    began = polls.now()
+    answer = yield from perform(first)
+    return (yield from _follow_until_settled(answer, polls, polls.pause_after(began, first.wait)))
+
+
+def _follow_until_settled(
+    latest: SendAnswer, polls: PollSchedule, pause: float
+) -> Plan[SendAnswer]:
+    """Poll until the send has ended or the time is over."""
+    allowed: float = yield TimeoutStep()
+    while not _is_settled(latest, polls.left - pause):
+        if pause:
+            yield PauseStep(pause)
+        began, poll = polls.now(), polls.next_wait()
+        try:
+            latest = yield from perform(_poll_call(latest.id, poll, min(allowed, _ANSWER_TIMEOUT)))
+        except OnceboxError as error:
+            # The mail is stored: a failed poll is not an error.
+            if not is_transient(error):
+                raise
+            pause = polls.backoff() + (error.retry_after or 0)
+        else:
+            pause = polls.pause_after(began, poll)
+    return latest
+
+
+def _poll_call(id_: str, poll: float, allowed: float) -> Call[SendAnswer]:
+    return Call(
+        method="GET",
+        path=api_path("sends", id_),
+        answer=SendAnswer,
+        query=SendWait(wait=poll),
+        repeatable=True,
+        no_retry=True,
+        wait=poll,
+        within=allowed,
+    )
+
+
+def _is_settled(answer: SendAnswer, left: float) -> bool:
+    """Return whether the send has ended or is not due before the deadline."""
+    if answer.retry_after is None or left <= 0:
+        return True
+    return answer.state is SendState.PENDING and answer.retry_after > max(left, 1.0)
+
+
+def _size(body: SendRequest) -> int:
+    return len(body.text) + len(body.html) + sum(len(each.content) for each in body.attachments)
+
+
+def _check_wait(seconds: float) -> float:
+    if not 0 <= seconds < inf:
+        message = f"a wait is a number of seconds from zero on, not {seconds}"
+        raise ConfigInvalid(message)
+    return seconds

@@ -1,0 +1,577 @@
+"""Pull work: the claim loop, effects that happen once, heartbeats, settlement; no I/O.
+
+An error inside a work block is reported to the service and logged, and the loop continues with
+the next delivery: one bad delivery does not end its worker.
+"""
+
+import functools
+import logging
+import os
+import platform
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+
+from oncebox.client.core.calls import (
+    Call,
+    PauseStep,
+    Plan,
+    RunStep,
+    TimeoutStep,
+    api_path,
+    backoff,
+    check_idempotency_key,
+    is_outcome_unknown,
+    is_transient,
+    perform,
+    post_call,
+)
+from oncebox.client.errors import ClientClosed, WorkMisused
+from oncebox.core import clock, ids
+from oncebox.errors import (
+    BodyTooLarge,
+    EffectMisused,
+    EffectNameReused,
+    EffectOutcomeUnknown,
+    LeaseLost,
+    NotDone,
+    NotFound,
+    OnceboxError,
+    RequestKeyReused,
+    Transient,
+)
+from oncebox.model.deliveries.effects import (
+    CALL_TIMEOUT,
+    KEY_WINDOW,
+    Done,
+    Function,
+    Safety,
+    choose_safety,
+    encode_result,
+    proves_not_done,
+    takes_key,
+)
+from oncebox.model.deliveries.retry import describe_error, failure_from_error
+from oncebox.model.validation import check_key
+from oncebox.schemas.deliveries import Effect
+from oncebox.schemas.pull import (
+    BeginEffect,
+    BeginEffectResult,
+    ClaimedDelivery,
+    ClaimResponse,
+    ClaimWork,
+    CompleteTry,
+    FailTry,
+    FinishEffect,
+    Heartbeat,
+    LeaseRenewed,
+    TryEnded,
+)
+
+#: seconds; many proxies drop a connection that is silent for a minute
+_LONGEST_POLL = 45.0
+#: a poll shorter than this becomes a request that does not wait
+_SHORTEST_POLL = 2.0
+_MAX_WORKER_NAME = 100
+#: bytes of a result; the service takes a request of one mebibyte
+MAX_RESULT_SIZE = 1_000_000
+#: seconds for reports that are useful but not worth waiting for
+_SHORT_TIMEOUT = 5.0
+#: seconds; the longest wait that the service takes
+_MAX_RETRY_AFTER = 3_000_000.0
+
+_log = logging.getLogger("oncebox.client")
+
+
+def new_request_key() -> str:
+    """Return a key for one claim."""
+    return ids.new("clm")
+
+
+def claim_plan(
+    sources: Sequence[str] | str | None,
+    *,
+    limit: int = 1,
+    wait: float = 0,
+    lease: float | None = None,
+    worker: str = "pull",
+    request_key: str | None = None,
+) -> Plan[ClaimResponse]:
+    """Claim deliveries; wait up to ``wait`` seconds for one, in long polls.
+
+    Raises: KeyInvalid, RequestKeyReused, NotFound.
+    """
+    request = ClaimWork(
+        request_key=check_idempotency_key(request_key) or new_request_key(),
+        sources=_source_names(sources),
+        worker=worker,
+        limit=limit,
+        lease=lease,
+    )
+    return _claim_plan(request, wait)
+
+
+def _claim_plan(request: ClaimWork, wait: float) -> Plan[ClaimResponse]:
+    allowed: float = yield TimeoutStep()
+    wait_until = clock.steady() + wait
+    until = wait_until + allowed
+    longest, tries = _LONGEST_POLL, 0
+    while True:
+        began = clock.steady()
+        poll = max(0.0, min(wait_until - began, longest))
+        try:
+            claimed = yield from perform(
+                _claim_call(request, poll, min(allowed / 2, until - began - poll))
+            )
+        except OnceboxError as error:
+            pause = backoff(tries + 1) + (error.retry_after or 0)
+            if not is_transient(error) or clock.steady() + pause >= until:
+                raise
+            if is_outcome_unknown(error):
+                longest = _shorter_poll(longest)
+        else:
+            left = wait_until - clock.steady()
+            if claimed.deliveries or left <= 0:
+                return claimed
+            # An early empty answer: the service is stopping, or the request did not wait.
+            early = clock.steady() - began < max(poll, 1) / 2
+            pause = min(left, backoff(tries + 1)) if early else 0
+        tries += 1
+        yield PauseStep(pause)
+
+
+def _claim_call(request: ClaimWork, wait: float, within: float) -> Call[ClaimResponse]:
+    """Return one poll; the plan repeats it, with the time that is left."""
+    return Call(
+        method="POST",
+        path=api_path("deliveries", "claim"),
+        answer=ClaimResponse,
+        body=msgspec.structs.replace(request, wait=wait),
+        repeatable=True,
+        no_retry=True,
+        wait=wait,
+        within=within,
+    )
+
+
+def _shorter_poll(poll: float) -> float:
+    return poll / 2 if poll / 2 >= _SHORTEST_POLL else 0.0
+
+
+def _source_names(sources: Sequence[str] | str | None) -> list[str] | None:
+    if sources is None:
+        return None
+    return [sources] if isinstance(sources, str) else list(sources)
+
+
+def heartbeat_call(delivery_id: str, body: Heartbeat) -> Call[LeaseRenewed]:
+    """Return a call that renews a lease."""
+    return post_call(LeaseRenewed, _path(delivery_id, "heartbeat"), body, repeatable=True)
+
+
+def complete_call(delivery_id: str, body: CompleteTry) -> Call[TryEnded]:
+    """Return a call that completes a delivery."""
+    return post_call(TryEnded, _path(delivery_id, "complete"), body, repeatable=True)
+
+
+def fail_call(delivery_id: str, body: FailTry) -> Call[TryEnded]:
+    """Return a call that fails a try."""
+    return post_call(TryEnded, _path(delivery_id, "fail"), body, repeatable=True)
+
+
+def begin_effect_call(delivery_id: str, name: str, body: BeginEffect) -> Call[BeginEffectResult]:
+    """Return a call that records the start of an effect."""
+    return post_call(BeginEffectResult, _path(delivery_id, "effects", name), body, repeatable=True)
+
+
+def finish_effect_call(delivery_id: str, name: str, body: FinishEffect) -> Call[Effect]:
+    """Return a call that records the end of an effect."""
+    path = _path(delivery_id, "effects", name)
+    return Call(method="PUT", path=path, answer=Effect, body=body, repeatable=True)
+
+
+def _path(delivery_id: str, *parts: str) -> str:
+    return api_path("deliveries", delivery_id, *parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedWork:
+    """A delivery that was claimed."""
+
+    delivery: ClaimedDelivery
+    lease: float
+    requested_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class ClaimLoop:
+    """Claims one delivery after another."""
+
+    sources: tuple[str, ...]
+    #: seconds; None: the service's default
+    lease: float | None
+    #: seconds without work after which the loop ends; None: never
+    idle: float | None
+    worker: str
+    _request_key: str = field(default_factory=new_request_key)
+
+    def next(self) -> Plan[ClaimedWork | None]:
+        """Wait for the next delivery, also while the service is unavailable; None at the end."""
+        until = None if self.idle is None else clock.steady() + self.idle
+        failures = 0
+        while True:
+            requested_at = clock.steady()
+            left = _LONGEST_POLL if until is None else until - requested_at
+            try:
+                claimed = yield from claim_plan(
+                    self.sources or None,
+                    wait=max(0.0, min(_LONGEST_POLL, left)),
+                    lease=self.lease,
+                    worker=self.worker,
+                    request_key=self._request_key,
+                )
+            except OnceboxError as error:
+                failures += 1
+                self._retry_or_raise(error, until)
+                yield PauseStep(backoff(failures))
+                continue
+            self._request_key = new_request_key()
+            if claimed.deliveries:
+                return ClaimedWork(claimed.deliveries[0], claimed.lease, requested_at)
+            if until is not None and clock.steady() >= until:
+                return None
+
+    def _retry_or_raise(self, error: OnceboxError, until: float | None) -> None:
+        """Log an error that may be transient; raise the others."""
+        if isinstance(error, RequestKeyReused):  # the sources of this API key have changed
+            self._request_key = new_request_key()
+        elif not error.retry_safe or (until is not None and clock.steady() >= until):
+            raise error
+        _log.warning("no work could be claimed, trying again: %s: %s", error.code, error)
+
+
+def default_worker_name() -> str:
+    """Return the machine and the process."""
+    return re.sub(r"[^!-~]", "-", f"{platform.node()}:{os.getpid()}")[-_MAX_WORKER_NAME:]
+
+
+class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One effect of a delivery, and the plan that makes it happen once."""
+
+    id: str
+    fence: int
+    #: seconds
+    lease: float
+    name: str
+    function: Function
+    safe: Safety
+    verify: Function | None
+    timeout: float
+    window: float
+
+    def plan(self) -> Plan[Any]:
+        """Return what the function returned, this time or the first time.
+
+        Raises: EffectOutcomeUnknown, EffectMisused, LeaseLost, and whatever the function raises.
+        """
+        requested_at = clock.steady()
+        begun = yield from self._begin()
+        if begun.go:
+            return (yield from self._perform(begun, requested_at))
+        before = self._earlier_effect(begun)
+        if before.state == "done":
+            return before.result
+        return (yield from self._verify(begun.key, before))
+
+    def _begin(self) -> Plan[BeginEffectResult]:
+        """Record that the function is about to be called.
+
+        If the outcome of this request is unknown, record that the function was not called; else
+        the delivery could be held for a call that was never made. Other tries are not affected.
+        """
+        body = BeginEffect(
+            fence=self.fence, safe=self.safe.value, timeout=self.timeout, window=self.window
+        )
+        call = begin_effect_call(self.id, self.name, body)
+        try:
+            return (yield from perform(replace(call, within=self.lease)))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if not isinstance(error, OnceboxError) or is_transient(error):
+                with suppress(OnceboxError):
+                    yield from self._finish("not_done", error="Stopped", within=_SHORT_TIMEOUT)
+            raise
+
+    def _earlier_effect(self, begun: BeginEffectResult) -> Effect:
+        """Return what an earlier try recorded, unless the effect is held."""
+        if begun.held:
+            message = f"effect {self.name!r} was started and its outcome is unknown"
+            raise EffectOutcomeUnknown(message)
+        if begun.before is None:
+            message = "the lease was lost, so the effect was not begun"
+            raise LeaseLost(message)
+        return begun.before
+
+    def _perform(self, begun: BeginEffectResult, requested_at: float) -> Plan[Any]:
+        """Call the function and record the outcome."""
+        left = min(self.timeout, 2 * self.timeout - (clock.steady() - requested_at))
+        if left <= 0:  # the process was paused: others may assume that the call is over
+            yield from self._finish("not_done", error="TooLate", started_at=begun.started_at)
+            message = f"the process was paused before {self.name!r} was called"
+            raise Transient(message)
+        function = functools.partial(self.function, **key_argument(self.function, begun.key))
+        try:
+            result = yield RunStep(function, left, self._record_still_running, self._record_success)
+        except Exception as error:
+            if proves_not_done(error):
+                with suppress(OnceboxError):
+                    why = type(error).__name__
+                    yield from self._finish("not_done", error=why, started_at=begun.started_at)
+            raise
+        yield from self._record_success(result)
+        return result
+
+    def _verify(self, key: str, before: Effect) -> Plan[Any]:
+        """Verify with the other side, once the lost call can no longer be running."""
+        if self.verify is None:
+            message = f"effect {self.name!r} was started by another try that is not over"
+            raise Transient(message)
+        leased = yield from perform(
+            heartbeat_call(self.id, Heartbeat(fence=self.fence, lease=self.lease))
+        )
+        now = leased.until - round(self.lease * 1000)  # by the clock of the service
+        yield PauseStep(max(0, before.surely_over_at - now) / 1000)
+        verify = functools.partial(self.verify, **key_argument(self.verify, key))
+        try:
+            answer = yield RunStep(verify, self.timeout)
+        except NotDone:
+            return (yield from self._begin_again(before))
+        if not isinstance(answer, Done):
+            message = f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
+            raise EffectMisused(message)
+        yield from self._record_success(answer.result)
+        return answer.result
+
+    def _begin_again(self, before: Effect) -> Plan[Any]:
+        """Begin again after proof that the effect did not happen."""
+        yield from self._finish("not_done", error="NotDone", started_at=before.started_at)
+        requested_at = clock.steady()
+        begun = yield from self._begin()
+        if begun.go:
+            return (yield from self._perform(begun, requested_at))
+        known = self._earlier_effect(begun)
+        if known.state != "done":
+            message = f"effect {self.name!r} is being done by another try"
+            raise LeaseLost(message)
+        return known.result
+
+    def _record_success(self, result: Any) -> Plan[None]:
+        """Record success, without the result if it cannot be stored."""
+        stored = encode_result(result)
+        if stored is not None and len(stored) <= MAX_RESULT_SIZE:
+            try:
+                yield from self._finish("done", result=msgspec.Raw(stored))
+            except BodyTooLarge:
+                pass
+            else:
+                return
+        yield from self._finish("done")
+
+    def _record_still_running(self) -> Plan[None]:
+        """Record that the function still runs after its timeout."""
+        if self.verify is not None:
+            with suppress(OnceboxError):
+                yield from self._finish("unknown", error="RequestInProgress", within=_SHORT_TIMEOUT)
+
+    def _finish(
+        self,
+        state: Literal["done", "not_done", "unknown"],
+        *,
+        result: Any = None,
+        error: str | None = None,
+        started_at: int | None = None,
+        within: float | None = None,
+    ) -> Plan[None]:
+        body = FinishEffect(
+            fence=self.fence, state=state, result=result, error=error, started_at=started_at
+        )
+        call = finish_effect_call(self.id, self.name, body)
+        yield from perform(replace(call, within=2 * self.lease if within is None else within))
+
+
+def key_argument(function: Function, key: str) -> dict[str, str]:
+    """Return the key as an argument if the function takes one and has none yet."""
+    given = function.keywords if isinstance(function, functools.partial) else {}
+    wanted = takes_key(function) and "idempotency_key" not in given
+    return {"idempotency_key": key} if wanted else {}
+
+
+class BaseWork:
+    """One try at one delivery."""
+
+    def __init__(self, claimed: ClaimedWork, time_limit: float) -> None:
+        """Take a delivery that was claimed just now."""
+        self.delivery = claimed.delivery
+        #: seconds after which the claim expires without a heartbeat
+        self.lease = claimed.lease
+        #: the lease was lost: another worker may have the delivery now
+        self.lost = False
+        #: how the try ended, once the service has recorded it
+        self.ended: TryEnded | None = None
+        self._requested_at = claimed.requested_at
+        self._time_limit = time_limit
+        self._used_names: set[str] = set()
+        self._held = False
+        self._entered = False
+
+    def __repr__(self) -> str:
+        """Show the id and the fence, nothing that a sender wrote."""
+        return f"{type(self).__name__}(id={self.id!r}, fence={self.delivery.fence})"
+
+    @property
+    def id(self) -> str:
+        """The id of the delivery."""
+        return self.delivery.id
+
+    @property
+    def source(self) -> str:
+        """The source it came from."""
+        return self.delivery.source
+
+    @property
+    def type(self) -> str:
+        """The type of the event."""
+        return self.delivery.type
+
+    @property
+    def body(self) -> bytes:
+        """The body, exactly as it arrived."""
+        return self.delivery.body
+
+    @functools.cached_property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return msgspec.json.decode(self.body)
+
+    def check_used(self) -> None:
+        """Check that the work was used before more is claimed.
+
+        Raises: WorkMisused.
+        """
+        if not self._entered:
+            message = "use the work you claimed: with work: …; else its lease expires unused"
+            raise WorkMisused(message)
+
+    def _enter(self) -> None:
+        if self._entered:
+            message = f"the work {self.id} was used before; claim the next"
+            raise WorkMisused(message)
+        self._entered = True
+
+    def _heartbeats(self) -> Plan[bool]:
+        """Renew the lease until it is lost or the time limit is over; the block ends then."""
+        until = clock.steady() + self._time_limit
+        third = self.lease / 3
+        pause = max(0.0, third - (clock.steady() - self._requested_at))
+        while True:
+            yield PauseStep(max(0.0, min(pause, until - clock.steady())))
+            if clock.steady() >= until:
+                return True
+            call = heartbeat_call(self.id, Heartbeat(fence=self.delivery.fence, lease=self.lease))
+            try:
+                yield from perform(replace(call, within=third))
+            except ClientClosed:
+                return True
+            except (LeaseLost, NotFound):
+                self.lost = True
+                return True
+            except OnceboxError:  # the fence decides, not the time: the lease may still be valid
+                pause = third / 3
+            else:
+                pause = third
+
+    def _settle(self, error: BaseException | None) -> Plan[None]:
+        """Report the outcome of the try."""
+        if self._held or (error is not None and (self.lost or isinstance(error, LeaseLost))):
+            return
+        if error is None:  # also after the lease was lost: success is proof
+            call = complete_call(self.id, CompleteTry(fence=self.delivery.fence))
+        else:
+            failure = failure_from_error(error)
+            wait = None if failure.wait is None else min(_MAX_RETRY_AFTER, failure.wait / 1000)
+            body = FailTry(
+                fence=self.delivery.fence,
+                error=failure.error,
+                permanent=failure.permanent,
+                retry_after=wait,
+            )
+            call = fail_call(self.id, body)
+        stopped = error is not None and not isinstance(error, Exception)
+        within = min(_SHORT_TIMEOUT, self.lease) if stopped else self.lease
+        self.ended = yield from perform(replace(call, within=within))
+
+    def _do_plan(
+        self,
+        name: str,
+        function: Function,
+        *,
+        safe: str | Function | None,
+        timeout: float | None,
+        window: float = KEY_WINDOW,
+    ) -> Plan[Any]:
+        """Call a function at most once per delivery and name."""
+        self._check_usable(name)
+        timeout = min(CALL_TIMEOUT, self.lease * 2 / 3) if timeout is None else timeout
+        if not 0 < timeout < self.lease:
+            message = f"the timeout of {name!r} must be shorter than the lease ({self.lease} s)"
+            raise EffectMisused(message)
+        effect = EffectCall(
+            id=self.id,
+            fence=self.delivery.fence,
+            lease=self.lease,
+            name=name,
+            function=function,
+            safe=choose_safety(safe, function),
+            verify=safe if callable(safe) else None,
+            timeout=timeout,
+            window=window,
+        )
+        try:
+            return (yield from effect.plan())
+        except EffectOutcomeUnknown:
+            self._held = True
+            raise
+        except LeaseLost:
+            self.lost = True
+            raise
+
+    def _check_usable(self, name: str) -> None:
+        check_key(name, "effect name")
+        if not self._entered or self.ended is not None:
+            message = "effects happen inside: with work: …"
+            raise WorkMisused(message)
+        if self.lost:
+            message = "the lease was lost; another worker may have the delivery"
+            raise LeaseLost(message)
+        if name in self._used_names:
+            message = f"the effect name {name!r} was used twice in one run; give each its own"
+            raise EffectNameReused(message)
+        self._used_names.add(name)
+
+
+def log_failure(work: BaseWork, error: BaseException | None) -> None:
+    """Log the error of a work block."""
+    if isinstance(error, (LeaseLost, EffectOutcomeUnknown)):
+        _log.warning("%r: %s", work, describe_error(error))
+    elif isinstance(error, Exception):
+        _log.warning("%r failed: %s", work, describe_error(error), exc_info=error)
+
+
+def log_unreported(work: BaseWork, failure: OnceboxError) -> None:
+    """Log that the outcome could not be reported."""
+    _log.warning("%r ended, but this could not be reported: %s", work, describe_error(failure))

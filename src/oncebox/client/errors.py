@@ -1,0 +1,192 @@
+"""Errors that only clients raise: no answer, unreadable answer, misuse, wait ended.
+
+    OnceboxError
+    └── CallFailed
+        ├── NoAnswer
+        │   ├── ServiceUnreachable
+        │   └── DeadlinePassed
+        ├── AnswerUnreadable          the answer is not from Oncebox
+        ├── ServiceRefused            an error code that this version does not know
+        ├── WorkMisused
+        ├── ActionMisused
+        ├── ActionInFlight            another caller is doing it
+        ├── ActionHeld                a person must decide whether it happened
+        ├── ClientClosed
+        └── WaitEnded                 a wait without a grant
+            ├── WaitTimedOut
+            ├── WaitContested         an ArtifactConflict: several artifacts match
+            └── InboxClosed           the inbox accepts no more mail
+
+Errors of the service itself have the class that the service raised.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from oncebox.errors import OnceboxError, StateConflict
+from oncebox.errors.mail import ArtifactConflict
+
+if TYPE_CHECKING:
+    from oncebox.schemas.artifacts import WaitConflict, WaitReport
+
+#: messages listed in the text of an error
+_MAX_LISTED = 10
+
+
+class CallFailed(OnceboxError):
+    """A call could not be made, or its answer could not be used."""
+
+    code = "call_failed"
+
+
+class NoAnswer(CallFailed):
+    """No answer came; ``sent``: the service may have received the call."""
+
+    code = "no_answer"
+
+    def __init__(self, message: str = "", *, sent: bool = True) -> None:
+        """Keep whether the call may have been received."""
+        super().__init__(message)
+        self.sent = sent
+
+
+class ServiceUnreachable(NoAnswer):
+    """The connection to the service failed or broke."""
+
+    code = "service_unreachable"
+
+
+class DeadlinePassed(NoAnswer):
+    """The service did not answer in time."""
+
+    code = "deadline_passed"
+
+
+class AnswerUnreadable(CallFailed):
+    """The answer is not from Oncebox; another program may be listening there."""
+
+    code = "answer_unreadable"
+
+
+class ServiceRefused(CallFailed):
+    """The service answered with a ``code`` that this version of the client does not know."""
+
+    code = "service_refused"
+
+
+class WorkMisused(CallFailed):
+    """Claimed work was not used inside ``with``, or used twice."""
+
+    code = "work_misused"
+
+
+class ActionMisused(CallFailed):
+    """An action has invalid options, was not begun, or belongs to another caller."""
+
+    code = "action_misused"
+
+
+class ActionInFlight(CallFailed):
+    """Another caller is doing this action; try again later."""
+
+    code = "action_in_flight"
+    retry_safe = True
+
+
+class ActionHeld(CallFailed):
+    """The outcome of this action is unknown; a person resolves it: ``oncebox action``."""
+
+    code = "action_held"
+
+
+class ClientClosed(CallFailed):
+    """The client was closed."""
+
+    code = "client_closed"
+
+
+class WaitEnded(CallFailed):
+    """Nothing was granted; ``reports`` lists for each inbox what was seen and why not."""
+
+    code = "wait_ended"
+
+    def __init__(self, message: str, reports: "Sequence[WaitReport]" = ()) -> None:
+        """Keep the reports, and list them in the text."""
+        super().__init__("\n".join([message, *_report_lines(reports)]))
+        self.reports = list(reports)
+
+    @property
+    def report(self) -> "WaitReport | None":
+        """The report of the first inbox."""
+        return self.reports[0] if self.reports else None
+
+
+class WaitTimedOut(WaitEnded):
+    """No match came in time; it is safe to wait again."""
+
+    code = "wait_timed_out"
+    retry_safe = True
+
+    def __init__(
+        self,
+        kind: str,
+        within: float,
+        reports: "Sequence[WaitReport]" = (),
+        *,
+        resume: str | None = None,
+    ) -> None:
+        """Name the kind and the time; ``resume`` continues the same wait."""
+        super().__init__(f"no {kind} that fits came within {within:g} s", reports)
+        self.resume = resume
+
+
+class WaitContested(WaitEnded, ArtifactConflict):
+    """Several artifacts match equally; ``conflict`` names them."""
+
+    code = "wait_contested"
+
+    def __init__(self, conflict: "WaitConflict", reports: "Sequence[WaitReport]" = ()) -> None:
+        """Keep the conflict."""
+        named = ", ".join(conflict.artifact_ids)
+        super().__init__(
+            f"several fit in {conflict.inbox_id} ({conflict.why}): {named}; narrow the wait by "
+            "sender, purpose or subject, or let a person choose",
+            reports,
+        )
+        self.conflict = conflict
+
+
+class InboxClosed(WaitEnded, StateConflict):
+    """The inbox accepts no more mail, and nothing in it matches; create a new one."""
+
+    code = "inbox_closed"
+
+    def __init__(self, reports: "Sequence[WaitReport]" = ()) -> None:
+        """Keep the reports."""
+        message = "the inbox takes no more mail, and nothing in it fits; make or rotate one"
+        super().__init__(message, reports)
+
+
+def _report_lines(reports: "Iterable[WaitReport]") -> Iterable[str]:
+    """Return the reports as text, without anything that a sender wrote."""
+    for each in reports:
+        attempt = "" if each.attempt_id is None else f", attempt {each.attempt_id}"
+        yield (
+            f"{each.inbox_id} ({each.state}{attempt}): {_message_count(each.messages_inspected)} "
+            f"inspected, last number {each.cursor}; {_smtp_summary(each)}"
+        )
+        left_out = len(each.seen) - _MAX_LISTED
+        if left_out > 0:
+            yield f"  ({left_out} earlier ones are in .reports)"
+        for message in each.seen[-_MAX_LISTED:]:
+            yield f"  {message.message_id} (number {message.sequence}): {message.why}"
+
+
+def _message_count(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
+
+
+def _smtp_summary(report: "WaitReport") -> str:
+    if report.unread:
+        return f"{report.unread} mails were taken and are not read yet"
+    return "SMTP has taken mail for it" if report.smtp_saw else "SMTP has taken no mail for it"

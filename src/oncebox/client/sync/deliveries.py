@@ -1,0 +1,362 @@
+# Generated from oncebox/client/asynchronous/deliveries.py by `make sync-client`; do not edit.
+"""`client.deliveries` (list, inspect, replay, claim, work), `client.quarantine` and `Work`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from oncebox.client.core import work as plans
+from oncebox.client.core.calls import api_path, delete_call, get_call, page_call, post_call
+from oncebox.client.core.work import BaseWork, ClaimedWork, ClaimLoop
+from oncebox.client.sync.runner import Heartbeats, SyncRunner
+from oncebox.errors import LeaseLost, OnceboxError
+from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.effects import KEY_WINDOW, Function
+from oncebox.schemas.deliveries import (
+    AdmitResult,
+    Delivery,
+    DeliveryInspection,
+    DeliveryPage,
+    DeliveryQuery,
+    Effect,
+    HoldDelivery,
+    InspectQuery,
+    QuarantineQuery,
+    RejectedRequest,
+    RejectedRequestDetail,
+    RejectedRequestPage,
+    ReplayDelivery,
+    ReplayResult,
+)
+from oncebox.schemas.fields import ReasonBody
+from oncebox.schemas.pull import (
+    BeginEffect,
+    BeginEffectResult,
+    ClaimResponse,
+    CompleteTry,
+    FailTry,
+    FinishEffect,
+    Heartbeat,
+    LeaseRenewed,
+    TryEnded,
+)
+
+_DELIVERIES = api_path("deliveries")
+_QUARANTINE = api_path("quarantine")
+
+
+class Work(BaseWork):
+    """One claimed delivery: ``with work: …`` completes it, or fails it if the block raises."""
+
+    def __init__(self, runner: SyncRunner, claimed: ClaimedWork, time_limit: float) -> None:
+        """Make calls with this runner."""
+        super().__init__(claimed, time_limit)
+        self._runner = runner
+        self._lease = Heartbeats(runner)
+
+    def do(
+        self,
+        name: str,
+        function: Function,
+        /,
+        *args: Any,
+        safe: str | Function | None = None,
+        timeout: float | None = None,
+        window: float = KEY_WINDOW,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a function at most once per delivery and name; a repeat gets the stored result.
+
+        ``safe`` decides what happens if an earlier try began the call and its outcome is
+        unknown: ``"idempotent"`` calls it again with the same key while ``window`` lasts,
+        ``"once"`` holds the delivery for a person, a function verifies with the other side (it
+        returns ``Done(…)`` or raises ``NotDone``). With ``Client`` the function runs in this
+        thread and cannot be interrupted: it must end within ``timeout`` seconds. With
+        ``AsyncClient`` a plain function runs in a thread and is abandoned after ``timeout``.
+
+        Raises: EffectNameReused, EffectMisused, EffectOutcomeUnknown, LeaseLost, and every error
+        of the function.
+        """
+        bound = partial(function, *args, **kwargs)
+        plan = self._do_plan(name, bound, safe=safe, timeout=timeout, window=window)
+        return self._runner.run_plan(plan)
+
+    def __enter__(self) -> Self:
+        """Begin, with heartbeats in the background."""
+        self._enter()
+        self._lease.start(self._heartbeats())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Report the outcome; only what is no ``Exception`` is raised further."""
+        stopped = self._lease.leave(kind, error, trace)
+        if stopped is not None:
+            lost = LeaseLost("the lease was lost, so the work was stopped")
+            error = lost if self.lost else stopped
+        try:
+            self._runner.run_plan(self._settle(error))
+        except OnceboxError as failure:
+            plans.log_unreported(self, failure)
+        finally:
+            self._lease.stop()
+        plans.log_failure(self, error)
+        return isinstance(error, Exception)
+
+
+class Effects:
+    """``client.deliveries.effects``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def begin(
+        self,
+        id: str,
+        name: str,
+        fence: int,
+        *,
+        safe: Literal["idempotent", "once", "verify"] = "once",
+        timeout: float = 20,
+        window: float = 86_400,
+    ) -> BeginEffectResult:
+        """Record a side effect before it happens; return whether it happened before.
+
+        Raises: LeaseLost.
+        """
+        body = BeginEffect(fence=fence, safe=safe, timeout=timeout, window=window)
+        return self._runner.run(plans.begin_effect_call(id, name, body))
+
+    def finish(
+        self,
+        id: str,
+        name: str,
+        fence: int,
+        state: Literal["done", "not_done", "unknown"],
+        *,
+        result: Any = None,
+        error: str | None = None,
+        started_at: int | None = None,
+    ) -> Effect:
+        """Record the outcome of a side effect; return the effect as recorded.
+
+        An outcome other than done applies to the start that ``started_at`` names, else to this
+        claim's own.
+        """
+        body = FinishEffect(
+            fence=fence, state=state, result=result, error=error, started_at=started_at
+        )
+        return self._runner.run(plans.finish_effect_call(id, name, body))
+
+
+class Deliveries:
+    """``client.deliveries``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Effects of claimed deliveries."""
+        return Effects(self._runner)
+
+    def list(
+        self, *, state: DeliveryState | str | None = None, source: str | None = None
+    ) -> Iterator[Delivery]:
+        """Iterate over deliveries, newest first."""
+        return self._runner.iterate(
+            page_call(DeliveryPage, _DELIVERIES, DeliveryQuery, state=state, source=source)
+        )
+
+    def page(
+        self,
+        *,
+        state: DeliveryState | str | None = None,
+        source: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> DeliveryPage:
+        """Return one page of deliveries, newest first."""
+        return self._runner.run(
+            page_call(
+                DeliveryPage,
+                _DELIVERIES,
+                DeliveryQuery,
+                state=state,
+                source=source,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def inspect(self, id: str, *, payload: bool = False) -> DeliveryInspection:
+        """Return everything known of a delivery, with its body and headers if ``payload``."""
+        query = InspectQuery(payload=payload)
+        return self._runner.run(get_call(DeliveryInspection, api_path("deliveries", id), query))
+
+    def replay(
+        self,
+        id: str,
+        *,
+        why: str,
+        effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        dry_run: bool = False,
+    ) -> ReplayResult:
+        """Run a done or dead delivery again; effects that are done stay done.
+
+        ``effects`` is your decision on effects with an unknown outcome.
+        """
+        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        path = api_path("deliveries", id, "replay")
+        # Not repeatable: a second replay would run the delivery a second time.
+        return self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+
+    def hold(self, id: str, *, why: str) -> Delivery:
+        """Keep a pending delivery from running."""
+        path = api_path("deliveries", id, "hold")
+        return self._runner.run(post_call(Delivery, path, HoldDelivery(why=why)))
+
+    def release(
+        self,
+        id: str,
+        *,
+        why: str,
+        effects: Mapping[str, Literal["done", "not_done"]] | None = None,
+        dry_run: bool = False,
+    ) -> ReplayResult:
+        """Run a held delivery; ``effects`` is your decision on those with unknown outcome."""
+        body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
+        path = api_path("deliveries", id, "release")
+        return self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+
+    def claim(
+        self,
+        sources: Sequence[str] | str | None = None,
+        *,
+        limit: int = 1,
+        wait: float = 0,
+        lease: float | None = None,
+        worker: str = "pull",
+        request_key: str | None = None,
+    ) -> ClaimResponse:
+        """Claim deliveries of some sources, or of all that the key may work on.
+
+        Waits up to ``wait`` seconds in long polls; where a proxy cuts those, in short ones. The
+        same ``request_key`` returns the same claims, so none is lost with its answer.
+
+        Raises: RequestKeyReused, NotFound if a source cannot be pulled.
+        """
+        plan = plans.claim_plan(
+            sources,
+            limit=limit,
+            wait=wait,
+            lease=lease,
+            worker=worker,
+            request_key=request_key,
+        )
+        return self._runner.run(plan)
+
+    def heartbeat(self, id: str, fence: int, *, lease: float | None = None) -> LeaseRenewed:
+        """Renew a claim for ``lease`` seconds from now.
+
+        Raises: LeaseLost.
+        """
+        body = Heartbeat(fence=fence, lease=lease)
+        return self._runner.run(plans.heartbeat_call(id, body))
+
+    def complete(self, id: str, fence: int) -> TryEnded:
+        """Complete a delivery.
+
+        Raises: LeaseLost.
+        """
+        return self._runner.run(plans.complete_call(id, CompleteTry(fence=fence)))
+
+    def fail(
+        self,
+        id: str,
+        fence: int,
+        error: str,
+        *,
+        permanent: bool = False,
+        retry_after: float | None = None,
+    ) -> TryEnded:
+        """Fail a try: the delivery is retried after ``retry_after`` seconds, or given up.
+
+        Raises: LeaseLost.
+        """
+        body = FailTry(fence=fence, error=error, permanent=permanent, retry_after=retry_after)
+        return self._runner.run(plans.fail_call(id, body))
+
+    def work(
+        self,
+        *sources: str,
+        lease: float | None = None,
+        time_limit: float = 300,
+        idle: float | None = None,
+        worker: str | None = None,
+    ) -> Iterator[Work]:
+        """Claim one delivery after another of these sources, or of all the key may work on.
+
+        Use each in its own ``with`` block, which renews its lease for up to ``time_limit``
+        seconds and reports the outcome. With ``idle``, the loop ends after so many seconds
+        without work; else it waits forever, also while the service is unavailable.
+        """
+        loop = ClaimLoop(
+            sources=sources,
+            lease=lease,
+            idle=idle,
+            worker=worker or plans.default_worker_name(),
+        )
+        while (claimed := self._runner.run(loop.next())) is not None:
+            work = Work(self._runner, claimed, time_limit)
+            yield work
+            work.check_used()
+
+
+class Quarantine:
+    """``client.quarantine``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def list(self, *, source: str | None = None) -> Iterator[RejectedRequest]:
+        """Iterate over rejected requests, newest first."""
+        return self._runner.iterate(
+            page_call(RejectedRequestPage, _QUARANTINE, QuarantineQuery, source=source)
+        )
+
+    def page(
+        self, *, source: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> RejectedRequestPage:
+        """Return one page of rejected requests, newest first."""
+        return self._runner.run(
+            page_call(
+                RejectedRequestPage,
+                _QUARANTINE,
+                QuarantineQuery,
+                source=source,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def get(self, id: str) -> RejectedRequestDetail:
+        """Return a rejected request with its headers and body, without possible secrets."""
+        return self._runner.run(get_call(RejectedRequestDetail, api_path("quarantine", id)))
+
+    def retry(self, id: str, *, why: str = "") -> AdmitResult:
+        """Verify a rejected request again with today's secrets; accept it if it is valid."""
+        path = api_path("quarantine", id, "retry")
+        return self._runner.run(post_call(AdmitResult, path, ReasonBody(why=why)))
+
+    def forget(self, id: str) -> None:
+        """Delete a rejected request."""
+        self._runner.run(delete_call(type(None), api_path("quarantine", id)))

@@ -1,0 +1,470 @@
+# Generated from oncebox/client/asynchronous/inboxes.py by `make sync-client`; do not edit.
+"""`client.inboxes`, `client.messages`, `client.artifacts` (codes and links), and `Inbox`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from oncebox.client.core import actions
+from oncebox.client.core.calls import api_path, create_call, get_call, page_call, post_call
+from oncebox.client.core.inbox_plans import close_call, message_follower, messages_call, wait_plan
+from oncebox.client.sync.runner import SyncRunner
+from oncebox.model.inboxes.artifact import ArtifactState
+from oncebox.model.inboxes.inbox import InboxState
+from oncebox.model.inboxes.received_mail import ArtifactKind
+from oncebox.schemas import inboxes as schemas
+from oncebox.schemas.artifacts import (
+    Artifact,
+    ArtifactPage,
+    ArtifactQuery,
+    ClaimArtifact,
+    Grant,
+    ReleaseArtifact,
+)
+from oncebox.schemas.attempts import AttemptStats
+from oncebox.schemas.messages import Message, MessagePage
+
+_INBOXES = api_path("inboxes")
+
+
+class Inbox:
+    """An inbox as it was when it was created or found, with its own methods.
+
+    Its fields: ``id``, ``email``, ``attempt_id``, ``label``, ``state``, ``created_at``,
+    ``active_until``, ``drains_until``, ``ended_at``, ``cursor`` (the number of its last message),
+    ``metadata``, ``policy``, ``rotated_from``, ``rotated_to``, ``created`` (false if the attempt
+    had it already).
+    """
+
+    def __init__(self, runner: SyncRunner, data: schemas.CreatedInbox) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+        #: the answer of the service
+        self.data = data
+        self.id = data.id
+        self.email = data.email
+        self.attempt_id = data.attempt_id
+        self.label = data.label
+        self.state = data.state
+        self.created_at = data.created_at
+        self.active_until = data.active_until
+        self.drains_until = data.drains_until
+        self.ended_at = data.ended_at
+        self.cursor = data.cursor
+        self.metadata = data.metadata
+        self.policy = data.policy
+        self.rotated_from = data.rotated_from
+        self.rotated_to = data.rotated_to
+        self.created = data.created
+
+    def wait_for_code(
+        self,
+        *,
+        sender: str | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        subject: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> Grant:
+        """Wait for a code in this inbox, and claim it.
+
+        ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
+        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
+        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
+        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
+        the last answer to arrive.
+
+        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "code",
+            self.id,
+            within=within,
+            resume=resume,
+            grace=grace,
+            sender=sender,
+            purpose=purpose,
+            token=token,
+            subject=subject,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return self._runner.run(plan)
+
+    def wait_for_link(
+        self,
+        *,
+        host: str | None = None,
+        sender: str | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        subject: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> Grant:
+        """Wait for a link in this inbox, and claim it.
+
+        A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
+        if that is given. The other parameters are as for codes.
+
+        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "link",
+            self.id,
+            within=within,
+            resume=resume,
+            grace=grace,
+            host=host,
+            sender=sender,
+            purpose=purpose,
+            token=token,
+            subject=subject,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return self._runner.run(plan)
+
+    def close(self, *, drain: float | None = None) -> schemas.Inbox:
+        """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
+        return self._runner.run(close_call(self.id, drain))
+
+    def messages(
+        self,
+        *,
+        cursor: str | None = None,
+        text: bool = False,
+        follow: bool = False,
+        idle: float | None = None,
+    ) -> Iterator[Message]:
+        """Iterate over its messages in the order of receipt.
+
+        Begins after ``cursor``, which every message has. With ``follow`` it waits for more at
+        the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
+        of a message is included if the key may read it.
+        """
+        return self._runner.follow(
+            message_follower(self.id, cursor=cursor, text=text, follow=follow, idle=idle)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the answers of the service."""
+        return isinstance(other, Inbox) and self.data == other.data
+
+    def __hash__(self) -> int:
+        """Hash the id."""
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        """Show the fields."""
+        fields = msgspec.structs.asdict(self.data).items()
+        return f"Inbox({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
+
+class Inboxes:
+    """``client.inboxes``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def create(
+        self,
+        *,
+        attempt_id: str | None = None,
+        label: str = "",
+        policy: schemas.Policy | None = None,
+        metadata: Mapping[str, str] | None = None,
+        lifetime: float | None = None,
+        domain: str | None = None,
+        local: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Inbox:
+        """Create an inbox, or return the attempt's inbox with this label.
+
+        The result has all fields and the methods ``wait_for_code``, ``wait_for_link``,
+        ``messages`` and ``close``. ``lifetime`` is in seconds; 0: forever.
+        """
+        body = schemas.NewInbox(
+            attempt_id=attempt_id,
+            label=label,
+            policy=policy or schemas.Policy(),
+            metadata=dict(metadata or {}),
+            lifetime=lifetime,
+            domain=domain,
+            local=local,
+        )
+        call = create_call(schemas.CreatedInbox, _INBOXES, body, idempotency_key)
+        return Inbox(self._runner, self._runner.run(call))
+
+    def create_many(
+        self, inboxes: Sequence[schemas.NewInbox], *, idempotency_key: str | None = None
+    ) -> schemas.CreatedInboxes:
+        """Create inboxes in one commit, all or none; the answer has the same order."""
+        path = api_path("inboxes", "batch")
+        body = schemas.NewInboxes(inboxes=[*inboxes])
+        return self._runner.run(create_call(schemas.CreatedInboxes, path, body, idempotency_key))
+
+    def list(
+        self, *, attempt_id: str | None = None, state: InboxState | str | None = None
+    ) -> Iterator[schemas.Inbox]:
+        """Iterate over inboxes, newest first."""
+        return self._runner.iterate(
+            page_call(
+                schemas.InboxPage,
+                _INBOXES,
+                schemas.InboxQuery,
+                attempt_id=attempt_id,
+                state=state,
+            )
+        )
+
+    def page(
+        self,
+        *,
+        attempt_id: str | None = None,
+        state: InboxState | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> schemas.InboxPage:
+        """Return one page of inboxes, newest first."""
+        return self._runner.run(
+            page_call(
+                schemas.InboxPage,
+                _INBOXES,
+                schemas.InboxQuery,
+                attempt_id=attempt_id,
+                state=state,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def get(self, id: str) -> schemas.Inbox:
+        """Return one inbox."""
+        return self._runner.run(get_call(schemas.Inbox, api_path("inboxes", id)))
+
+    def close(self, id: str, *, drain: float | None = None) -> schemas.Inbox:
+        """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
+        return self._runner.run(close_call(id, drain))
+
+    def rotate(self, id: str, *, drain: float | None = None) -> schemas.Inbox:
+        """Return a new address for the same attempt and label; the old one drains.
+
+        A repeat for the same inbox returns the same new one.
+        """
+        path = api_path("inboxes", id, "rotate")
+        body = schemas.CloseInbox(drain=drain)
+        return self._runner.run(post_call(schemas.Inbox, path, body, repeatable=True))
+
+    def stats(self, id: str) -> schemas.InboxStats:
+        """Return statistics of an inbox."""
+        return self._runner.run(get_call(schemas.InboxStats, api_path("inboxes", id, "stats")))
+
+    def attempt_stats(self, attempt_id: str) -> AttemptStats:
+        """Return statistics of all inboxes and actions of an attempt."""
+        return self._runner.run(actions.stats_call(attempt_id))
+
+    def messages(
+        self,
+        inbox_id: str,
+        *,
+        cursor: str | None = None,
+        text: bool = False,
+        follow: bool = False,
+        idle: float | None = None,
+    ) -> Iterator[Message]:
+        """Iterate over the messages of an inbox in the order of receipt.
+
+        Begins after ``cursor``, which every message has. With ``follow`` it waits for more at
+        the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
+        of a message is included if the key may read it.
+        """
+        return self._runner.follow(
+            message_follower(inbox_id, cursor=cursor, text=text, follow=follow, idle=idle)
+        )
+
+    def wait_for_code(
+        self,
+        inboxes: str | Sequence[str],
+        *,
+        sender: str | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        subject: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> Grant:
+        """Wait for a code in an inbox, or in any of several, and claim it.
+
+        ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
+        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
+        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
+        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
+        the last answer to arrive.
+
+        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "code",
+            inboxes,
+            within=within,
+            resume=resume,
+            grace=grace,
+            sender=sender,
+            purpose=purpose,
+            token=token,
+            subject=subject,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return self._runner.run(plan)
+
+    def wait_for_link(
+        self,
+        inboxes: str | Sequence[str],
+        *,
+        host: str | None = None,
+        sender: str | None = None,
+        within: float = 60.0,
+        purpose: str | None = None,
+        token: str | None = None,
+        subject: str | None = None,
+        recipient: str | None = None,
+        claim_key: str | None = None,
+        after: int = 0,
+        resume: str | None = None,
+        grace: float = 0.0,
+    ) -> Grant:
+        """Wait for a link in an inbox, or in any of several, and claim it.
+
+        A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
+        if that is given. The other parameters are as for codes.
+
+        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        """
+        plan = wait_plan(
+            "link",
+            inboxes,
+            within=within,
+            resume=resume,
+            grace=grace,
+            host=host,
+            sender=sender,
+            purpose=purpose,
+            token=token,
+            subject=subject,
+            recipient=recipient,
+            claim_key=claim_key,
+            after=after,
+        )
+        return self._runner.run(plan)
+
+
+class Messages:
+    """``client.messages``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def page(
+        self,
+        inbox_id: str,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        text: bool | None = None,
+    ) -> MessagePage:
+        """Return one page of messages; ``next_cursor`` is set also after the last one."""
+        return self._runner.run(messages_call(inbox_id, limit=limit, cursor=cursor, text=text))
+
+    def get(self, id: str) -> Message:
+        """Return one message: typed fields for agents, everything for operators."""
+        return self._runner.run(get_call(Message, api_path("messages", id)))
+
+    def raw(self, id: str) -> bytes:
+        """Return a message exactly as it was received; for operators."""
+        return self._runner.run(get_call(bytes, api_path("messages", id, "raw")))
+
+    def attachment(self, id: str, number: int) -> bytes:
+        """Return the content of an attachment; for operators."""
+        path = api_path("messages", id, "attachments", str(number))
+        return self._runner.run(get_call(bytes, path))
+
+
+class Artifacts:
+    """``client.artifacts``."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Make calls with this runner."""
+        self._runner = runner
+
+    def list(
+        self,
+        inbox_id: str,
+        *,
+        kind: ArtifactKind | str | None = None,
+        state: ArtifactState | str | None = None,
+    ) -> Iterator[Artifact]:
+        """Iterate over the codes and links of an inbox, newest first; without their values."""
+        path = api_path("inboxes", inbox_id, "artifacts")
+        return self._runner.iterate(
+            page_call(ArtifactPage, path, ArtifactQuery, kind=kind, state=state)
+        )
+
+    def page(
+        self,
+        inbox_id: str,
+        *,
+        kind: ArtifactKind | str | None = None,
+        state: ArtifactState | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> ArtifactPage:
+        """Return one page of the codes and links of an inbox; without their values."""
+        return self._runner.run(
+            page_call(
+                ArtifactPage,
+                api_path("inboxes", inbox_id, "artifacts"),
+                ArtifactQuery,
+                kind=kind,
+                state=state,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def get(self, id: str) -> Artifact:
+        """Return one code or link; without its value."""
+        return self._runner.run(get_call(Artifact, api_path("artifacts", id)))
+
+    def claim(self, id: str, *, claim_key: str | None = None) -> Grant:
+        """Return the value of a code or link. It is granted once; the same claim gets it again.
+
+        Without a ``claim_key`` the attempt claims. Another claim gets ``AlreadyClaimed``.
+        """
+        path = api_path("artifacts", id, "claim")
+        body = ClaimArtifact(claim_key=claim_key)
+        return self._runner.run(post_call(Grant, path, body, repeatable=True))
+
+    def release(self, id: str, *, why: str) -> Artifact:
+        """Take a code or link back from its claimant; audited. For operators."""
+        path = api_path("artifacts", id, "release")
+        return self._runner.run(post_call(Artifact, path, ReleaseArtifact(why=why)))

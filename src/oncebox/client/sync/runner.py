@@ -1,0 +1,382 @@
+"""`SyncRunner`: runs calls and plans over httpx in the caller's thread; heartbeats in a thread.
+
+``asynchronous/runner.py`` is its counterpart for tasks. A socket's own timeout restarts with
+every byte, so an answer that trickles in could take forever: here every socket operation is
+bounded by the deadline of the call.
+"""
+
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import httpcore2
+import httpx2
+
+from oncebox.client.core import network
+from oncebox.client.core.calls import (
+    Call,
+    CloseStep,
+    HttpReply,
+    HttpRequest,
+    OpenedStream,
+    OpenStep,
+    PageOf,
+    PauseStep,
+    Plan,
+    ReadStep,
+    RunStep,
+    SendStep,
+    Step,
+    TimeoutStep,
+    call_with_retries,
+    next_page_call,
+)
+from oncebox.client.errors import ClientClosed
+from oncebox.core import clock
+from oncebox.errors import OnceboxError
+
+if TYPE_CHECKING:
+    from oncebox.client.core.followers import ListFollower
+
+T = TypeVar("T")
+Sleep = Callable[[float], Any]
+
+
+class SyncRunner:
+    """Runs calls and plans, each in the thread that asks."""
+
+    def __init__(self, url: str, timeout: float, http: httpx2.Client, deadline: "Deadline") -> None:
+        """Use an HTTP client; ``timeout`` is the deadline of each call in seconds."""
+        self.url = url
+        self._timeout = network.check_timeout(timeout)
+        self._http = http
+        self._deadline = deadline
+
+    @classmethod
+    def connect(
+        cls,
+        url: str | None,
+        key: str | None,
+        *,
+        timeout: float,
+        tls: ssl.SSLContext | None,
+    ) -> Self:
+        """Return a runner for the service that ``network.find`` finds.
+
+        Raises: ConfigInvalid.
+        """
+        found = network.find(url, key)
+        deadline = Deadline()
+        transport = DeadlineTransport(deadline, network.tls_context(found.url, tls))
+        http = httpx2.Client(
+            transport=transport, headers=network.request_headers(found), trust_env=False
+        )
+        return cls(found.url, timeout, http, deadline)
+
+    def within(self, seconds: float) -> "SyncRunner":
+        """Return a runner with another deadline and the same connections."""
+        return SyncRunner(self.url, seconds, self._http, self._deadline)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def run(self, what: Call[T] | Plan[T]) -> T:
+        """Return the result of a call or a plan."""
+        if isinstance(what, Call):
+            return self.run_plan(call_with_retries(what, within=self._timeout))
+        return self.run_plan(what)
+
+    def iterate(self, first: Call[PageOf[T]]) -> Iterator[T]:
+        """Yield the items of a list; pages are fetched when they are needed."""
+        call: Call[PageOf[T]] | None = first
+        while call is not None:
+            page = self.run(call)
+            yield from page.data
+            call = next_page_call(call, page)
+
+    def follow(self, follower: "ListFollower[T]") -> Iterator[T]:
+        """Yield the items of a growing list, also those that come later."""
+        while (page := self.run(follower.next())) is not None:
+            yield from page.data
+
+    def run_plan(self, plan: Plan[T], sleep: Sleep = time.sleep) -> T:
+        """Run the steps of a plan; return its result."""
+        try:
+            step = next(plan)
+            while True:
+                try:
+                    result = self._run_step(step, sleep)
+                except BaseException as error:  # noqa: BLE001 - the plan decides
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def _run_step(self, step: Step, sleep: Sleep) -> Any:
+        match step:
+            case Call():
+                return self.run_plan(call_with_retries(step, within=self._timeout), sleep)
+            case SendStep():
+                return self._send(step)
+            case PauseStep():
+                return sleep(step.seconds)
+            case RunStep():
+                return step.function()
+            case OpenStep() | ReadStep() | CloseStep():
+                return self._stream(step)
+            case TimeoutStep():
+                return self._timeout
+
+    def _send(self, step: SendStep) -> HttpReply:
+        with self._within_deadline(step.within):
+            request = self._request(step.request, network.request_timeout(step.within))
+            return network.to_reply(self._http.send(request))
+
+    def _stream(self, step: OpenStep | ReadStep | CloseStep) -> Any:
+        match step:
+            case OpenStep():
+                with self._within_deadline(step.within):
+                    request = self._request(step.request, network.stream_timeout(step.within))
+                    return _opened_stream(self._http.send(request, stream=True))
+            case ReadStep():
+                with self._within_deadline(step.within):
+                    return next(step.stream.chunks, b"")
+            case CloseStep():
+                return step.stream.response.close()
+
+    def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
+        if self._http.is_closed:
+            message = "this client is closed; make a new one"
+            raise ClientClosed(message)
+        method, path, headers, content = request
+        return self._http.build_request(
+            method,
+            self.url + path,
+            headers=headers,
+            content=content,
+            timeout=timeout,
+        )
+
+    @contextmanager
+    def _within_deadline(self, seconds: float) -> Iterator[None]:
+        """Enforce a deadline and map the errors of httpx."""
+        try:
+            with self._deadline.within(seconds):
+                yield
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            raise network.connection_error(error, self.url, seconds) from error
+
+
+class Heartbeats:
+    """Renews a lease from a thread while a block runs."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        """Run the heartbeats with this runner."""
+        self._runner = runner
+        self._over = threading.Event()
+
+    def start(self, heartbeats: Plan[bool] | None) -> None:
+        """Run a plan of heartbeats."""
+        if heartbeats is not None:
+            threading.Thread(
+                target=self._run, args=(heartbeats,), name="oncebox-heartbeat", daemon=True
+            ).start()
+
+    def leave(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> TimeoutError | None:
+        """Leave the block; a block in a thread is never cancelled."""
+        return None
+
+    def stop(self) -> None:
+        """End the heartbeats."""
+        self._over.set()
+
+    def _run(self, heartbeats: Plan[bool]) -> None:
+        with suppress(_HeartbeatsStopped, OnceboxError):  # the block ended or the client closed
+            self._runner.run_plan(heartbeats, self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._over.wait(seconds):
+            raise _HeartbeatsStopped
+
+
+class _HeartbeatsStopped(Exception):
+    """Ends a plan of heartbeats."""
+
+
+class Deadline(threading.local):
+    """The end of this thread's call on the steady clock."""
+
+    at = inf
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Set the deadline inside the block."""
+        self.at = clock.steady() + seconds
+        try:
+            yield
+        finally:
+            self.at = inf
+
+    def left(self, timeout: float | None, late: type[Exception]) -> float | None:
+        """Return the seconds left, at most ``timeout``; raise ``late`` if there are none."""
+        left = self.at - clock.steady()
+        if left <= 0:
+            message = "the deadline of the call has passed"
+            raise late(message)
+        return timeout if left == inf else min(left, inf if timeout is None else timeout)
+
+
+class DeadlineTransport(httpx2.BaseTransport):
+    """An httpx transport whose connections keep to the deadline of the call."""
+
+    def __init__(self, deadline: Deadline, tls: ssl.SSLContext) -> None:
+        """Connect without retries and without proxies from the environment."""
+        limits = network.POOL_LIMITS
+        self._connections = httpcore2.ConnectionPool(
+            ssl_context=tls,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            retries=0,
+            network_backend=_DeadlineBackend(deadline),
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one request; the body of the response is still to be read."""
+        url = request.url
+        with _httpx_errors():
+            reply = self._connections.handle_request(
+                httpcore2.Request(
+                    method=request.method,
+                    url=httpcore2.URL(
+                        scheme=url.raw_scheme,
+                        host=url.raw_host,
+                        port=url.port,
+                        target=url.raw_path,
+                    ),
+                    headers=request.headers.raw,
+                    content=request.stream,
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            status_code=reply.status,
+            headers=reply.headers,
+            stream=_BodyStream(reply),
+            extensions=reply.extensions,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+
+class _BodyStream(httpx2.SyncByteStream):
+    """The body of a response."""
+
+    def __init__(self, reply: httpcore2.Response) -> None:
+        self._reply = reply
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _httpx_errors():
+            yield from self._reply.iter_stream()
+
+    def close(self) -> None:
+        self._reply.close()
+
+
+@contextmanager
+def _httpx_errors() -> Iterator[None]:
+    """Raise the errors of httpcore as those of httpx, which have the same names."""
+    try:
+        yield
+    except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+        kind: type[httpx2.TransportError] = getattr(
+            httpx2, type(error).__name__, httpx2.TransportError
+        )
+        raise kind(str(error)) from error
+
+
+class _DeadlineBackend(httpcore2.NetworkBackend):
+    """Opens connections that keep to the deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._inner = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
+        stream = self._inner.connect_tcp(host, port, left, local_address, socket_options)
+        return _DeadlineStream(stream, self._deadline)
+
+
+class _DeadlineStream(httpcore2.NetworkStream):
+    """A connection that keeps to the deadline of the thread that uses it."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, deadline: Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _CHUNK):
+            left = self._deadline.left(timeout, httpcore2.WriteTimeout)
+            self._inner.write(buffer[start : start + _CHUNK], left)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
+        return _DeadlineStream(
+            self._inner.start_tls(ssl_context, server_hostname, left), self._deadline
+        )
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+_CHUNK = 65_536
+
+
+class _OpenStream(NamedTuple):
+    response: httpx2.Response
+    chunks: Iterator[bytes]
+
+
+def _opened_stream(response: httpx2.Response) -> OpenedStream:
+    if network.is_stream(response):
+        head = HttpReply(response.status_code, response.headers, b"")
+        return OpenedStream(head, _OpenStream(response, response.iter_raw()))
+    try:
+        response.read()
+    finally:
+        response.close()
+    return OpenedStream(network.to_reply(response), None)

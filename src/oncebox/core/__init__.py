@@ -1,0 +1,1 @@
+"""Building blocks without domain knowledge: clock, ids, encryption, logging, metrics, egress."""

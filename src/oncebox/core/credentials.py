@@ -1,0 +1,61 @@
+"""Credentials file: the service's URL and an API key for this user's own programs."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oncebox.errors import ConfigInvalid
+
+_FILE_NAME = "credentials.json"
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """An address and a key; nothing that prints it shows the key."""
+
+    url: str
+    key: str
+
+    def __repr__(self) -> str:
+        """Show the address, never the key."""
+        return f"Credentials(url={self.url!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show no more than ``repr`` does."""
+        return [("url", self.url)]
+
+
+def path(folder: Path) -> Path:
+    """Return where the credentials of a data folder lie."""
+    return folder / _FILE_NAME
+
+
+def read(folder: Path) -> Credentials | None:
+    """Return the credentials of a data folder, if there are any.
+
+    Raises: ConfigInvalid.
+    """
+    file = path(folder)
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Credentials)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        message = f"the credentials file {file} cannot be read; mend it, or delete it"
+        raise ConfigInvalid(message) from error
+
+
+def write(folder: Path, credentials: Credentials) -> Credentials:
+    """Write the file, readable by its owner only, unless there is one; return what it holds.
+
+    Raises: ConfigInvalid.
+    """
+    from oncebox.core.files import write_private_file  # noqa: PLC0415 - who only reads needs none
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_private_file(path(folder), msgspec.json.encode(credentials) + b"\n")
+    except OSError as error:
+        message = f"the folder {folder} cannot be written; choose one with ONCEBOX_DATA_DIR"
+        raise ConfigInvalid(message) from error
+    return read(folder) or credentials

@@ -1,0 +1,197 @@
+"""Outgoing HTTP: public addresses only, pinned after DNS, no redirects, no retries, bounded.
+
+A name is resolved once, every address it has is judged, and the connection goes to an address
+that was judged. Nothing from the environment (proxies, netrc) is read, and no proxy is asked.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+import httpcore2
+import msgspec
+
+from oncebox.errors import EgressFailed, EgressRefused
+from oncebox.model.public_internet import is_public_ip
+
+_OK = 200
+_HTTPS = 443
+_MAX_POST_CONNECTIONS = 100
+
+#: gives every address of a host
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+async def _system_resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class EgressResponse(msgspec.Struct, frozen=True):
+    """An answer to a POST."""
+
+    status: int
+    #: by lower-case names; the last of each
+    headers: Mapping[str, str]
+    #: None if it could not be read to its end, or is too large
+    body: bytes | None
+
+
+class Egress:
+    """Fetches small documents from hosts that the caller has named, and posts to them."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve = _system_resolve,
+        tls: ssl.SSLContext | None = None,
+        local: Iterable[str] = (),
+    ) -> None:
+        """Go out with these certificates; ``local`` names hosts:ports that tests may reach."""
+        self._local = frozenset(local)
+        context, network = (
+            tls or ssl.create_default_context(),
+            _PinnedNetworkBackend(resolve, self._local),
+        )
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context, network_backend=network, max_connections=10, http2=False, retries=0
+        )
+        # Each POST has a connection of its own: one that the other side has just closed would take
+        # the headers, and leave nobody knowing what became of the body.
+        self._post_pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context,
+            network_backend=network,
+            max_connections=_MAX_POST_CONNECTIONS,
+            max_keepalive_connections=0,
+            http2=False,
+            retries=0,
+        )
+
+    async def get(self, url: str, *, most: int = 65_536, within: float = 5.0) -> bytes:
+        """Return the body of a 200 answer.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self._check_url(url)
+        try:
+            async with asyncio.timeout(within):
+                return await self._fetch(url, most)
+        except (TimeoutError, OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            message = "a key service did not answer; try again in a moment"
+            raise EgressFailed(message) from error
+        except (httpcore2.TimeoutException, httpcore2.UnsupportedProtocol) as error:
+            message = "a key service did not answer in time; try again in a moment"
+            raise EgressFailed(message) from error
+
+    async def post(
+        self,
+        url: str,
+        body: AsyncIterator[bytes],
+        *,
+        headers: Mapping[str, str],
+        most: int = 65_536,
+    ) -> EgressResponse:
+        """Ask once, and return the answer, whatever it says.
+
+        The body is first pulled when the connection stands, TLS and all, and the headers are
+        written; what its generator raises is passed on, and then no more of it is sent. Without
+        ``content-length`` in the headers it goes in chunks. Time is the caller's.
+
+        Raises: EgressRefused, EgressFailed.
+        """
+        self._check_url(url)
+        given = {"accept": "application/json", "user-agent": "oncebox", **headers}
+        try:
+            async with self._post_pool.stream(
+                "POST", url, headers=list(given.items()), content=body
+            ) as answer:
+                named = {
+                    name.decode("latin-1").lower(): value.decode("latin-1")
+                    for name, value in answer.headers
+                }
+                return EgressResponse(answer.status, named, await _read_bounded(answer, most))
+        except _NETWORK_ERRORS as error:
+            message = "the other side did not answer; nothing more is known"
+            raise EgressFailed(message) from error
+
+    def _check_url(self, url: str) -> None:
+        parts = urlsplit(url)
+        local = f"{parts.hostname}:{parts.port}" in self._local
+        plain = parts.scheme == "https" and parts.port in {None, _HTTPS} and not parts.username
+        if not parts.hostname or not (local or plain):
+            message = "only https addresses on the usual port are fetched"
+            raise EgressRefused(message)
+
+    async def _fetch(self, url: str, most: int) -> bytes:
+        headers = {"accept": "*/*", "user-agent": "oncebox", "accept-encoding": "identity"}
+        async with self._pool.stream("GET", url, headers=list(headers.items())) as answer:
+            if answer.status != _OK:
+                message = f"a key service answered {answer.status}; try again later"
+                raise EgressFailed(message)
+            body = b""
+            async for piece in answer.aiter_stream():
+                body += piece
+                if len(body) > most:
+                    message = f"a key service answered with over {most} bytes"
+                    raise EgressRefused(message)
+            return body
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+        await self._post_pool.aclose()
+
+
+_NETWORK_ERRORS = (
+    OSError,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+)
+
+
+async def _read_bounded(answer: httpcore2.Response, most: int) -> bytes | None:
+    """Return the body of an answer; the status counts even where the body does not come."""
+    body = b""
+    try:
+        async for piece in answer.aiter_stream():
+            body += piece
+            if len(body) > most:
+                return None
+    except _NETWORK_ERRORS:
+        return None
+    return body
+
+
+class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that were judged, never to a name."""
+
+    def __init__(self, resolve: Resolve, local: frozenset[str]) -> None:
+        self._resolve = resolve
+        self._local = local
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's word
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._resolve(host, port)
+        if f"{host}:{port}" not in self._local and not all(map(is_public_ip, addresses)):
+            message = "a host has an address that is not public; it is not fetched"
+            raise EgressRefused(message)
+        if not addresses:
+            message = "a host has no address; try again later"
+            raise EgressFailed(message)
+        return await self._inner.connect_tcp(
+            addresses[0], port, timeout, local_address, socket_options
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)

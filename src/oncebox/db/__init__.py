@@ -1,0 +1,1 @@
+"""Database access: one contract, implemented for SQLite and PostgreSQL."""

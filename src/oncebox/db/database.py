@@ -1,0 +1,125 @@
+"""Database contract: ``Transaction``, and ``Database`` that runs functions in transactions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from oncebox.db.notify import Subscription
+from oncebox.db.queries import Query
+
+Row = tuple[Any, ...]
+Value = str | int | bytes | None
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """Statements that are committed together or not at all."""
+
+    def one(self, query: Query, /, **values: Value) -> Row | None:
+        """Return the first row, or None."""
+
+    def all(self, query: Query, /, **values: Value) -> list[Row]:
+        """Return every row."""
+
+    def run(self, query: Query, /, **values: Value) -> int:
+        """Return how many rows were changed."""
+
+    def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk query over rows, their values in the order of its ``-- bulk:`` line."""
+
+    def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk query over rows; return how many rows were changed."""
+
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Run a user's own statement, with the driver's own placeholders."""
+
+
+class ReadSession(Protocol):
+    """One connection that only reads, used by one thread."""
+
+    #: ``sqlite`` or ``postgres``
+    kind: str
+
+    def clock(self) -> int:
+        """Milliseconds since 1970, agreed by all processes of this database."""
+
+    def read(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a ledger function in one read transaction."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Database(Protocol):
+    """Runs ledger functions in transactions."""
+
+    #: ``sqlite`` or ``postgres``
+    kind: str
+    #: how many group commits may run at once
+    writers: int
+    #: whether a function of one statement is cheaper than one of several
+    round_trips: bool
+
+    def clock(self) -> int:
+        """Milliseconds since 1970, agreed by all processes of this database."""
+
+    async def write(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function in one transaction; return only after its commit.
+
+        Others may share the transaction; their effects are isolated from each other.
+        """
+
+    async def write_alone(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function that executes a user's statements, in a transaction of its own."""
+
+    async def write_statement(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function of a single statement, which is a transaction by itself."""
+
+    async def read(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function that changes nothing."""
+
+    def notify(self, channel: str) -> None:
+        """Wake the subscribers of a topic, in this process and in others."""
+
+    def subscribe(self, channel: str) -> Subscription:
+        """Return a subscription to a topic; it receives every notification from now on."""
+
+    async def wait(self, channel: str, within: float) -> None:
+        """Wait until the topic is notified, at most ``within`` seconds.
+
+        For the only waiter of this process; where there may be others, each subscribes.
+        """
+
+    async def close(self) -> None:
+        """Finish pending work and close the database."""

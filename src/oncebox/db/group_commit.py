@@ -1,0 +1,359 @@
+"""Group commit and shared reads: concurrent callers share one transaction."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from oncebox.db.database import Database, Transaction
+from oncebox.errors import DatabaseClosed, RowRefused, StoreError, StoreUnavailable
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+T = TypeVar("T")
+Result_contra = TypeVar("Result_contra", contravariant=True)
+#: returns one result per item, in their order; the last argument is the database's time
+BatchFunction = Callable[[Transaction, Sequence[Item], int], list[Result]]
+#: the same in one statement; None if the items need the full function
+FastFunction = Callable[[Transaction, Sequence[Item], int], list[Result] | None]
+#: bytes one commit may carry
+_MAX_COMMIT_BYTES = 32 * 1024 * 1024
+_COMMITS_WITHOUT_FAST = 10
+#: seconds between two repeats of a call that failed
+_FIRST_WAIT = 0.05
+_MAX_WAIT = 1.0
+
+
+async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any, **kw: Any) -> T:
+    """Repeat a call that is safe to repeat, until the database can serve it.
+
+    The caller bounds the repeats: by the handler's time limit, or by the end of the worker.
+    """
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            return await call(*args, **kw)
+        except (DatabaseClosed, RowRefused):
+            raise
+        except StoreError:  # also a standby or a changed password: temporary during operation
+            await asyncio.sleep(wait)
+            wait = min(_MAX_WAIT, wait * 2)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Grouped(Generic[Item, Result]):
+    """A ledger function whose concurrent calls share commits; see ``Ledger.submit``."""
+
+    function: BatchFunction[Item, Result]
+    #: the function in one statement, for the usual case; used where a round trip is expensive
+    fast: FastFunction[Item, Result] | None = None
+    #: whether batches commit one after the other
+    in_order: bool = False
+    #: returns the bytes of an item; they bound a batch
+    size: Callable[[Item], int] | None = None
+    #: returns the topics to notify after a commit with these results
+    topics: Callable[[Sequence[Result]], Iterable[str]] | None = None
+
+    def __call__(self, tx: Transaction, items: Sequence[Item], now: int) -> list[Result]:
+        """Run the function in a transaction of the caller."""
+        return self.function(tx, items, now)
+
+
+class _Declaration(Protocol):
+    def __call__(self, function: BatchFunction[Item, Result], /) -> Grouped[Item, Result]:
+        """Return the function as a grouped one."""
+
+
+def grouped(
+    *,
+    fast: FastFunction[Any, Any] | None = None,
+    in_order: bool = False,
+    size: Callable[[Any], int] | None = None,
+    topics: Callable[[Sequence[Any]], Iterable[str]] | None = None,
+) -> _Declaration:
+    """Declare a ledger function as grouped; it stays callable with a transaction."""
+
+    def declare(function: BatchFunction[Item, Result]) -> Grouped[Item, Result]:
+        return Grouped(function, fast, in_order, size, topics)
+
+    return declare
+
+
+class ResultSink(Protocol[Result_contra]):
+    """Receives the result of one item; a future is one."""
+
+    def done(self) -> bool:
+        """Say whether the result is no longer wanted."""
+
+    def set_result(self, result: Result_contra, /) -> None:
+        """Receive the function's result."""
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Receive the error."""
+
+
+PendingItem = tuple[Item, ResultSink[Result] | None]
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Merges concurrent calls of one ledger function into few commits.
+
+    The next batch collects while a commit is in progress, so batches grow with the load and
+    a single caller does not wait.
+    """
+
+    def __init__(  # noqa: PLR0913 - options of group commit, all but one with a default
+        self,
+        database: Database,
+        function: BatchFunction[Item, Result],
+        *,
+        fast: FastFunction[Item, Result] | None = None,
+        in_order: bool = False,
+        most: int = 500,
+        waiting: int = 10_000,
+        size: Callable[[Item], int] | None = None,
+        committed: Callable[[Sequence[tuple[Item, Result]]], None] | None = None,
+        failed: Callable[[Sequence[Item], Exception], None] | None = None,
+        retries: bool = False,
+        linger: Callable[[], float] | None = None,
+    ) -> None:
+        """Commit at most ``most`` items together and let at most ``waiting`` wait.
+
+        ``fast`` is the function in one statement, for the usual case; in other cases it returns
+        None, and ``function`` must cope with what ``fast`` has written. ``in_order`` commits one
+        batch after the other. ``size`` returns the bytes of an item, which bound a batch too.
+        ``committed`` is called with each batch after its commit, ``failed`` with the items that
+        were enqueued without a waiter and could not be committed. With ``retries`` a commit is
+        repeated until the database is available. ``linger`` returns the seconds to wait for
+        more items before a commit.
+        """
+        self._database = database
+        self._function = function
+        self._fast = fast if database.round_trips else None
+        self._commits_without_fast = 0
+        self._max_items = most
+        self._max_pending = waiting
+        self._size = size or _no_size
+        self._on_commit = committed
+        self._on_failure = failed
+        self._retries = retries
+        self._linger = linger
+        self._pending: deque[PendingItem[Item, Result]] = deque()
+        self._max_flushers = 1 if in_order else database.writers
+        self._flushers = 0
+        self._committing = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: Item) -> Result:
+        """Return the function's result for this item, after its commit.
+
+        Raises: StoreUnavailable, if too many wait; and what the function raises.
+        """
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.enqueue(item, future)
+        return await future
+
+    def enqueue(self, item: Item, waiter: ResultSink[Result] | None = None) -> None:
+        """Commit an item in the background, and pass its result to the waiter, if there is one.
+
+        The waiter's methods must not raise: other waiters come after it.
+
+        Raises: StoreUnavailable, if too many wait.
+        """
+        if len(self._pending) >= self._max_pending:
+            message = "too many calls wait for the database; try again in a moment"
+            raise StoreUnavailable(message)
+        self._pending.append((item, waiter))
+        if self._flushers < self._max_flushers:
+            self._flushers += 1
+            task = asyncio.create_task(self._flush())
+            self._tasks.add(task)  # the loop itself keeps only a weak reference
+            task.add_done_callback(self._tasks.discard)
+
+    async def _flush(self) -> None:
+        """Commit batch after batch until none is pending."""
+        try:
+            while self._pending:
+                if self._linger is not None and (seconds := self._linger()):
+                    await asyncio.sleep(seconds)
+                batch = self._next_batch()
+                self._committing += 1
+                try:
+                    await self._commit(batch)
+                finally:
+                    self._committing -= 1
+        finally:
+            # No await since the last check: the next item starts a new flush.
+            self._flushers -= 1
+
+    def _next_batch(self) -> list[PendingItem[Item, Result]]:
+        """Remove the next batch, of at least one item, from the pending items."""
+        batch = [self._pending.popleft()]
+        if not self._pending:
+            return batch
+        total = self._size(batch[0][0])
+        most = self._batch_limit()
+        while self._pending and len(batch) < most:
+            total += self._size(self._pending[0][0])
+            if total > _MAX_COMMIT_BYTES:
+                break
+            batch.append(self._pending.popleft())
+        return batch
+
+    def _batch_limit(self) -> int:
+        """Share the pending items among the idle flushers: one prepares while another commits."""
+        idle = self._flushers - self._committing
+        return min(self._max_items, 1 + len(self._pending) // idle)
+
+    async def _commit(self, batch: list[PendingItem[Item, Result]]) -> None:
+        """Commit a batch; if a row is refused, halve the batch until only that row fails."""
+        try:
+            items = [item for item, _ in batch]
+            if self._retries:
+                results = await retry_until_available(self._write, items)
+            else:
+                results = await self._write(items)
+        except RowRefused as error:
+            if len(batch) == 1:
+                self._fail(batch, error)
+                return
+            middle = len(batch) // 2
+            await self._commit(batch[:middle])
+            await self._commit(batch[middle:])
+        except Exception as error:  # noqa: BLE001 - the callers receive it
+            self._fail(batch, error)
+        except BaseException:
+            self._fail(batch, StoreUnavailable("the program is stopping; try again"))
+            raise
+        else:
+            self._resolve(batch, results)
+
+    async def _write(self, items: list[Item]) -> list[Result]:
+        """Try the fast form; where it did not suffice, skip it for the next few commits."""
+        if self._fast is not None and not self._commits_without_fast:
+            results = await self._database.write_statement(self._run, self._fast, items)
+            if results is not None:
+                return results
+            self._commits_without_fast = _COMMITS_WITHOUT_FAST
+        self._commits_without_fast = max(0, self._commits_without_fast - 1)
+        return await self._database.write(self._run, self._function, items)
+
+    def _run(
+        self,
+        tx: Transaction,
+        function: Callable[[Transaction, list[Item], int], T],
+        items: list[Item],
+    ) -> T:
+        # The time is read as late as possible: an item that waited may have come too late.
+        return function(tx, items, self._database.clock())
+
+    def _resolve(
+        self, batch: Sequence[PendingItem[Item, Result]], results: Sequence[Result]
+    ) -> None:
+        if self._on_commit is not None:
+            # Run by the loop: whatever it raises, the callers have their results.
+            pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]
+            asyncio.get_running_loop().call_soon(self._on_commit, pairs)
+        for (_, waiter), result in zip(batch, results, strict=True):
+            if waiter is not None and not waiter.done():
+                waiter.set_result(result)
+
+    def _fail(self, batch: Sequence[PendingItem[Item, Result]], error: Exception) -> None:
+        for _, waiter in batch:
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(error)
+        unattended = [item for item, waiter in batch if waiter is None]
+        if unattended and self._on_failure is not None:
+            self._on_failure(unattended, error)
+
+
+def _no_size(_item: object) -> int:
+    return 0
+
+
+ReadRequest = TypeVar("ReadRequest")
+ReadResult = TypeVar("ReadResult")
+
+#: requests per query
+_MAX_SHARED_READS = 500
+
+
+class SharedRead(Generic[ReadRequest, ReadResult]):
+    """Merges concurrent reads by one ledger function into few queries."""
+
+    def __init__(
+        self,
+        database: Database,
+        function: Callable[[Transaction, Sequence[ReadRequest]], list[ReadResult]],
+        *,
+        retries: bool = False,
+    ) -> None:
+        """Serve concurrent callers; the function returns one result per request, in order.
+
+        With ``retries`` a query is repeated until the database is available.
+        """
+        self._database = database
+        self._retries = retries
+        self._function = function
+        self._pending: list[tuple[ReadRequest, asyncio.Future[ReadResult]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def read(self, request: ReadRequest) -> ReadResult:
+        """Return the function's result for a request.
+
+        Raises: StoreError, and what the function raises.
+        """
+        result: asyncio.Future[ReadResult] = asyncio.get_running_loop().create_future()
+        self._pending.append((request, result))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return await result
+
+    async def close(self) -> None:
+        """Stop; pending requests fail with DatabaseClosed."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        pending, self._pending = self._pending, []
+        _fail_reads([result for _, result in pending], _database_closed())
+
+    async def _run(self) -> None:
+        try:
+            while self._pending:
+                batch, self._pending = (
+                    self._pending[:_MAX_SHARED_READS],
+                    self._pending[_MAX_SHARED_READS:],
+                )
+                requests = [request for request, _ in batch]
+                waiting = [result for _, result in batch]
+                try:
+                    found = await self._query(requests)
+                except Exception as error:  # noqa: BLE001 - the callers receive it
+                    _fail_reads(waiting, error)
+                    continue
+                except BaseException:
+                    _fail_reads(waiting, _database_closed())
+                    raise
+                for result, each in zip(waiting, found, strict=True):
+                    if not result.done():
+                        result.set_result(each)
+        finally:
+            self._task = None  # no await since the last check: the next request starts a new task
+
+    async def _query(self, requests: list[ReadRequest]) -> list[ReadResult]:
+        if self._retries:
+            return await retry_until_available(self._database.read, self._function, requests)
+        return await self._database.read(self._function, requests)
+
+
+def _database_closed() -> DatabaseClosed:
+    return DatabaseClosed("this database was closed; open it again")
+
+
+def _fail_reads(waiting: Sequence[asyncio.Future[ReadResult]], error: Exception) -> None:
+    for result in waiting:
+        if not result.done():
+            result.set_exception(error)
+            result.exception()  # retrieved, even if the caller is gone

@@ -1,0 +1,611 @@
+"""PostgreSQL through psycopg 3: sessions, bulk arrays, LISTEN/NOTIFY, error translation."""
+
+import asyncio
+import random
+import select
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is one
+from threading import Event, Thread
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg import errors as pg
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+
+from oncebox import errors
+from oncebox.core import clock
+from oncebox.core import clock as core_clock
+from oncebox.db.database import Row, Transaction, Value
+from oncebox.db.notify import Notifier, Subscription
+from oncebox.db.queries import Query
+from oncebox.db.session_pool import SessionPool
+
+_ARRAY_HEADER = Struct(
+    ">5i"
+)  # dimensions, whether there are nulls, element type, length, lower bound
+_pack_length = Struct(">i").pack
+_PACKED_NULL = _pack_length(-1)
+_pack_sized_number = Struct(">iq").pack
+_NUMBER_SIZE = 8
+
+
+def _pack_text(value: str) -> bytes:
+    encoded = value.encode()
+    return _pack_length(len(encoded)) + encoded
+
+
+def _pack_number(value: int) -> bytes:
+    return _pack_sized_number(_NUMBER_SIZE, value)
+
+
+def _pack_bytes(value: bytes) -> bytes:
+    return _pack_length(len(value)) + value
+
+
+def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
+    packed = [_PACKED_NULL if value is None else pack(value) for value in values]
+    return _ARRAY_HEADER.pack(1, 1, element, len(packed), 1) + b"".join(packed)
+
+
+class _Array(list[Any]):
+    """A column of a bulk query's rows."""
+
+
+class _TextArray(_Array):
+    pass
+
+
+class _NumberArray(_Array):
+    pass
+
+
+class _BytesArray(_Array):
+    pass
+
+
+class _TextDumper(Dumper):
+    format = Format.BINARY
+    oid = 1009
+
+    def dump(self, obj: _Array) -> bytes:
+        return _pack_array(obj, 25, _pack_text)
+
+
+class _NumberDumper(Dumper):
+    format = Format.BINARY
+    oid = 1016
+
+    def dump(self, obj: _Array) -> bytes:
+        return _pack_array(obj, 20, _pack_number)
+
+
+class _BytesDumper(Dumper):
+    format = Format.BINARY
+    oid = 1001
+
+    def dump(self, obj: _Array) -> bytes:
+        return _pack_array(obj, 17, _pack_bytes)
+
+
+_ARRAY_TYPES: dict[str, type[_Array]] = {
+    "text": _TextArray,
+    "bigint": _NumberArray,
+    "bytea": _BytesArray,
+}
+
+
+def bulk_array(kind: str, values: Sequence[Any]) -> list[Any]:
+    """Return a column as an array of a PostgreSQL type: text, bigint or bytea."""
+    return _ARRAY_TYPES[kind](values)
+
+
+def register_array_dumpers(connection: Connection[Any]) -> None:
+    """Let a connection send these arrays."""
+    connection.adapters.register_dumper(_TextArray, _TextDumper)
+    connection.adapters.register_dumper(_NumberArray, _NumberDumper)
+    connection.adapters.register_dumper(_BytesArray, _BytesDumper)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_DEADLOCK_ERRORS = (pg.DeadlockDetected, pg.SerializationFailure)
+_REFUSED_DATA_ERRORS = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    UnicodeEncodeError,
+    OverflowError,
+    StructError,
+)
+_LOGIN_ERRORS = (pg.InvalidPassword, pg.InvalidAuthorizationSpecification, pg.InvalidCatalogName)
+_DEADLOCK_TRIES = 6
+#: a server that vanished without a word is noticed within seconds
+_CONNECT_OPTIONS: dict[str, Any] = {
+    "application_name": "oncebox",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+#: a process that was paused inside a transaction must not stop all others with it
+_SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '15s'"
+
+
+class PostgresTransaction:
+    """The statements of one PostgreSQL transaction."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
+        """Speak through this cursor."""
+        self._cursor = cursor
+
+    def one(self, query: Query, /, **values: Value) -> Row | None:
+        """Return the first row, or None."""
+        row: Row | None = self._cursor.execute(query.postgres, values).fetchone()
+        return row
+
+    def all(self, query: Query, /, **values: Value) -> list[Row]:
+        """Return every row."""
+        return self._cursor.execute(query.postgres, values).fetchall()
+
+    def run(self, query: Query, /, **values: Value) -> int:
+        """Return how many rows were changed."""
+        return self._cursor.execute(query.postgres, values).rowcount
+
+    def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk query once, over all rows."""
+        return self._bulk(query, rows, shared).fetchall() if rows else []
+
+    def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk query once, over all rows; return how many rows were changed."""
+        return self._bulk(query, rows, shared).rowcount if rows else 0
+
+    def _bulk(
+        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
+    ) -> psycopg.Cursor[Any]:
+        columns = zip(*rows, strict=True)
+        arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
+        return self._cursor.execute(query.postgres, arrays | shared)
+
+    def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Run a user's own statement."""
+        with self._cursor.connection.cursor() as cursor:  # text mode, which takes whole scripts
+            cursor.execute(statement.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+
+class PostgresSession:
+    """One connection to the server."""
+
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        """Connect.
+
+        Raises: DatabaseUnreachable, DatabaseLoginRefused, ConfigInvalid.
+        """
+        self._url = url
+        self._read_only = read_only
+        self._open()
+        try:
+            self.offset = _clock_offset(self.connection)
+        except psycopg.Error as error:
+            self.close()
+            raise translate_error(error) from error
+
+    def _open(self) -> None:
+        self.connection = connect(self._url, read_only=self._read_only)
+        self._readable = select.poll()
+        self._readable.register(self.connection.fileno(), select.POLLIN)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection is gone."""
+        return self.connection.closed
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Run a function in one transaction; again after a deadlock, which undid all of it."""
+        return _retry_deadlocks(lambda: self._in_transaction(work))
+
+    def run_statement(self, work: Callable[[Transaction], T]) -> T:
+        """Run a function of one statement: a transaction by itself, one round trip, not four."""
+        return _retry_deadlocks(lambda: self._in_autocommit(work))
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run a function that changes nothing; each statement sees the newest commits anyway."""
+        self._replace_if_dead()
+        try:
+            return self._call(work)
+        except Exception as error:  # noqa: BLE001 - raised again, in our words
+            _raise_translated(error)
+
+    def _in_autocommit(self, work: Callable[[Transaction], T]) -> T:
+        self._replace_if_dead()
+        try:
+            return self._call(work)
+        except Exception as error:
+            if isinstance(translate_error(error), errors.DatabaseUnreachable):
+                self.close()
+                raise _commit_unknown() from error
+            _raise_translated(error)
+
+    def _in_transaction(self, work: Callable[[Transaction], T]) -> T:
+        self._replace_if_dead()
+        try:
+            self.connection.execute("BEGIN")
+            result = self._call(work)
+        except BaseException as error:  # noqa: BLE001 - raised again, in our words
+            self._rollback()
+            _raise_translated(error)
+        self._commit()
+        return result
+
+    def _call(self, work: Callable[[Transaction], T]) -> T:
+        with self.connection.cursor(binary=True) as cursor:
+            return work(PostgresTransaction(cursor))
+
+    def _replace_if_dead(self) -> None:
+        """Replace a connection that died while idle: only such a one has something to read."""
+        if not self._readable.poll(0):
+            return
+        try:
+            self.connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            self.close()
+            self._open()
+
+    def _commit(self) -> None:
+        try:
+            self.connection.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            self.close()
+            raise _commit_unknown() from error
+        except psycopg.Error as error:
+            self._rollback()
+            raise translate_error(error) from error
+
+    def _rollback(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def _retry_deadlocks(work: Callable[[], T]) -> T:
+    for round_ in range(_DEADLOCK_TRIES):
+        try:
+            return work()
+        except _DEADLOCK_ERRORS:
+            time.sleep(random.uniform(0, 0.01 * 2**round_))  # noqa: S311 - not in step again
+    message = "the database kept reporting deadlocks; try again"
+    raise errors.DatabaseBusy(message)
+
+
+def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
+    """Connect to the server.
+
+    Raises: DatabaseUnreachable, DatabaseLoginRefused, ConfigInvalid.
+    """
+    try:
+        connection = psycopg.connect(url, autocommit=True, **_CONNECT_OPTIONS)
+    except psycopg.OperationalError as error:
+        raise _connect_error(error) from error
+    except psycopg.Error:
+        message = "the database URL cannot be used; it looks like postgresql://user@host/name"
+        raise errors.ConfigInvalid(message) from None  # the driver's words quote the password
+    try:
+        register_array_dumpers(connection)
+        connection.execute(_SESSION_TIMEOUTS)
+        if read_only:
+            connection.execute("SET default_transaction_read_only = on")
+    except psycopg.Error as error:
+        connection.close()
+        raise translate_error(error) from error
+    return connection
+
+
+def _connect_error(error: psycopg.OperationalError) -> errors.StoreError:
+    text = str(error)
+    refused = isinstance(error, _LOGIN_ERRORS) or any(
+        word in text
+        for word in (
+            "authentication failed",
+            "does not exist",
+            "no password supplied",
+            "no pg_hba.conf entry",
+        )
+    )
+    if refused:
+        return errors.DatabaseLoginRefused(
+            "the database server refused user, password or database name; check the database URL"
+        )
+    return errors.DatabaseUnreachable(
+        "the database server cannot be reached; check that it runs and that host and port are right"
+    )
+
+
+def _raise_translated(error: BaseException) -> NoReturn:
+    """Raise our error for a driver's, and any other as it is."""
+    ours = translate_error(error)
+    if ours is error:
+        raise error
+    raise ours from error
+
+
+def _commit_unknown() -> errors.CommitUnknown:
+    message = "the connection broke during COMMIT; repeat the call with the same key"
+    return errors.CommitUnknown(message)
+
+
+def translate_error(error: BaseException) -> BaseException:
+    """Return our error for a driver's error, and any other error as it is."""
+    if isinstance(error, (errors.OnceboxError, *_DEADLOCK_ERRORS)):
+        return error
+    for kinds, ours, message in _ERROR_TRANSLATIONS:
+        if isinstance(error, kinds):
+            return ours(message)
+    return error
+
+
+#: the first that fits decides
+_ERROR_TRANSLATIONS: tuple[tuple[Any, type[errors.StoreError], str], ...] = (
+    (pg.DiskFull, errors.DiskFull, "the database server's disk is full; nothing was stored"),
+    (
+        pg.ReadOnlySqlTransaction,
+        errors.DatabaseReadOnly,
+        "the database server is read-only; is this a standby?",
+    ),
+    (
+        pg.UndefinedTable,
+        errors.SchemaOutdated,
+        "the database has no Oncebox tables; run: oncebox migrate",
+    ),
+    (
+        _REFUSED_DATA_ERRORS,
+        errors.RowRefused,
+        "the database refused a value; check its characters and size",
+    ),
+    (
+        pg.LockNotAvailable,
+        errors.DatabaseBusy,
+        "another process held a row for too long; try again",
+    ),
+    (
+        psycopg.OperationalError,
+        errors.DatabaseUnreachable,
+        "the connection to the database broke; try again",
+    ),
+    (psycopg.Error, errors.StoreFailed, "the database failed in an unforeseen way; try again"),
+)
+
+
+def _clock_offset(connection: psycopg.Connection[Any]) -> int:
+    """Measure how far the server's clock is ahead of ours, in milliseconds."""
+    before = clock.system()
+    row = connection.execute(
+        "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    ).fetchone()
+    after = clock.system()
+    offset = int(row[0]) - (before + after) // 2 if row else 0
+    error = after - before + 2
+    return offset if abs(offset) > error else 0  # within the error there is nothing to correct
+
+
+class PostgresReader:
+    """One connection that only reads."""
+
+    kind = "postgres"
+
+    def __init__(self, url: str, *, now: core_clock.Clock = core_clock.system) -> None:
+        """Connect.
+
+        Raises: StoreError of the kind that names the trouble.
+        """
+        self._session = PostgresSession(url, read_only=True)
+        self._now = now
+
+    def clock(self) -> int:
+        """Milliseconds since 1970 by the server's clock, as measured when connecting."""
+        return self._now() + self._session.offset
+
+    def read(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a ledger function that changes nothing."""
+        return self._session.read(lambda tx: function(tx, *args, **kwargs))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+
+class NotifySession:
+    """Sends notifications; they are hints, so nobody waits for a disk because of them."""
+
+    def __init__(self, url: str) -> None:
+        """Connect.
+
+        Raises: StoreError of the kind that names the trouble.
+        """
+        self._connection = connect(url)
+        self._connection.execute("SET synchronous_commit = off")
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection is gone."""
+        return self._connection.closed
+
+    def notify(self, channel: str) -> None:
+        """Tell every listening process that something happened on a channel."""
+        self._connection.execute("SELECT pg_notify('oncebox', %s)", (channel,))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+_LISTEN_POLL_SECONDS = 0.5
+_RECONNECT_SECONDS = 0.5
+
+
+class NotifyListener:
+    """Rings the process's bell whenever the server notifies; losing it costs only speed."""
+
+    def __init__(self, url: str, bell: Notifier) -> None:
+        """Start listening."""
+        self._url = url
+        self._notifier = bell
+        self._loop = asyncio.get_running_loop()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="oncebox-listener", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._stopping.set()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(psycopg.Error):
+                self._listen()
+            self._stopping.wait(_RECONNECT_SECONDS)
+
+    def _listen(self) -> None:
+        with psycopg.connect(self._url, autocommit=True, connect_timeout=5) as connection:
+            connection.execute("LISTEN oncebox")
+            self._call_in_loop(
+                self._notifier.notify_all
+            )  # something may have rung while nobody listened
+            while not self._stopping.is_set():
+                for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
+                    self._call_in_loop(self._notifier.notify, notice.payload)
+
+    def _call_in_loop(self, ring: object, *args: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended; so will we
+            self._loop.call_soon_threadsafe(ring, *args)  # type: ignore[arg-type]
+
+
+_NOTIFY_INTERVAL_SECONDS = 0.01
+
+
+class PostgresDatabase:
+    """A database on a server, shared by any number of hosts."""
+
+    kind = "postgres"
+    writers = 2
+    round_trips = True
+
+    def __init__(
+        self, url: str, *, connections: int = 6, now: core_clock.Clock = core_clock.system
+    ) -> None:
+        """Connect once to see that it works.
+
+        Raises: StoreError of the kind that names the trouble.
+        """
+        self.url = url
+        self._now = now
+        self._offset = 0
+        self._local_notifier = Notifier(self._start_listener)
+        self._pending_channels: set[str] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._connect().close()
+        self._sessions = SessionPool("postgres", connections, self._connect)
+        self._notify_sessions = SessionPool("notifier", 1, lambda: NotifySession(url))
+        self._listener: NotifyListener | None = None
+
+    def _connect(self) -> PostgresSession:
+        session = PostgresSession(self.url)
+        self._offset = session.offset
+        return session
+
+    def clock(self) -> int:
+        """Milliseconds since 1970 by the server's clock, as measured when connecting."""
+        return self._now() + self._offset
+
+    async def write(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in one transaction; return only after its commit."""
+        return await self._sessions.submit(
+            lambda session: session.run(lambda tx: verb(tx, *args, **kwargs))
+        )
+
+    async def write_alone(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb in a transaction of its own, as all are here."""
+        return await self.write(verb, *args, **kwargs)
+
+    async def write_statement(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb of a single statement, which is a transaction by itself."""
+        return await self._sessions.submit(
+            lambda session: session.run_statement(lambda tx: verb(tx, *args, **kwargs))
+        )
+
+    async def read(
+        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a verb that changes nothing."""
+        return await self._sessions.submit(
+            lambda session: session.read(lambda tx: verb(tx, *args, **kwargs))
+        )
+
+    def notify(self, channel: str) -> None:
+        """Wake whoever waits here at once, and the other processes at most every 10 ms."""
+        self._local_notifier.notify(channel)
+        if channel not in self._pending_channels:
+            self._pending_channels.add(channel)
+            asyncio.get_running_loop().call_later(
+                _NOTIFY_INTERVAL_SECONDS, self._flush_notification, channel
+            )
+
+    def _flush_notification(self, channel: str) -> None:
+        if channel not in self._pending_channels:
+            return
+        self._pending_channels.discard(channel)
+        task = asyncio.create_task(self._send_notification(channel))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _send_notification(self, channel: str) -> None:
+        try:
+            await self._notify_sessions.submit(lambda notifier: notifier.notify(channel))
+        except (errors.StoreError, psycopg.Error):
+            return  # the poll behind every wait will see it
+
+    def subscribe(self, channel: str) -> Subscription:
+        """Return an ear of its own for one who waits on a channel more than once."""
+        return self._local_notifier.subscribe(channel)
+
+    async def wait(self, channel: str, within: float) -> None:
+        """Rest until the channel rings, here or in another process."""
+        await self._local_notifier.wait(channel, within)
+
+    def _start_listener(self) -> None:
+        """Hear the other processes too; whatever was missed before, the listener rings for."""
+        if self._listener is None:
+            self._listener = NotifyListener(self.url, self._local_notifier)
+
+    async def close(self) -> None:
+        """Finish what was begun and disconnect."""
+        if self._listener is not None:
+            await self._listener.close()
+        for channel in list(self._pending_channels):
+            self._flush_notification(channel)
+        await asyncio.gather(*self._background)
+        await self._notify_sessions.close()
+        await self._sessions.close()

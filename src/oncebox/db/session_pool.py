@@ -1,0 +1,122 @@
+"""Session pool: threads that each own one database connection and take jobs from a queue."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, Protocol, TypeVar
+
+from oncebox.errors import DatabaseClosed
+
+
+class DatabaseSession(Protocol):
+    """One connection."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection must be replaced."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+S = TypeVar("S", bound=DatabaseSession)
+T = TypeVar("T")
+
+
+#: what a job returned, or why it did not
+JobResult = tuple[object, BaseException | None]
+
+
+class Job:
+    """A function of a session or a transaction, and where its answer goes."""
+
+    __slots__ = ("exclusive", "function", "future", "loop")
+
+    def __init__(self, work: Callable[[Any], Any], *, alone: bool) -> None:
+        """Belong to the running loop; ``alone`` is a job that shares nothing with others."""
+        self.function = work
+        self.exclusive = alone
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+    def finish(self, result: object, error: BaseException | None) -> None:
+        """Tell who waits, from another thread."""
+        # The loop may be gone when the program ends in the middle of a job.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._resolve_future, result, error)
+
+    def _resolve_future(self, result: object, error: BaseException | None) -> None:
+        if self.future.cancelled():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+class SessionPool(Generic[S]):
+    """A few threads, each opening its own session when first needed and after it broke."""
+
+    def __init__(self, name: str, size: int, connect: Callable[[], S]) -> None:
+        """Start ``size`` threads; none connects yet."""
+        self._connect = connect
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._closed = False
+        self._threads = [
+            Thread(target=self._thread_main, name=f"oncebox-{name}-{number}", daemon=True)
+            for number in range(size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def submit(self, work: Callable[[Any], T], *, alone: bool = False) -> T:
+        """Run a function of a session in one of the threads; one hop there, one back."""
+        if self._closed:
+            message = "this database was closed; open it again"
+            raise DatabaseClosed(message)
+        job = Job(work, alone=alone)
+        self._jobs.put(job)
+        answer: T = await job.future
+        return answer
+
+    async def close(self) -> None:
+        """Finish the jobs already given, then close every session."""
+        self._closed = True
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def next_jobs(self) -> list[Job]:
+        """Wait for the next jobs; none when the crew is dismissed."""
+        job = self._jobs.get()
+        return [] if job is None else [job]
+
+    def run_jobs(self, session: S, jobs: list[Job]) -> list[JobResult]:
+        """Do jobs; what one of them raises is its answer."""
+        return [(job.function(session), None) for job in jobs]
+
+    def _thread_main(self) -> None:
+        session: S | None = None
+        while jobs := self.next_jobs():
+            try:
+                if session is None:
+                    session = self._connect()
+                answers = self.run_jobs(session, jobs)
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller, not the thread
+                answers = [(None, error)] * len(jobs)
+            if session is not None and session.broken:
+                _close_quietly(session)
+                session = None
+            for job, (result, failure) in zip(jobs, answers, strict=True):
+                job.finish(result, failure)
+            del jobs, answers, job, result, failure
+        if session is not None:
+            _close_quietly(session)
+
+
+def _close_quietly(session: DatabaseSession) -> None:
+    with suppress(Exception):
+        session.close()

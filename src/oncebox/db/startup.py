@@ -1,0 +1,205 @@
+"""Database start-up: connect by URL, migrate or check the schema, check the master key."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from oncebox.core import clock, encryption
+from oncebox.core.encryption import MasterKey
+from oncebox.db import migrate as migrations
+from oncebox.db.database import Database, ReadSession, Transaction
+from oncebox.db.queries import load
+from oncebox.db.sqlite import SqliteDatabase, SqliteReader
+from oncebox.errors import (
+    ConfigInvalid,
+    DatabaseReadOnly,
+    DatabaseUnsafe,
+    MasterKeyMissing,
+    MasterKeyWrong,
+    NotFound,
+)
+from oncebox.settings import Settings
+
+if TYPE_CHECKING:  # commands that only read do not load the metrics
+    from oncebox.core.metrics import Telemetry
+
+_sql = load(__package__, "migrate.sql")
+
+
+def connect(url: str, *, connections: int = 6, now: clock.Clock = clock.system) -> Database:
+    """Return the database behind ``sqlite:///path`` or ``postgresql://…``.
+
+    Raises: ConfigInvalid, StoreError.
+    """
+    if _url_scheme(url) == "sqlite":
+        return _connect_sqlite(url, now)
+    database: Database = _postgres().PostgresDatabase(url, connections=connections, now=now)
+    return database
+
+
+def open_read_only(url: str, *, check_schema: bool = True) -> ReadSession:
+    """Return a connection that only reads: nothing is created, migrated or locked for writing.
+
+    Raises: ConfigInvalid, NotFound, StoreError; a schema of another version is one.
+    """
+    if _url_scheme(url) == "sqlite":
+        path = sqlite_path(url)
+        if not path.exists():
+            message = f"there is no database at {path}; check --data-dir, or run: oncebox migrate"
+            raise NotFound(message)
+        session: ReadSession = SqliteReader(path)
+    else:
+        session = _postgres().PostgresReader(url)
+    try:
+        if check_schema:
+            session.read(migrations.require_current_schema, session.kind)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _url_scheme(url: str) -> str:
+    scheme = url.split(":", 1)[0]
+    if scheme in {"postgresql", "postgres"}:
+        return "postgresql"
+    if scheme == "sqlite":
+        return scheme
+    message = (
+        f"the database URL begins with {scheme[:20]!r}; use sqlite:///path/to/file.db "
+        "or postgresql://user:password@host/name"
+    )
+    raise ConfigInvalid(message)
+
+
+async def prepare(database: Database, telemetry: "Telemetry", *, migrate: bool) -> None:
+    """Migrate or check the schema, and check that the database keeps what it acknowledges.
+
+    Raises: StoreError of the kind that names the trouble.
+    """
+    if migrate:
+        for name in await migrations.migrate(database):
+            telemetry.log.info("migrated", migration=name)
+    else:
+        await migrations.check_schema(database)
+    if database.kind == "postgres":
+        await database.read(_check_durability, telemetry)
+
+
+def load_master_key(settings: Settings, *, may_create: bool) -> MasterKey:
+    """Return the configured master key; only a new SQLite installation may create its own.
+
+    Raises: MasterKeyError, DatabaseReadOnly.
+    """
+    if settings.master_key:
+        return encryption.master_key_from_text(settings.master_key)
+    if settings.master_key_file:
+        return encryption.master_key_from_file(Path(settings.master_key_file))
+    if not settings.database.startswith("sqlite:"):
+        message = (
+            "PostgreSQL needs a master key that all hosts share: set ONCEBOX_MASTER_KEY or "
+            "ONCEBOX_MASTER_KEY_FILE; make one with: openssl rand -base64 32"
+        )
+        raise MasterKeyMissing(message)
+    path = sqlite_path(settings.database).with_suffix(".key")
+    if not may_create:
+        return encryption.master_key_from_file(path)
+    try:
+        return encryption.load_or_create_master_key(path)
+    except OSError as error:
+        message = "the folder of the database cannot be written; choose one with ONCEBOX_DATA_DIR"
+        raise DatabaseReadOnly(message) from error
+
+
+async def master_key_id(database: Database) -> str | None:
+    """Return the id of the master key this database belongs to; None for a new one."""
+    return await database.read(stored_key_id)
+
+
+async def check_master_key(database: Database, key: MasterKey) -> None:
+    """Bind a new database to its key; refuse a key that cannot decrypt its contents.
+
+    Raises: MasterKeyWrong.
+    """
+    known = await master_key_id(database) or await database.write(_store_key_id, key.id)
+    require_same_key(known, key)
+
+
+def require_same_key(known: str | None, key: MasterKey) -> None:
+    """Refuse a master key other than the one of the database.
+
+    Raises: MasterKeyWrong.
+    """
+    if known != key.id:
+        message = (
+            f"this database belongs to master key {known}, not {key.id}; set ONCEBOX_MASTER_KEY "
+            "or ONCEBOX_MASTER_KEY_FILE to the key it was created with"
+        )
+        raise MasterKeyWrong(message)
+
+
+async def check_writable(database: Database) -> None:
+    """Commit a change that changes nothing.
+
+    Raises: StoreError.
+    """
+    await database.write(_write_unchanged)
+
+
+def _write_unchanged(tx: Transaction) -> None:
+    tx.run(_sql.touch_fact, name="master_key_id")
+
+
+def stored_key_id(tx: Transaction) -> str | None:
+    """Return the id of the master key this database belongs to; None for a new one."""
+    row = tx.one(_sql.fact, name="master_key_id")
+    return str(row[0]) if row else None
+
+
+def _store_key_id(tx: Transaction, id_: str) -> str | None:
+    tx.run(_sql.keep_fact, name="master_key_id", value=id_)
+    return stored_key_id(tx)
+
+
+def _check_durability(tx: Transaction, telemetry: "Telemetry") -> None:
+    """Refuse a server that acknowledges before it has written."""
+    if tx.execute("SHOW synchronous_commit") == [("off",)]:
+        message = (
+            "synchronous_commit is off, so the server loses acknowledged work in a crash; "
+            "set it to on for this database or user"
+        )
+        raise DatabaseUnsafe(message)
+    if tx.execute("SHOW fsync") == [("off",)]:
+        telemetry.log.warning("database_unsafe", remedy="fsync is off on the server: set it to on")
+
+
+def sqlite_path(url: str) -> Path:
+    """Return the file a SQLite URL names.
+
+    Raises: ConfigInvalid.
+    """
+    parts = urlsplit(url)
+    if parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
+        message = "a SQLite URL has three slashes and a path: sqlite:///path/to/file.db"
+        raise ConfigInvalid(message)
+    return Path("/" + unquote(parts.path).lstrip("/"))
+
+
+def _connect_sqlite(url: str, now: clock.Clock) -> Database:
+    path = sqlite_path(url)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the folder {path.parent} cannot be made; choose one with ONCEBOX_DATA_DIR"
+        raise DatabaseReadOnly(message) from error
+    return SqliteDatabase(path, now=now)
+
+
+def _postgres() -> ModuleType:
+    try:
+        from oncebox.db import postgres  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        message = "PostgreSQL needs an extra; install it with: pip install 'oncebox[postgres]'"
+        raise ConfigInvalid(message) from error
+    return postgres

@@ -1,1 +1,0 @@
-"""Where things come in, and the limits that hold for all of them."""

@@ -1,1 +1,0 @@
-"""Webhooks: how signed callbacks come in, at ``/in/{public_id}``."""

@@ -1,1 +1,0 @@
-"""The API below ``/v1``, and what the service says about itself."""

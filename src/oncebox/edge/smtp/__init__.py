@@ -1,1 +1,0 @@
-"""SMTP: how mail comes in, from any mail server."""

@@ -1,0 +1,399 @@
+"""Every error Oncebox raises, as one tree: database, ledger, effect, handler, egress, signature.
+
+Every error carries a stable ``code``, says whether trying again is safe
+(``retry_safe``), and has a message that names the remedy.
+
+    OnceboxError
+    ├── ConfigInvalid                 a setting cannot be used
+    │   └── ExtraMissing              a part of Oncebox is not installed
+    ├── StoreError                    the database
+    │   ├── StoreUnavailable          not now: answer 503 / 451
+    │   │   ├── DatabaseUnreachable
+    │   │   ├── DatabaseBusy
+    │   │   ├── DiskFull
+    │   │   ├── StoreFailed           it failed in a way nobody foresaw
+    │   │   └── CommitUnknown         the reply to COMMIT was lost
+    │   ├── DatabaseClosed            this program has closed it
+    │   ├── RowRefused                the database refused this row's data
+    │   ├── DatabaseLoginRefused
+    │   ├── DatabaseReadOnly
+    │   ├── DatabaseCorrupt
+    │   ├── DatabaseUnsafe            it would not keep what it acknowledges
+    │   ├── SchemaTooNew
+    │   ├── SchemaOutdated
+    │   ├── MigrationChanged
+    │   ├── BackupDamaged             it is not what was written
+    │   └── MasterKeyError
+    │       ├── MasterKeyMissing
+    │       └── MasterKeyWrong
+    ├── InputRefused                  what came in cannot be taken
+    │   ├── KeyInvalid
+    │   ├── HeaderInvalid
+    │   └── BodyTooLarge
+    ├── NotFound
+    │   └── CursorMismatch             it leads to another list
+    ├── CursorTooOld                  what it points at is no longer kept
+    ├── StateConflict                 not possible in its present state
+    ├── LeaseLost                     somebody else owns the work now
+    ├── RequestKeyReused              it claimed something else before
+    ├── HandlerRegisteredTwice
+    ├── ListenAddressUnavailable      nothing can listen there
+    ├── RequestRefused                a rejected HTTP request: see errors/http.py
+    ├── EffectError
+    │   ├── EffectNameReused
+    │   ├── EffectMisused
+    │   └── EffectOutcomeUnknown             nobody can know: a person decides
+    ├── HandlerFailure                raised by handlers, on purpose
+    │   ├── Transient
+    │   ├── Permanent
+    │   └── NotDone
+    ├── EgressError                   something outside could not be fetched
+    │   ├── EgressRefused             it never will be
+    │   └── EgressFailed              it may be asked again
+    ├── SignatureError                webhook signatures
+    │   ├── SignatureInvalid          the request is not what its sender signed
+    │   ├── KeyFetchRequired                 a key must be fetched first: answer 503
+    │   ├── UnknownScheme
+    │   └── SchemeInvalid             a scheme that somebody added cannot be used
+    ├── SecretUnavailable             a reference to a secret leads nowhere
+    ├── …                             mail, codes and links: see errors/mail.py
+    ├── …                             outgoing mail: see errors/sends.py
+    └── CallFailed                    raised by clients only: see client/errors.py
+"""
+
+
+class OnceboxError(Exception):
+    """Anything Oncebox refuses or cannot do."""
+
+    code: str = "error"
+    retry_safe: bool = False
+    #: HTTP status, request and wait in seconds, where a service answered a client with it
+    status: int | None = None
+    request_id: str | None = None
+    retry_after: float | None = None
+
+
+class ConfigInvalid(OnceboxError):
+    """A setting cannot be used."""
+
+    code = "config_invalid"
+
+
+class ExtraMissing(ConfigInvalid):
+    """This part of Oncebox is not installed."""
+
+    code = "extra_missing"
+
+
+class StoreError(OnceboxError):
+    """The database refused or failed."""
+
+    code = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot commit right now; nothing was acknowledged."""
+
+    code = "store_unavailable"
+    retry_safe = True
+
+
+class DatabaseUnreachable(StoreUnavailable):
+    """No connection to the database server."""
+
+    code = "database_unreachable"
+
+
+class DatabaseBusy(StoreUnavailable):
+    """Another process held the database for too long."""
+
+    code = "database_busy"
+
+
+class DiskFull(StoreUnavailable):
+    """There is no room to commit."""
+
+    code = "disk_full"
+
+
+class StoreFailed(StoreUnavailable):
+    """The database failed in a way nobody foresaw; nothing was acknowledged."""
+
+    code = "store_failed"
+
+
+class CommitUnknown(StoreUnavailable):
+    """The connection broke during COMMIT: it may or may not have happened."""
+
+    code = "commit_unknown"
+
+
+class DatabaseClosed(StoreError):
+    """This program has closed the database."""
+
+    code = "database_closed"
+
+
+class RowRefused(StoreError):
+    """The database refused the data of one row."""
+
+    code = "row_refused"
+
+
+class DatabaseLoginRefused(StoreError):
+    """The server does not accept the user, password or database name."""
+
+    code = "database_login_refused"
+
+
+class DatabaseReadOnly(StoreError):
+    """The database or its folder cannot be written."""
+
+    code = "database_read_only"
+
+
+class DatabaseCorrupt(StoreError):
+    """The file is not a healthy database."""
+
+    code = "database_corrupt"
+
+
+class DatabaseUnsafe(StoreError):
+    """The database would lose what it acknowledged."""
+
+    code = "database_unsafe"
+
+
+class SchemaTooNew(StoreError):
+    """A newer Oncebox has migrated this database."""
+
+    code = "schema_too_new"
+
+
+class SchemaOutdated(StoreError):
+    """The database needs a migration first."""
+
+    code = "schema_outdated"
+
+
+class MigrationChanged(StoreError):
+    """A migration that was applied differs from the one shipped."""
+
+    code = "migration_changed"
+
+
+class BackupDamaged(StoreError):
+    """The file is not a backup, or not as it was made."""
+
+    code = "backup_damaged"
+
+
+class MasterKeyError(StoreError):
+    """The master key does not fit."""
+
+    code = "master_key"
+
+
+class MasterKeyMissing(MasterKeyError):
+    """No master key is configured where one is required."""
+
+    code = "master_key_missing"
+
+
+class MasterKeyWrong(MasterKeyError):
+    """The database was sealed with another master key."""
+
+    code = "master_key_wrong"
+
+
+class InputRefused(OnceboxError):
+    """What came in cannot be taken; nothing was stored."""
+
+    code = "input_refused"
+
+
+class KeyInvalid(InputRefused):
+    """A key, source, type or order key is empty, too long or not plain text."""
+
+    code = "key_invalid"
+
+
+class HeaderInvalid(InputRefused):
+    """A header name or value has control characters, or there are too many."""
+
+    code = "header_invalid"
+
+
+class BodyTooLarge(InputRefused):
+    """The body is over the limit."""
+
+    code = "body_too_large"
+
+
+class NotFound(OnceboxError):
+    """There is no such thing here."""
+
+    code = "not_found"
+
+
+class StateConflict(OnceboxError):
+    """The thing is in a state that does not allow this."""
+
+    code = "state_conflict"
+
+
+class LeaseLost(OnceboxError):
+    """The lease ran out and somebody else owns the work now."""
+
+    code = "lease_lost"
+
+
+class HandlerRegisteredTwice(OnceboxError):
+    """Two handlers were registered for the same source and type."""
+
+    code = "handler_registered_twice"
+
+
+class EffectError(OnceboxError):
+    """An effect was declared or used wrongly, or is in doubt."""
+
+    code = "effect_error"
+
+
+class EffectNameReused(EffectError):
+    """One run of a handler used the same effect name twice."""
+
+    code = "effect_name_reused"
+
+
+class EffectMisused(EffectError):
+    """An effect was declared in a way that cannot be kept."""
+
+    code = "effect_misused"
+
+
+class EffectOutcomeUnknown(EffectError):
+    """The effect was started and nobody can know whether it happened."""
+
+    code = "effect_outcome_unknown"
+
+
+class HandlerFailure(OnceboxError):
+    """Raised by a handler to say how its failure is meant."""
+
+    code = "handler_failure"
+
+
+class Transient(HandlerFailure):
+    """Try again later; ``retry_after`` is in seconds."""
+
+    code = "transient"
+    retry_safe = True
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        """Say why, and optionally how long to wait at least."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Permanent(HandlerFailure):
+    """Trying again will not help."""
+
+    code = "permanent"
+
+
+class NotDone(HandlerFailure):
+    """Proof that an effect did not happen, so it may run again."""
+
+    code = "not_done"
+    retry_safe = True
+
+
+class EgressError(OnceboxError):
+    """Something could not be fetched from the outside."""
+
+    code = "egress_error"
+
+
+class EgressRefused(EgressError):
+    """An address or answer that is never fetched."""
+
+    code = "egress_refused"
+
+
+class EgressFailed(EgressError):
+    """A service outside did not answer well; it may be asked again."""
+
+    code = "egress_failed"
+    retry_safe = True
+
+
+class SignatureError(OnceboxError):
+    """Something about a webhook's signature or its scheme."""
+
+    code = "signature_error"
+
+
+class SignatureInvalid(SignatureError):
+    """The signature of a request does not hold; ``reason`` says in one word why."""
+
+    code = "signature_invalid"
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason; the message never shows what a right signature would have been."""
+        super().__init__(f"the signature does not hold: {reason}")
+        self.reason = reason
+
+
+class KeyFetchRequired(SignatureError):
+    """A public key must be fetched before the request can be judged; ``name`` says which."""
+
+    code = "key_fetch_required"
+    retry_safe = True
+
+    def __init__(self, name: str) -> None:
+        """Take the address or the id of the key."""
+        super().__init__("a public key of the sender must be fetched first; try again shortly")
+        self.name = name
+
+
+class UnknownScheme(SignatureError):
+    """There is no signature scheme of that name."""
+
+    code = "unknown_scheme"
+
+
+class SchemeInvalid(SignatureError):
+    """A signature scheme that somebody added cannot be used."""
+
+    code = "scheme_invalid"
+
+
+class SecretUnavailable(OnceboxError):
+    """A source's secret cannot be fetched from where its reference points."""
+
+    code = "secret_unavailable"
+
+
+class ListenAddressUnavailable(OnceboxError):
+    """The address or port cannot be listened on."""
+
+    code = "listen_address_unavailable"
+
+
+class RequestKeyReused(OnceboxError):
+    """A claim's request key was used before, by another worker or for other sources."""
+
+    code = "request_key_reused"
+
+
+class CursorMismatch(NotFound):
+    """The cursor was not given out for this list."""
+
+    code = "cursor_mismatch"
+
+
+class CursorTooOld(OnceboxError):
+    """Events after this cursor are no longer kept; begin without one."""
+
+    code = "cursor_too_old"

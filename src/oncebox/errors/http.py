@@ -1,0 +1,200 @@
+"""Errors that reject an HTTP request; each is answered as an RFC 9457 problem.
+
+    OnceboxError
+    └── RequestRefused
+        ├── RequestMalformed          400
+        │   ├── BodyNotJson
+        │   ├── CursorInvalid
+        │   └── IdempotencyKeyMissing
+        ├── Unauthenticated           401
+        ├── SignatureRefused          401
+        ├── SenderNotAllowed           403
+        ├── Forbidden                 403
+        ├── OriginRefused             403
+        ├── MethodNotAllowed          405
+        ├── RequestTimeout                   408
+        ├── RequestInProgress              409, come back
+        ├── MediaUnsupported          415
+        ├── HostRefused               421
+        ├── FieldsInvalid             422
+        ├── IdempotencyKeyReused      422
+        ├── IdempotencyKeyMismatch     422
+        ├── TooManyRequests           429, come back
+        ├── HeadersTooLarge           431
+        ├── Unforeseen                500
+        ├── ServerBusy                503, come back
+        ├── SourcePaused              503, come back
+        ├── SourceNotReady             503, come back
+        └── KeyServiceUnreachable     503, come back
+
+Each is answered with a problem (RFC 9457) whose ``code`` is the error's.
+"""
+
+from oncebox.errors import OnceboxError
+
+
+class RequestRefused(OnceboxError):
+    """A request cannot be served as it is."""
+
+    code = "request_refused"
+
+
+class RequestMalformed(RequestRefused):
+    """The request is not proper HTTP, or is ambiguous."""
+
+    code = "request_malformed"
+
+
+class BodyNotJson(RequestMalformed):
+    """The body is not JSON."""
+
+    code = "body_not_json"
+
+
+class CursorInvalid(RequestMalformed):
+    """The cursor is not one that was given out for this list."""
+
+    code = "cursor_invalid"
+
+
+class IdempotencyKeyMissing(RequestMalformed):
+    """This call creates something and needs an Idempotency-Key."""
+
+    code = "idempotency_key_missing"
+
+
+class Unauthenticated(RequestRefused):
+    """A valid API key is needed."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(RequestRefused):
+    """The API key does not have the scope for this."""
+
+    code = "forbidden"
+
+
+class OriginRefused(RequestRefused):
+    """The request comes from a web page of somebody else."""
+
+    code = "origin_refused"
+
+
+class HostRefused(RequestRefused):
+    """The request is for another host name than the service's own."""
+
+    code = "host_refused"
+
+
+class MethodNotAllowed(RequestRefused):
+    """This path does not know the method."""
+
+    code = "method_not_allowed"
+
+
+class RequestTimeout(RequestRefused):
+    """The request did not arrive in time."""
+
+    code = "request_timeout"
+    retry_safe = True
+
+
+class RequestInProgress(RequestRefused):
+    """An earlier call with the same Idempotency-Key is still running."""
+
+    code = "request_in_progress"
+    retry_safe = True
+
+
+class MediaUnsupported(RequestRefused):
+    """The body's type or encoding is not taken here."""
+
+    code = "media_unsupported"
+
+
+class FieldsInvalid(RequestRefused):
+    """A field of the request is missing, unknown or out of range."""
+
+    code = "fields_invalid"
+
+    def __init__(self, message: str = "", *, pointer: str = "") -> None:
+        """Point to the field: a JSON pointer, or the name of a header or parameter."""
+        super().__init__(message)
+        self.pointer = pointer
+
+
+class IdempotencyKeyReused(RequestRefused):
+    """The same Idempotency-Key came with another body before."""
+
+    code = "idempotency_key_reused"
+
+
+class IdempotencyKeyMismatch(RequestRefused):
+    """The Idempotency-Key is another than the one of this event type and entity."""
+
+    code = "idempotency_key_mismatch"
+
+
+class TooManyRequests(RequestRefused):
+    """Too many requests came from this address."""
+
+    code = "too_many_requests"
+    retry_safe = True
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        """Say how many seconds to wait, where that is known."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class HeadersTooLarge(RequestRefused):
+    """The headers are over the limit."""
+
+    code = "headers_too_large"
+
+
+class InternalError(RequestRefused):
+    """Something went wrong that nobody foresaw."""
+
+    code = "internal_error"
+
+
+class ServerBusy(RequestRefused):
+    """The service has as much to do as it can."""
+
+    code = "server_busy"
+    retry_safe = True
+
+
+class SourcePaused(RequestRefused):
+    """This source takes nothing at the moment; send it again later."""
+
+    code = "source_paused"
+    retry_safe = True
+
+
+class SourceNotReady(RequestRefused):
+    """This source cannot check requests yet; send it again later."""
+
+    code = "source_not_ready"
+    retry_safe = True
+
+
+class SignatureRefused(RequestRefused):
+    """The request is not signed as this source expects."""
+
+    code = "signature_refused"
+
+
+class SenderNotAllowed(RequestRefused):
+    """The request does not come from where this source expects it."""
+
+    code = "sender_not_allowed"
+
+
+class KeyServiceUnreachable(RequestRefused):
+    """A service of the provider did not answer; send it again later."""
+
+    code = "key_service_unreachable"
+    retry_safe = True

@@ -1,0 +1,1 @@
+"""Administration: tenants, API keys, sources, idempotency keys and the audit log."""

@@ -1,0 +1,150 @@
+"""Idempotency keys of API requests: create once, repeat the stored answer.
+
+``begin`` in a transaction of its own, then the creation and ``finish`` together in one. So a
+request that is still running has created nothing, and may be taken over when its process is
+lost; and one that lost its hold cannot commit what it created.
+"""
+
+import hmac
+from collections.abc import Callable
+
+import msgspec
+
+from oncebox.core import ids
+from oncebox.core.encryption import MasterKey
+from oncebox.db.database import Transaction
+from oncebox.db.queries import load
+from oncebox.errors import LeaseLost, OnceboxError
+from oncebox.errors.http import IdempotencyKeyReused, RequestInProgress
+from oncebox.ledger.transactions import Ledger
+from oncebox.model.admin.idempotency import (
+    BodyMismatch,
+    FreshRequest,
+    IdempotencyResult,
+    IdempotentRequest,
+    ReplayedResponse,
+    RunningRequest,
+    StoredResponse,
+)
+
+_sql = load(__package__, "idempotency.sql")
+
+#: milliseconds for which an answer is given again
+KEPT_FOR = 24 * 60 * 60 * 1000
+#: milliseconds after which a request that is still running counts as lost
+LOST_AFTER = 60_000
+_MOST_ROUNDS = 3
+
+
+async def create_once(
+    ledger: Ledger,
+    master_key: MasterKey,
+    request: IdempotentRequest,
+    create: Callable[[Transaction], StoredResponse],
+) -> tuple[StoredResponse, bool]:
+    """Create what was requested, once; return the response, and whether it is a repeated one.
+
+    The creation and its response are one commit. A refused request may be repeated.
+
+    Raises: RequestInProgress, IdempotencyKeyReused, and what ``create`` raises.
+    """
+
+    def create_and_record(tx: Transaction, fresh: FreshRequest) -> StoredResponse:
+        response = create(tx)
+        finish(tx, master_key, fresh, response, ledger.clock())
+        return response
+
+    found = await ledger.write(begin, master_key, request, ledger.clock())
+    if isinstance(found, ReplayedResponse):
+        return found.response, True
+    if isinstance(found, BodyMismatch):
+        message = "this Idempotency-Key came with another body before; take a new one"
+        raise IdempotencyKeyReused(message)
+    if not isinstance(found, FreshRequest):
+        raise RequestInProgress
+    try:
+        return await ledger.write(create_and_record, found), False
+    except LeaseLost as error:
+        raise RequestInProgress from error
+    except OnceboxError:
+        await ledger.write(abandon, found)
+        raise
+
+
+def begin(
+    tx: Transaction,
+    master_key: MasterKey,
+    asked: IdempotentRequest,
+    now: int,
+    *,
+    new_id: ids.NewId = ids.new,
+) -> IdempotencyResult:
+    """Take a request, or say what is known of it."""
+    holder = new_id("idk")
+    name = _params(asked)
+    for _ in range(_MOST_ROUNDS):  # what is known may vanish before it is read
+        if tx.run(_sql.begin, **name, body_hash=asked.body_hash, holder=holder, now=now):
+            return FreshRequest(asked, holder)
+        row = tx.one(_sql.known, **name)
+        if row is None:
+            continue
+        body_hash, seen, started_at, answer = row
+        gone = started_at <= now - KEPT_FOR
+        if not gone and not hmac.compare_digest(bytes(body_hash), asked.body_hash):
+            return BodyMismatch()
+        if not gone and answer is not None:
+            return ReplayedResponse(_decrypted(master_key, asked, answer))
+        taken = tx.run(
+            _sql.take_over,
+            **name,
+            body_hash=asked.body_hash,
+            holder=holder,
+            seen=seen,
+            now=now,
+            forgotten=now - KEPT_FOR,
+            lost=now - LOST_AFTER,
+        )
+        return (
+            FreshRequest(asked, holder)
+            if taken
+            else RunningRequest(max(1, started_at + LOST_AFTER - now))
+        )
+    return RunningRequest(LOST_AFTER)
+
+
+def finish(
+    tx: Transaction, master_key: MasterKey, fresh: FreshRequest, answer: StoredResponse, now: int
+) -> None:
+    """Keep the answer, in the transaction that created what it tells of.
+
+    Raises: LeaseLost, when somebody took the request over; nothing must be committed then.
+    """
+    sealed = master_key.encrypt(msgspec.msgpack.encode(answer), bound_to=_answer_aad(fresh.request))
+    name = _params(fresh.request)
+    if not tx.run(_sql.finish, **name, holder=fresh.holder, answer=sealed, now=now):
+        message = "somebody else answers this request now; send it again with the same key"
+        raise LeaseLost(message)
+
+
+def abandon(tx: Transaction, fresh: FreshRequest) -> None:
+    """Forget a request that was refused and created nothing, so that it may be sent again."""
+    tx.run(_sql.abandon, **_params(fresh.request), holder=fresh.holder)
+
+
+def forget(tx: Transaction, now: int, most: int = 1_000) -> int:
+    """Forget requests whose time has passed, at most so many; return how many there were."""
+    return tx.run(_sql.forget, before=now - KEPT_FOR, most=most)
+
+
+def _params(asked: IdempotentRequest) -> dict[str, str]:
+    return {"tenant": asked.tenant, "route": asked.route, "key": asked.key}
+
+
+def _answer_aad(asked: IdempotentRequest) -> bytes:
+    """Bind an answer to its row, so that it opens for no other."""
+    return msgspec.msgpack.encode(("idempotency", asked.tenant, asked.route, asked.key))
+
+
+def _decrypted(master_key: MasterKey, asked: IdempotentRequest, sealed: bytes) -> StoredResponse:
+    plain = master_key.decrypt(bytes(sealed), bound_to=_answer_aad(asked))
+    return msgspec.msgpack.decode(plain, type=StoredResponse)

@@ -1,0 +1,391 @@
+"""Deduplicating insert of deliveries: new, duplicate (by class), conflict, replay, echo."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from oncebox.core import faults
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
+from oncebox.ledger.deliveries import lanes
+from oncebox.model.deliveries.delivery import (
+    Accepted,
+    ArrivalKind,
+    DeliveryOutcome,
+    DeliveryState,
+    NewDelivery,
+)
+from oncebox.model.deliveries.duplicates import DuplicateClass, DuplicateFacts, classify_duplicate
+
+_sql = load(__package__, "deduplication.sql")
+
+#: how many repeats of one delivery and class are kept as they came
+EXAMPLES_KEPT = 3
+
+
+class DuplicateArrival(NamedTuple):
+    """A delivery that was seen again, and what came."""
+
+    delivery_id: str
+    duplicate_class: DuplicateClass
+    arrival: NewDelivery
+
+
+def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: int) -> None:
+    """Count repeats and keep the first of them; the last road wins where a batch mixes two."""
+    groups: dict[tuple[str, str], list[NewDelivery]] = defaultdict(list)
+    for id_, sighting, arrival in seen:
+        groups[id_, sighting.value].append(arrival)
+    rows = [
+        (*group, arrivals[-1].tenant, len(arrivals), arrivals[-1].road)
+        for group, arrivals in sorted(groups.items())
+    ]
+    counted = tx.many(_sql.count, rows, now=now)
+    examples = [
+        row for id_, name, count in counted for row in _example_rows(id_, name, count, groups)
+    ]
+    if examples:
+        tx.run_many(_sql.keep, examples, now=now)
+
+
+def _example_rows(
+    id_: str, name: str, count: int, groups: dict[tuple[str, str], list[NewDelivery]]
+) -> list[Row]:
+    """Return those of a group that are among the first."""
+    arrivals = groups[id_, name]
+    before = count - len(arrivals)
+    return [
+        (
+            id_, name, before + place, each.tenant, each.road, each.verdict, each.secret_id,
+            each.headers,
+        )
+        for place, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
+    ]  # fmt: skip
+
+
+DeliveryKey = tuple[str, str, str, str]
+#: what is known by key: id, state, road, fingerprint, received_at, accepted_at, replay_of
+KnownDeliveries = dict[DeliveryKey, Row]
+
+#: what becomes of a replay, by its source's policy
+_REPLAY_STATES = {
+    "hold": DeliveryState.HELD,
+    "run": DeliveryState.RECEIVED,
+    "drop": DeliveryState.DONE,
+}
+
+
+def accept(
+    tx: Transaction, arrivals: Sequence[NewDelivery], now: int, *, look_first: bool = False
+) -> list[Accepted]:
+    """Write what is new, count what is not; answer each arrival in order.
+
+    ``look_first`` reads before it writes: the shorter way where most are known already.
+    """
+    answers = _answer_echoes(tx, arrivals, now)
+    rest = [each for each in arrivals if each.id not in answers] if answers else arrivals
+    known = _known(tx, map(_key, rest)) if look_first else {}
+    unseen = [each for each in rest if _key(each) not in known] if known else rest
+    known |= _insert_new(tx, unseen, answers, now)
+    if len(answers) < len(arrivals):
+        _answer_known(tx, [each for each in rest if each.id not in answers], known, answers, now)
+    faults.point("accept.written")
+    return [answers[each.id] for each in arrivals]
+
+
+def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
+    """Write arrivals in one statement; None if some need more, with the new ones written."""
+    if not all(map(_is_plain, arrivals)):
+        return None
+    rows = sorted(map(_plain_row, arrivals), key=_by_key)
+    count = tx.run_many(_sql.insert_whole, rows, now=now)
+    faults.point("accept.written")
+    if count < len(arrivals):
+        return None
+    return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
+
+
+def _is_plain(each: NewDelivery) -> bool:
+    """Say whether there is nothing to it but to be written and worked."""
+    return each.lane is each.hold_reason is each.payload_id is each.echo_of is None
+
+
+def _plain_row(each: NewDelivery) -> Row:
+    return (
+        each.id, each.tenant, each.source, each.key, each.type, each.road, each.fingerprint,
+        each.size, each.received_at, each.headers, each.body, int(each.unsigned),
+        each.verdict, each.secret_id,
+    )  # fmt: skip
+
+
+# what is new
+
+
+def _insert_new(
+    tx: Transaction, unseen: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
+) -> KnownDeliveries:
+    """Write what is new and answer it; return what is known of the rest."""
+    if not unseen:
+        return {}
+    count = _insert_rows(
+        tx, [_row(_key(each), each, _first_state(each), now) for each in unseen], now
+    )
+    known: KnownDeliveries = {}
+    new = unseen
+    if count < len(unseen):
+        known = _known(tx, map(_key, unseen))
+        replays = [each for each in unseen if _key(each) not in known]
+        if replays:
+            known |= _insert_replays(tx, replays, answers, now)
+        new = [each for each in unseen if known[_key(each)][0] == each.id]
+    answers |= {
+        each.id: Accepted(each.id, ArrivalKind.NEW, _first_state(each))
+        for each in new
+        if each.id not in answers
+    }
+    _add_payloads_and_lanes(tx, new, answers, now)
+    return known
+
+
+def _insert_replays(
+    tx: Transaction, replays: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
+) -> KnownDeliveries:
+    """Write known bodies under new, unsigned keys, as their sources want it, and answer them."""
+    rows = [_row(_key(each), each, _replay_state(each), now, backed=0) for each in replays]
+    _insert_rows(tx, rows, now)
+    known = _known(tx, map(_key, replays))
+    new = [each for each in replays if known[_key(each)][0] == each.id]
+    bodies = sorted({_body_key(each) for each in new})
+    owners = {tuple(row[:3]): row[3:] for row in tx.many(_sql.owners, bodies)}
+    marks = []
+    for each in new:
+        state = _replay_state(each)
+        sighting = DuplicateClass.SUSPICIOUS_REPLAY
+        answers[each.id] = Accepted(each.id, ArrivalKind.SUSPICIOUS_REPLAY, state, sighting.value)
+        dropped = state is DeliveryState.DONE
+        marks.append((
+            each.id, owners[_body_key(each)][0],
+            DeliveryOutcome.DROPPED.value if dropped else None, now if dropped else None,
+        ))  # fmt: skip
+    tx.run_many(_sql.mark_replay, sorted(marks))
+    seen = [
+        DuplicateArrival(owners[_body_key(each)][0], DuplicateClass.SUSPICIOUS_REPLAY, each)
+        for each in new
+    ]
+    record_duplicates(tx, seen, now)
+    return known
+
+
+def _add_payloads_and_lanes(
+    tx: Transaction, new: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
+) -> None:
+    """Add to new deliveries what arrived, and their places in lanes."""
+    _insert_payloads(tx, new)
+    ordered = [each for each in new if each.lane is not None]
+    if not ordered:
+        return
+    _insert_order(tx, ordered)
+    waiting = [each for each in ordered if answers[each.id].state is DeliveryState.RECEIVED]
+    for id_ in lanes.enter(tx, [_lane_place(each) for each in waiting], now):
+        before = answers[id_]
+        answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.sighting)
+
+
+def _insert_payloads(tx: Transaction, new: Sequence[NewDelivery]) -> None:
+    rows = [(each.id, each.headers, each.body) for each in new if each.payload_id is None]
+    shared = {each.payload_id: each for each in new if each.payload_id is not None}
+    rows += [(id_, each.headers, each.body) for id_, each in sorted(shared.items())]
+    tx.run_many(_sql.insert_payload, rows)
+
+
+def _insert_order(tx: Transaction, new: Sequence[NewDelivery]) -> None:
+    rows = [
+        (
+            each.id, each.order.sequence, int(each.order.skip_stale), each.order.gap_until,
+            each.order.after, each.order.after_until,
+        )
+        for each in new
+        if each.order is not None
+    ]  # fmt: skip
+    if rows:
+        tx.run_many(_sql.order, sorted(rows))
+
+
+def _first_state(each: NewDelivery) -> DeliveryState:
+    return DeliveryState.RECEIVED if each.hold_reason is None else DeliveryState.HELD
+
+
+def _replay_state(each: NewDelivery) -> DeliveryState:
+    state = _REPLAY_STATES[each.on_replay]
+    return _first_state(each) if state is DeliveryState.RECEIVED else state
+
+
+def _insert_rows(tx: Transaction, rows: list[Row], now: int) -> int:
+    """Insert in key order, so that two batches never wait for each other crosswise."""
+    rows.sort(key=_by_key)
+    return tx.run_many(_sql.insert, rows, now=now)
+
+
+def _row(
+    key: DeliveryKey,
+    each: NewDelivery,
+    state: DeliveryState,
+    now: int,
+    *,
+    backed: int | None = None,
+) -> Row:
+    held = state is DeliveryState.HELD
+    is_due = state is DeliveryState.RECEIVED and each.lane is None
+    return (
+        each.id, *key, each.type, each.road, each.fingerprint, each.payload_id or each.id,
+        each.start, each.size, each.lane, state.value, now if is_due else None, each.received_at,
+        _hold_reason(key, each, backed) if held else None, now if held else None,
+        int(each.unsigned) if backed is None else backed, each.verdict, each.secret_id,
+    )  # fmt: skip
+
+
+def _hold_reason(key: DeliveryKey, each: NewDelivery, backed: int | None) -> str:
+    """Say why a delivery is held from the beginning."""
+    if key[3]:
+        return DuplicateClass.CONFLICT.value
+    if backed == 0 and each.on_replay == "hold":
+        return DuplicateClass.SUSPICIOUS_REPLAY.value
+    return each.hold_reason or DuplicateClass.SUSPICIOUS_REPLAY.value
+
+
+def _key(each: NewDelivery) -> DeliveryKey:
+    return (each.tenant, each.source, each.key, "")
+
+
+def _by_key(row: Row) -> Row:
+    return row[1:5]
+
+
+def _body_key(each: NewDelivery) -> tuple[str, str, bytes]:
+    return (each.tenant, each.source, each.fingerprint)
+
+
+def _conflict_key(each: NewDelivery) -> DeliveryKey:
+    return (each.tenant, each.source, each.key, each.fingerprint.hex())
+
+
+def _lane_place(each: NewDelivery) -> lanes.LanePlace:
+    return lanes.LanePlace(
+        each.id, each.tenant, each.source, each.lane or "", int(each.order is not None)
+    )
+
+
+def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
+    return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, sorted(set(keys)))}
+
+
+# what is not
+
+
+def _answer_echoes(
+    tx: Transaction, arrivals: Sequence[NewDelivery], now: int
+) -> dict[str, Accepted]:
+    """Answer our own forwards that came back; a mark that names nothing of ours is no echo."""
+    marked = [each for each in arrivals if each.echo_of is not None]
+    if not marked:
+        return {}
+    rows = tx.many(_sql.ours, sorted({(each.echo_of, each.tenant) for each in marked}))
+    ours = {row[0]: row for row in rows}
+    echoes = [each for each in marked if each.echo_of in ours]
+    seen = [
+        DuplicateArrival(str(each.echo_of), _duplicate_class(each, ours[each.echo_of]), each)
+        for each in echoes
+    ]
+    if seen:
+        record_duplicates(tx, seen, now)
+    return {
+        each.id: Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(ours[id_][1]), sighting.value)
+        for id_, sighting, each in seen
+    }
+
+
+def _answer_known(
+    tx: Transaction,
+    repeats: Sequence[NewDelivery],
+    known: KnownDeliveries,
+    answers: dict[str, Accepted],
+    now: int,
+) -> None:
+    """Answer arrivals whose key is known: duplicates, or conflicts with another body."""
+    for each in repeats:
+        if known[_key(each)][0] == each.id:  # the shortcut has written it
+            answers[each.id] = Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED)
+    repeats = [each for each in repeats if each.id not in answers]
+    conflicts = [each for each in repeats if known[_key(each)][3] != each.fingerprint]
+    if conflicts:
+        known = known | _insert_conflicts(tx, conflicts, answers, now)
+    seen = []
+    for each in repeats:
+        first = known[_key(each)]
+        answer = answers.get(each.id) or _duplicate_answer(each, known)
+        sighting = _duplicate_class(each, first)
+        answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, sighting.value)
+        seen.append(DuplicateArrival(first[0], sighting, each))
+    if not seen:
+        return
+    record_duplicates(tx, seen, now)
+    same = [each for each in repeats if known[_key(each)][3] == each.fingerprint]
+    _rearm_redelivered(tx, same, answers, now)
+
+
+def _insert_conflicts(
+    tx: Transaction, conflicts: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
+) -> KnownDeliveries:
+    """Write other bodies under known keys, held; return what is known of them then."""
+
+    def row(each: NewDelivery, backed: int | None = None) -> Row:
+        return _row(_conflict_key(each), each, DeliveryState.HELD, now, backed=backed)
+
+    _insert_rows(tx, [row(each) for each in conflicts], now)
+    known = _known(tx, map(_conflict_key, conflicts))
+    # A body that is known under yet another unsigned key is no less a conflict.
+    again = [each for each in conflicts if _conflict_key(each) not in known]
+    if again:
+        _insert_rows(tx, [row(each, 0) for each in again], now)
+        known |= _known(tx, map(_conflict_key, again))
+    new = [each for each in conflicts if known[_conflict_key(each)][0] == each.id]
+    answers |= {
+        each.id: Accepted(each.id, ArrivalKind.CONFLICT, DeliveryState.HELD) for each in new
+    }
+    _add_payloads_and_lanes(tx, new, answers, now)
+    return known
+
+
+def _duplicate_answer(each: NewDelivery, known: KnownDeliveries) -> Accepted:
+    row = known.get(_conflict_key(each)) or known[_key(each)]
+    return Accepted(row[0], ArrivalKind.DUPLICATE, DeliveryState(row[1]))
+
+
+def _duplicate_class(each: NewDelivery, first: Row) -> DuplicateClass:
+    _id, state, road, fingerprint, received_at, accepted_at, replay_of = first
+    return classify_duplicate(
+        DuplicateFacts(
+            same_body=fingerprint == each.fingerprint,
+            same_channel=road == each.road,
+            state=DeliveryState(state),
+            ack_ms=accepted_at - received_at,
+            gap_ms=each.received_at - received_at,
+            echo=each.echo_of == _id,
+            replay=replay_of is not None,
+            late=each.verdict == "late",
+        )
+    )
+
+
+def _rearm_redelivered(
+    tx: Transaction, repeats: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
+) -> None:
+    """Let a redelivery bring failed work forward and dead work back, where its policy allows."""
+    willing = [answers[each.id] for each in repeats if each.redelivery == "rearm"]
+    failed = sorted({answer.id for answer in willing if answer.state is DeliveryState.FAILED})
+    dead = sorted({answer.id for answer in willing if answer.state is DeliveryState.DEAD})
+    if failed:
+        tx.run_many(_sql.hasten, [(id_,) for id_ in failed], now=now)
+    if dead:
+        back = tx.many(_sql.rearm, [(id_,) for id_ in dead], now=now)
+        lanes.enter(tx, [lanes.LanePlace(*row) for row in back if row[3] is not None], now)

@@ -1,0 +1,124 @@
+-- name: count
+-- bulk: delivery_id text, class text, tenant text, count bigint, road text
+-- Count repeats; one row per delivery and class, however many there are.
+INSERT INTO oncebox_sightings (delivery_id, class, tenant, count, first_at, last_at, road)
+VALUES (:delivery_id, :class, :tenant, :count, :now, :now, :road)
+/* from rows */
+ON CONFLICT (delivery_id, class) DO UPDATE
+SET count = oncebox_sightings.count + excluded.count, last_at = excluded.last_at,
+    road = excluded.road
+RETURNING delivery_id, class, count;
+
+-- name: keep
+-- bulk: delivery_id text, class text, number bigint, tenant text, road text, verdict text, secret_id text, headers bytea
+-- Keep one of the first repeats as it came.
+INSERT INTO oncebox_examples (
+    delivery_id, class, number, tenant, at, road, verdict, secret_id, headers
+)
+VALUES (:delivery_id, :class, :number, :tenant, :now, :road, :verdict, :secret_id, :headers)
+/* from rows */
+ON CONFLICT DO NOTHING;
+
+-- name: insert
+-- bulk: id text, tenant text, source text, key text, variant text, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, backed bigint, verdict text, secret_id text
+-- Write new deliveries; a known key, and a known body where nobody signed the key, is left
+-- alone and not counted.
+INSERT INTO oncebox_deliveries (
+    id, tenant, source, key, variant, type, road, fingerprint, payload_id, slice_start, size, lane,
+    state, due_at, received_at, accepted_at, hold_reason, held_at, backed, verdict, secret_id, late
+)
+VALUES (:id, :tenant, :source, :key, :variant, :type, :road, :fingerprint, :payload_id, :slice_start,
+    :size, :lane, :state, :due_at, :received_at, :now, :hold_reason, :held_at, :backed, :verdict,
+    :secret_id, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END)
+/* from rows */
+ON CONFLICT DO NOTHING;
+
+-- name: insert_payload
+-- bulk: id text, headers bytea, body bytea
+-- Keep what arrived, byte for byte.
+INSERT INTO oncebox_payloads (id, headers, body)
+VALUES (:id, :headers, :body)
+/* from rows */
+ON CONFLICT (id) DO NOTHING;
+
+-- name: insert_whole
+-- only: postgres
+-- bulk: id text, tenant text, source text, key text, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea, backed bigint, verdict text, secret_id text
+-- Write deliveries without a lane, and what arrived, in one statement.
+WITH arrived AS (SELECT * FROM /* rows */),
+new AS (
+    INSERT INTO oncebox_deliveries (
+        id, tenant, source, key, variant, type, road, fingerprint, payload_id, size, state,
+        due_at, received_at, accepted_at, backed, verdict, secret_id, late
+    )
+    SELECT :id, :tenant, :source, :key, '', :type, :road, :fingerprint, :id, :size, 'received',
+        CAST(:now AS BIGINT), :received_at, CAST(:now AS BIGINT), :backed, :verdict, :secret_id,
+        CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END
+    FROM arrived
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+INSERT INTO oncebox_payloads (id, headers, body)
+SELECT :id, :headers, :body FROM arrived JOIN new ON id = :id;
+
+-- name: order
+-- bulk: id text, sequence bigint, skip_stale bigint, gap_until bigint, after_type text, after_until bigint
+-- Write down what is particular about a delivery's place in its lane.
+UPDATE oncebox_deliveries
+SET sequence = :sequence, skip_stale = :skip_stale, gap_until = :gap_until,
+    after_type = :after_type, after_until = :after_until
+/* from rows */ WHERE id = :id;
+
+-- name: known
+-- bulk: tenant text, source text, key text, variant text
+-- What is already known under these keys.
+SELECT tenant, source, key, variant, id, state, road, fingerprint, received_at, accepted_at,
+    replay_of
+FROM oncebox_deliveries /* and rows */
+WHERE tenant = :tenant AND source = :source AND key = :key AND variant = :variant;
+
+-- name: owners
+-- bulk: tenant text, source text, fingerprint bytea
+-- What already has these bodies, where nobody signed the keys.
+SELECT tenant, source, fingerprint, id, state, road, fingerprint, received_at, accepted_at, replay_of
+FROM oncebox_deliveries /* and rows */
+WHERE tenant = :tenant AND source = :source AND fingerprint = :fingerprint AND backed = 1;
+
+-- name: mark_replay
+-- bulk: id text, replay_of text, outcome text, ended_at bigint
+-- Remember whose body came again, and how that ended where it is not to run.
+UPDATE oncebox_deliveries
+SET replay_of = :replay_of, outcome = :outcome, ended_at = :ended_at
+/* from rows */ WHERE id = :id;
+
+-- name: ours
+-- bulk: id text, tenant text
+-- Deliveries of ours that came back.
+SELECT id, state, road, fingerprint, received_at, accepted_at, replay_of
+FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
+
+-- name: hasten
+-- bulk: id text
+-- A redelivery brings a failed delivery forward, at most once a minute and never before
+-- the time its failure asked for.
+UPDATE oncebox_deliveries SET due_at = :now, hastened_at = :now
+/* from rows */
+WHERE id = :id AND state = 'failed' AND due_at > :now AND replay_of IS NULL
+    AND COALESCE(hastened_at, 0) <= :now - 60000 AND COALESCE(not_before, 0) <= :now;
+
+-- name: rearm
+-- bulk: id text
+-- A redelivery brings a dead delivery back, at most three times, never a conflict or a replay,
+-- never past an effect that needs a person, and never without its body.
+UPDATE oncebox_deliveries
+SET state = 'received', due_at = CASE WHEN lane IS NULL THEN :now END, tries = 0,
+    give_up_at = NULL, rearms = rearms + 1, ended_at = NULL, outcome = NULL, late = 1,
+    seen_at = NULL
+/* from rows */
+WHERE id = :id AND state = 'dead' AND rearms < 3 AND variant = '' AND replay_of IS NULL
+    AND purged_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects
+        WHERE delivery_id = oncebox_deliveries.id AND oncebox_effects.state = 'unknown'
+    )
+RETURNING id, tenant, source, lane;

@@ -1,0 +1,62 @@
+-- name: record
+-- bulk: id text, tenant text, type text, inbox_id text, attempt_id text, subject_id text, at bigint, data bytea
+-- Record events. They have no number yet: one counter in every commit would make all commits of
+-- a tenant wait for each other.
+INSERT INTO oncebox_events (id, tenant, type, inbox_id, attempt_id, subject_id, at, data)
+VALUES (:id, :tenant, :type, :inbox_id, :attempt_id, :subject_id, :at, :data)
+/* from rows */;
+
+-- name: ends
+-- The last number of a stream and the first that is still there; the next one if none is.
+SELECT last, COALESCE(
+    (SELECT MIN(number) FROM oncebox_events WHERE tenant = :tenant AND number IS NOT NULL),
+    last + 1
+)
+FROM oncebox_streams WHERE tenant = :tenant;
+
+-- name: read
+-- Events between two numbers, in order, with what is known of their inboxes; before each, the
+-- ends of the stream as above. If there is no such event, the ends alone.
+WITH ends AS (
+    SELECT last, COALESCE(
+        (SELECT MIN(number) FROM oncebox_events WHERE tenant = :tenant AND number IS NOT NULL),
+        last + 1
+    ) AS first
+    FROM oncebox_streams WHERE tenant = :tenant
+)
+SELECT ends.last, ends.first, event.number, event.id, event.type, event.inbox_id,
+    event.attempt_id, event.subject_id, event.at, event.data, inbox.metadata, inbox.owner
+FROM ends
+LEFT JOIN oncebox_events AS event
+    ON event.tenant = :tenant AND event.number > :after AND event.number <= :upto
+        AND (CAST(:types AS TEXT) IS NULL
+            OR replace(CAST(:types AS TEXT), ',' || event.type || ',', ',') <> :types)
+        AND (CAST(:inbox_id AS TEXT) IS NULL OR event.inbox_id = :inbox_id)
+        AND (CAST(:attempt_id AS TEXT) IS NULL OR event.attempt_id = :attempt_id)
+        AND (CAST(:owner AS TEXT) IS NULL OR EXISTS (
+            SELECT 1 FROM oncebox_inboxes AS own
+            WHERE own.id = event.inbox_id AND own.tenant = event.tenant AND own.owner = :owner
+        ))
+LEFT JOIN oncebox_inboxes AS inbox
+    ON inbox.id = event.inbox_id AND inbox.tenant = event.tenant
+ORDER BY event.number LIMIT :most;
+
+-- name: moved
+-- bulk: tenant text, seen bigint
+-- Streams that go on after a number.
+SELECT oncebox_streams.tenant, last FROM oncebox_streams /* and rows */
+WHERE oncebox_streams.tenant = :tenant AND last > :seen;
+
+-- name: tenants
+-- Everybody who has a stream.
+SELECT tenant FROM oncebox_streams ORDER BY tenant;
+
+-- name: oldest
+-- The first events that are still there.
+SELECT number, at FROM oncebox_events
+WHERE tenant = :tenant AND number IS NOT NULL
+ORDER BY number LIMIT :most;
+
+-- name: forget
+-- Let everything up to a number go.
+DELETE FROM oncebox_events WHERE tenant = :tenant AND number <= :upto;

@@ -1,0 +1,487 @@
+"""Long-poll hub: waiters for mail share one database read per notification.
+
+A waiter joins the hub first and looks at the ledger then, so that no message between the look and
+the wait is missed. Waiters that look at the same time share one read.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import NamedTuple, Self
+
+import msgspec
+
+from oncebox.core import clock
+from oncebox.core.metrics import Telemetry
+from oncebox.db.database import Row, Transaction
+from oncebox.db.queries import load
+from oncebox.errors import NotFound
+from oncebox.errors.http import TooManyRequests, Unauthenticated
+from oncebox.ledger.admin import api_keys
+from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.artifacts import artifacts
+from oncebox.ledger.ciphers import MailCipher
+from oncebox.ledger.inboxes import inboxes, messages
+from oncebox.ledger.inboxes.messages import FullMessage
+from oncebox.ledger.notifications import MESSAGES, Poller
+from oncebox.ledger.transactions import Ledger
+from oncebox.model.admin.access import ApiKey
+from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
+from oncebox.model.inboxes.inbox import Inbox, InboxState
+from oncebox.model.inboxes.received_mail import ArtifactKind
+from oncebox.model.inboxes.wait_filter import WaitFilter, mismatch_reason
+from oncebox.settings import WaitSettings
+
+_sql = load(__package__, "longpoll.sql")
+
+#: an inbox and its tenant
+InboxRef = tuple[str, str]
+
+#: states in the order in which an inbox has them
+_STAGES = {
+    InboxState.ACTIVE: 0,
+    InboxState.DRAINING: 1,
+    InboxState.CLOSED: 3,
+    InboxState.EXPIRED: 3,
+}
+#: it is closed, but some of its mail is not parsed yet
+_STAGE_UNREAD = 2
+
+
+class InboxPosition(NamedTuple):
+    """The position of an inbox: every change that matters to a waiter advances it."""
+
+    #: the number of its last message
+    cursor: int
+    #: how often one of its artifacts was released
+    releases: int
+    #: how near its end it is
+    stage: int
+
+    def is_after(self, other: "InboxPosition") -> bool:
+        """Say whether anything has happened since another position."""
+        return any(mine > its for mine, its in zip(self, other, strict=True))
+
+
+def read_positions(tx: Transaction, inboxes: Iterable[InboxRef]) -> dict[InboxRef, InboxPosition]:
+    """Return the positions of inboxes; missing inboxes are left out."""
+    return dict(map(_to_position, tx.many(_sql.read, sorted(inboxes))))
+
+
+def _to_position(row: Row) -> tuple[InboxRef, InboxPosition]:
+    id_, tenant, cursor, releases, state, unread = row
+    stage = _STAGE_UNREAD if unread else _STAGES[InboxState(state)]
+    return (str(id_), str(tenant)), InboxPosition(int(cursor), int(releases), stage)
+
+
+_ENDED = frozenset({InboxState.CLOSED, InboxState.EXPIRED})
+#: messages listed in a report, the last ones
+_MOST_REPORTED = 20
+#: artifacts of an inbox that are read for a report
+_MOST_ARTIFACTS = 200
+#: bytes of documents that one read keeps for other queries
+_MOST_DOCUMENT_BYTES = 8 * 1024 * 1024
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a waiter waits for, and in which inboxes."""
+
+    requester: Requester
+    #: the API key of the request; it may be revoked during the wait
+    key: ApiKey
+    inboxes: tuple[str, ...]
+    awaited: WaitFilter
+
+
+class InboxMatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The matches of one inbox for a waiter."""
+
+    inbox: Inbox
+    #: which of its artifacts match
+    artifact_filter: ArtifactFilter
+    #: the matching artifacts
+    found: tuple[Artifact, ...] = ()
+    #: the inbox is closed and all its mail is parsed
+    is_over: bool = False
+
+
+class UnmatchedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that does not match."""
+
+    message_id: str
+    sequence: int
+    why: str
+
+
+class InboxReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing matched in an inbox."""
+
+    inbox: Inbox
+    inspected: int
+    #: the last of them, oldest first
+    seen: tuple[UnmatchedMessage, ...]
+    #: whether any mail arrived for it, and how many mails are not parsed yet
+    smtp_saw: bool
+    unread: int
+
+
+#: the matches of each inbox in the order of the query, or the error
+WaitResult = tuple[InboxMatches, ...] | NotFound | Unauthenticated
+#: a filter and the id of an inbox
+_AwaitedInbox = tuple[WaitFilter, str]
+#: the messages that match, if the filter is selective, and those that do not
+_SortedMessages = tuple[frozenset[str] | None, frozenset[str]]
+_ANY: _SortedMessages = (None, frozenset())
+
+
+def find_matches(
+    tx: Transaction, cipher: MailCipher, queries: Sequence[WaitQuery], now: int
+) -> list[WaitResult]:
+    """Return the matches of each query; what several queries need is read once."""
+    known = _SharedReads(tx, cipher, now)
+    found = [known.inboxes(each) for each in queries]
+    known.candidates = artifacts.candidates(
+        tx,
+        {
+            (inbox.id, query.awaited.kind)
+            for query, each in zip(queries, found, strict=True)
+            if isinstance(each, tuple)
+            for inbox in each
+        },
+    )
+    return [
+        tuple(known.matches(query, inbox) for inbox in each) if isinstance(each, tuple) else each
+        for query, each in zip(queries, found, strict=True)
+    ]
+
+
+def explain_no_match(
+    tx: Transaction, cipher: MailCipher, requester: Requester, inbox_id: str, awaited: WaitFilter
+) -> InboxReport:
+    """Return why nothing in an inbox matches.
+
+    Raises: NotFound.
+    """
+    inbox = inboxes.get(tx, requester, inbox_id)
+    after = max(awaited.after, inbox.cursor - _MOST_REPORTED)
+    page = messages.page(
+        tx, requester.tenant, inbox_id, after=after, most=_MOST_REPORTED, documents=cipher
+    )
+    of_kind = artifacts.page(tx, requester, inbox_id, kind=awaited.kind, most=_MOST_ARTIFACTS)
+    seen = []
+    for message in page.messages:
+        why = mismatch_reason(awaited, message, page.documents.get(message.id), inbox.created_at)
+        own = [each for each in of_kind if each.message_id == message.id]
+        why = why or _artifact_reason(awaited.kind, own)
+        seen.append(UnmatchedMessage(message_id=message.id, sequence=message.sequence, why=why))
+    return InboxReport(
+        inbox=inbox,
+        inspected=max(0, inbox.cursor - awaited.after),
+        seen=tuple(seen),
+        smtp_saw=tx.one(_sql.taken, **_delivery_key_range(inbox)) is not None,
+        unread=_count_unread(tx, inbox),
+    )
+
+
+class _SharedReads:
+    """Rows shared by all queries of one read."""
+
+    def __init__(self, tx: Transaction, cipher: MailCipher, now: int) -> None:
+        self.candidates: Mapping[artifacts.InboxKind, Sequence[Artifact]] = {}
+        self._tx = tx
+        self._cipher = cipher
+        self._now = now
+        self._keys: dict[str, bool] = {}
+        self._inboxes: dict[tuple[Requester, str], Inbox | NotFound] = {}
+        self._over: dict[str, bool] = {}
+        self._sorted: dict[_AwaitedInbox, _SortedMessages] = {}
+        self._read: dict[str, FullMessage] = {}
+        self._bytes = 0
+
+    def inboxes(self, query: WaitQuery) -> tuple[Inbox, ...] | NotFound | Unauthenticated:
+        """Return the inboxes of a query, or the error."""
+        if not self._is_active(query.key):
+            return Unauthenticated()
+        found = []
+        for id_ in query.inboxes:
+            inbox = self._inbox(query.requester, id_)
+            if isinstance(inbox, NotFound):
+                return inbox
+            found.append(inbox)
+        return tuple(found)
+
+    def matches(self, query: WaitQuery, inbox: Inbox) -> InboxMatches:
+        """Return the matches of a query in an inbox."""
+        awaited = query.awaited
+        messages, passed_over = self._messages(awaited, inbox)
+        artifact_filter = ArtifactFilter(
+            inbox_id=inbox.id,
+            kind=awaited.kind,
+            messages=messages,
+            excluded_messages=passed_over,
+            after=awaited.after,
+            host=awaited.host or "",
+            by_domain=awaited.sender is not None and "@" not in awaited.sender,
+        )
+        found = tuple(
+            each
+            for each in self.candidates[inbox.id, awaited.kind]
+            if each.purged_at is None and artifact_filter.matches(each)
+        )
+        return InboxMatches(
+            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=self._is_over(inbox)
+        )
+
+    def _messages(self, awaited: WaitFilter, inbox: Inbox) -> _SortedMessages:
+        """Return the matching messages among those with artifacts, and the others."""
+        if not awaited.is_selective:
+            return _ANY
+        pair = (awaited.message_rules, inbox.id)
+        if pair not in self._sorted:
+            with_artifacts = {each.message_id for each in self.candidates[inbox.id, awaited.kind]}
+            found = {id_: self._mismatch(pair, inbox, id_) for id_ in with_artifacts}
+            fitting = frozenset(id_ for id_, why in found.items() if not why)
+            # A purged message can no longer be compared.
+            unfit = frozenset(id_ for id_, why in found.items() if why not in {"", "purged"})
+            self._sorted[pair] = (fitting, unfit)
+        return self._sorted[pair]
+
+    def _mismatch(self, pair: _AwaitedInbox, inbox: Inbox, message_id: str) -> str:
+        message, document, _copies = self._full_message(inbox.tenant, message_id)
+        return mismatch_reason(pair[0], message, document, inbox.created_at)
+
+    def _full_message(self, tenant: str, message_id: str) -> FullMessage:
+        """Return a message; keep it for other queries while there is room."""
+        known = self._read.get(message_id)
+        if known is not None:
+            return known
+        whole = messages.get(self._tx, self._cipher, tenant, message_id)
+        if self._bytes + whole.message.document_size <= _MOST_DOCUMENT_BYTES:
+            self._bytes += whole.message.document_size
+            self._read[message_id] = whole
+        return whole
+
+    def _is_active(self, key: ApiKey) -> bool:
+        if key.id not in self._keys:
+            self._keys[key.id] = api_keys.is_active(self._tx, key, self._now)
+        return self._keys[key.id]
+
+    def _is_over(self, inbox: Inbox) -> bool:
+        if inbox.state not in _ENDED:
+            return False
+        if inbox.id not in self._over:
+            self._over[inbox.id] = not _count_unread(self._tx, inbox)
+        return self._over[inbox.id]
+
+    def _inbox(self, requester: Requester, id_: str) -> Inbox | NotFound:
+        if (requester, id_) not in self._inboxes:
+            try:
+                self._inboxes[requester, id_] = inboxes.get(self._tx, requester, id_)
+            except NotFound as error:
+                self._inboxes[requester, id_] = error
+        return self._inboxes[requester, id_]
+
+
+def _artifact_reason(kind: ArtifactKind, own: Sequence[Artifact]) -> str:
+    """Say why no artifact of a matching message was granted."""
+    if not own:
+        return f"no_{kind.value}"
+    states = {each.state for each in own}
+    if ArtifactState.AVAILABLE in states:
+        return "fits"
+    return "claimed" if ArtifactState.CLAIMED in states else "superseded"
+
+
+def _count_unread(tx: Transaction, inbox: Inbox) -> int:
+    """Return how many mails of an inbox are not parsed yet."""
+    row = tx.one(_sql.unread, **_delivery_key_range(inbox))
+    return 0 if row is None else int(row[0])
+
+
+def _delivery_key_range(inbox: Inbox) -> dict[str, str]:
+    """Return the range of keys of an inbox's deliveries."""
+    return {"tenant": inbox.tenant, "lowest": f"{inbox.id}:", "highest": f"{inbox.id};"}
+
+
+#: seconds after which a refused wait may be repeated
+_RETRY_AFTER = 5.0
+
+
+class _WatchedInbox:
+    """An inbox, its position at the last poll, and its waiters."""
+
+    __slots__ = ("position", "waiters")
+
+    def __init__(self) -> None:
+        self.position: InboxPosition | None = None
+        self.waiters: set[Waiter] = set()
+
+
+class LongPollHub:
+    """Polls the inboxes that are waited for, and wakes the waiters of those that advanced."""
+
+    def __init__(
+        self, ledger: Ledger, cipher: MailCipher, telemetry: Telemetry, settings: WaitSettings
+    ) -> None:
+        """Begin empty; nothing is read while there is no waiter."""
+        self._ledger = ledger
+        self._cipher = cipher
+        self._settings = settings
+        self._watched: dict[InboxRef, _WatchedInbox] = {}
+        self._waits_by_key: Counter[str] = Counter()
+        self._poller = Poller(ledger, telemetry, MESSAGES, self._poll, self._watched)
+        #: matches for all waiters that look at the same time
+        self.matches = ledger.shared(self._find_matches)
+        telemetry.waits_open.set_function(lambda: self.waiters)
+
+    @property
+    def waiters(self) -> int:
+        """How many waits are open."""
+        return self._waits_by_key.total()
+
+    def join(
+        self,
+        tenant: str,
+        inboxes: Iterable[str],
+        key: str,
+        seconds: float = inf,
+        *,
+        ends: Sequence[Callable[[], Awaitable[object]]] = (),
+    ) -> "Waiter":
+        """Return a waiter for some inboxes, to be entered with ``async with``.
+
+        The wait is counted for ``key``. It is over after so many seconds, or when one of
+        ``ends`` returns: the client is gone, the service stops.
+
+        Raises: TooManyRequests.
+        """
+        if self._waits_by_key[key] >= self._settings.per_key or self.waiters >= self._settings.most:
+            message = "as many waits as are allowed are open; end some, or come back in a while"
+            raise TooManyRequests(message, retry_after=_RETRY_AFTER)
+        waiter = Waiter(self, key, {(id_, tenant) for id_ in inboxes}, seconds, ends)
+        self._waits_by_key[key] += 1
+        for each in waiter.inboxes:
+            self._watched.setdefault(each, _WatchedInbox()).waiters.add(waiter)
+        self._poller.start()
+        return waiter
+
+    def leave(self, waiter: "Waiter") -> None:
+        """Remove a waiter, and the inboxes that have no other."""
+        for each in waiter.inboxes:
+            watched = self._watched[each]
+            watched.waiters.discard(waiter)
+            if not watched.waiters:
+                del self._watched[each]
+        self._waits_by_key[waiter.key] -= 1
+        if not self._waits_by_key[waiter.key]:
+            del self._waits_by_key[waiter.key]
+
+    def position(self, inbox: InboxRef) -> InboxPosition | None:
+        """Return the position of an inbox at the last poll; None before the first."""
+        return self._watched[inbox].position
+
+    async def close(self) -> None:
+        """Stop polling; pending reads fail."""
+        await self.matches.close()
+        await self._poller.close()
+
+    async def _poll(self) -> None:
+        found = await self._ledger.read(read_positions, list(self._watched))
+        for inbox, position in found.items():
+            watched = self._watched.get(inbox)
+            if watched is None or not _has_advanced(position, watched.position):
+                continue
+            watched.position = position
+            for each in watched.waiters:
+                each.wake()
+
+    def _find_matches(self, tx: Transaction, queries: Sequence[WaitQuery]) -> list[WaitResult]:
+        return find_matches(tx, self._cipher, queries, self._ledger.clock())
+
+
+class Waiter:
+    """One wait: look, wait until an inbox has advanced since, look again."""
+
+    def __init__(
+        self,
+        hub: LongPollHub,
+        key: str,
+        inboxes: set[InboxRef],
+        seconds: float,
+        ends: Sequence[Callable[[], Awaitable[object]]],
+    ) -> None:
+        """Wait for these inboxes; none of them was looked at yet."""
+        self.key = key
+        self.inboxes = inboxes
+        self._hub = hub
+        self._until = clock.steady() + seconds
+        self._ends = ends
+        self._tasks: list[asyncio.Future[object]] = []
+        self._positions: dict[InboxRef, InboxPosition | None] = {}
+        self._woken = asyncio.Event()
+        self._cancelled = False
+
+    async def __aenter__(self) -> Self:
+        """Watch for the end of the wait."""
+        self._tasks = [asyncio.ensure_future(end()) for end in self._ends]
+        for task in self._tasks:
+            task.add_done_callback(lambda _: self.cancel())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Leave the hub."""
+        self.leave()
+        for task in self._tasks:
+            task.cancel()
+
+    async def look(self, query: WaitQuery) -> tuple[InboxMatches, ...]:
+        """Return what there is for a query; waiters that look at the same time share a read.
+
+        Raises: NotFound, Unauthenticated, StoreError.
+        """
+        self.snapshot()
+        found = await self._hub.matches.read(query)
+        if isinstance(found, tuple):
+            return found
+        raise type(found)(*found.args)  # a new one: several waiters may have received the same
+
+    def snapshot(self) -> None:
+        """Remember the positions of the inboxes; a read that begins now sees them, or later."""
+        self._positions = {each: self._hub.position(each) for each in self.inboxes}
+
+    def wake(self) -> None:
+        """Check whether an inbox has advanced."""
+        self._woken.set()
+
+    def cancel(self) -> None:
+        """End the wait."""
+        self._cancelled = True
+        self._woken.set()
+
+    async def wait(self, within: float = inf) -> bool:
+        """Wait until an inbox has advanced since the last look; False if the wait is over."""
+        within = min(within, self._until - clock.steady())
+        if within <= 0:
+            return False
+        try:
+            async with asyncio.timeout(within):
+                while not self._cancelled and not self._has_news():
+                    self._woken.clear()
+                    await self._woken.wait()
+        except TimeoutError:
+            return False
+        return not self._cancelled
+
+    def leave(self) -> None:
+        """Leave the hub."""
+        self._hub.leave(self)
+
+    def _has_news(self) -> bool:
+        return any(
+            _has_advanced(self._hub.position(each), seen) for each, seen in self._positions.items()
+        )
+
+
+def _has_advanced(position: InboxPosition | None, seen: InboxPosition | None) -> bool:
+    return position is not None and (seen is None or position.is_after(seen))

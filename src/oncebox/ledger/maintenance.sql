@@ -1,0 +1,183 @@
+-- name: kept
+-- Requests whose bodies are still there, in the order of their ids, with the deliveries they
+-- belong to: one each, or the elements of a batch.
+WITH kept AS (SELECT id FROM oncebox_payloads WHERE id > :after ORDER BY id LIMIT :most)
+SELECT kept.id, own.id, own.tenant, own.source, own.state, own.ended_at, own.seen_at
+FROM kept JOIN oncebox_deliveries AS own ON own.id = kept.id
+UNION ALL
+SELECT kept.id, part.id, part.tenant, part.source, part.state, part.ended_at, part.seen_at
+FROM kept JOIN oncebox_deliveries AS part
+    ON part.payload_id = kept.id AND part.payload_id <> part.id
+ORDER BY 1, 2;
+
+-- name: purge
+-- bulk: id text, before bigint
+-- Mark a delivery whose body may go: ended before a moment, seen by a person if it is dead, and
+-- with no effect in doubt. From now on it cannot run again.
+UPDATE oncebox_deliveries SET purged_at = :now
+/* from rows */
+WHERE id = :id AND purged_at IS NULL AND ended_at <= :before
+    AND (state = 'done' OR (state = 'dead' AND seen_at IS NOT NULL))
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects
+        WHERE delivery_id = oncebox_deliveries.id
+            AND oncebox_effects.state IN ('started', 'unknown')
+    );
+
+-- name: delete_payloads
+-- bulk: payload_id text
+-- Let a request go that no delivery needs any more.
+DELETE FROM oncebox_payloads
+WHERE id IN (SELECT :payload_id /* from rows */)
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_deliveries AS own
+        WHERE own.id = oncebox_payloads.id AND own.purged_at IS NULL
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_deliveries AS part
+        WHERE part.payload_id = oncebox_payloads.id AND part.payload_id <> part.id
+            AND part.purged_at IS NULL
+    );
+
+-- name: journalled
+-- Deliveries that have tries or effects on record, in the order of their ids.
+SELECT delivery_id FROM (
+    SELECT DISTINCT delivery_id FROM oncebox_effects
+    WHERE delivery_id > :after ORDER BY delivery_id LIMIT :most
+) AS done
+UNION
+SELECT delivery_id FROM (
+    SELECT DISTINCT delivery_id FROM oncebox_tries
+    WHERE delivery_id > :after ORDER BY delivery_id LIMIT :most
+) AS tried
+ORDER BY 1 LIMIT :most;
+
+-- name: forget_effects
+-- bulk: delivery_id text
+-- Let the effects go of deliveries that cannot run again, unless one is in doubt.
+DELETE FROM oncebox_effects
+WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
+    AND EXISTS (
+        SELECT 1 FROM oncebox_deliveries
+        WHERE oncebox_deliveries.id = oncebox_effects.delivery_id AND purged_at IS NOT NULL
+            AND ended_at <= :before AND oncebox_deliveries.state IN ('done', 'dead')
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects AS other
+        WHERE other.delivery_id = oncebox_effects.delivery_id
+            AND other.state IN ('started', 'unknown')
+    );
+
+-- name: forget_tries
+-- bulk: delivery_id text
+-- Let the tries go of deliveries that cannot run again and have no effects on record any more.
+DELETE FROM oncebox_tries
+WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
+    AND EXISTS (
+        SELECT 1 FROM oncebox_deliveries
+        WHERE oncebox_deliveries.id = oncebox_tries.delivery_id AND purged_at IS NOT NULL
+            AND ended_at <= :before AND state IN ('done', 'dead')
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_effects
+        WHERE oncebox_effects.delivery_id = oncebox_tries.delivery_id
+    );
+
+-- name: next
+-- Messages in the order of their ids, which is about the order in which they were filed.
+SELECT id, received_at FROM oncebox_messages WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: empty_messages
+-- bulk: id text
+-- Let go of what was read of a message, unless its delivery still needs somebody.
+UPDATE oncebox_messages SET document = :nothing, purged_at = :now
+WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <= :before
+    AND NOT EXISTS (
+        SELECT 1 FROM oncebox_deliveries
+        WHERE oncebox_deliveries.id = oncebox_messages.delivery_id
+            AND (state NOT IN ('done', 'dead') OR (state = 'dead' AND seen_at IS NULL))
+    );
+
+-- name: old_artifacts
+-- Artifacts whose time is over, the oldest first.
+SELECT id, kind FROM oncebox_artifacts
+WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :most;
+
+-- name: overwrite
+-- bulk: id text, mark bytea
+-- Let go of what an artifact says, whoever has it; that it came, and who had it, stays. The mark
+-- goes too: if the same value comes again, that is another artifact.
+UPDATE oncebox_artifacts SET sealed = :nothing, mark = :mark, purged_at = :now
+/* from rows */
+WHERE oncebox_artifacts.id = :id AND purged_at IS NULL AND received_at <= :before;
+
+-- name: over
+-- Sends of all tenants that have ended and whose words need not be kept any longer.
+SELECT tenant, id FROM oncebox_sends WHERE keep_until IS NOT NULL AND keep_until <= :now
+ORDER BY keep_until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
+
+-- name: empty_sends
+-- bulk: tenant text, id text
+-- Leave a tombstone: the key, how it ended, and no words.
+UPDATE oncebox_sends SET keep_until = NULL, purged_at = :now
+/* from rows */
+WHERE tenant = :tenant AND id = :id AND keep_until IS NOT NULL AND keep_until <= :now
+    AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', 'logged')
+RETURNING id;
+
+-- name: drop_bodies
+-- bulk: send_id text
+-- Let go of what sends say.
+DELETE FROM oncebox_send_bodies WHERE send_id IN (SELECT :send_id /* from rows */);
+
+-- name: forgettable
+-- Tombstones of all tenants that are old enough.
+SELECT tenant, id FROM oncebox_sends WHERE purged_at IS NOT NULL AND ended_at <= :before
+ORDER BY ended_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
+
+-- name: forget
+-- bulk: tenant text, id text
+-- Forget a key; the same intent would be a new one.
+DELETE FROM oncebox_sends
+WHERE (tenant, id) IN (SELECT :tenant, :id /* from rows */)
+    AND purged_at IS NOT NULL AND ended_at <= :before
+    AND state IN ('sent', 'failed', 'suppressed', 'cancelled', 'expired', 'logged')
+RETURNING id;
+
+-- name: forget_recipients
+-- bulk: id text
+-- Forget who it went to.
+DELETE FROM oncebox_send_recipients WHERE send_id IN (SELECT :id /* from rows */);
+
+-- name: forget_send_tries
+-- bulk: id text
+-- Forget its tries.
+DELETE FROM oncebox_send_tries WHERE send_id IN (SELECT :id /* from rows */);
+
+-- name: forget_places
+-- bulk: id text
+-- Forget its places in batches.
+DELETE FROM oncebox_batch_sends WHERE send_id IN (SELECT :id /* from rows */);
+
+-- name: forget_batches
+-- Forget batches of which nothing is left.
+DELETE FROM oncebox_batches WHERE created_at <= :before
+    AND NOT EXISTS (SELECT 1 FROM oncebox_batch_sends AS member
+        WHERE member.batch_id = oncebox_batches.id);
+
+-- name: void_deliveries
+-- Raise the fences of what may still be worked on above all that were given since the backup.
+UPDATE oncebox_deliveries SET fence = fence + :jump
+WHERE state IN ('received', 'processing', 'failed', 'held', 'dead');
+
+-- name: void_sends
+-- The same for sends that have not ended as sent.
+UPDATE oncebox_sends SET fence = fence + :jump WHERE state NOT IN ('sent', 'logged');
+
+-- name: void_actions
+-- The same for actions that are not done.
+UPDATE oncebox_actions SET fence = fence + :jump WHERE state <> 'done';
+
+-- name: void_duties
+-- The same for what one process does for all.
+UPDATE oncebox_duties SET fence = fence + :jump;

@@ -1,1 +1,0 @@
-"""The office: what operators do, and the record of it."""

@@ -1,0 +1,191 @@
+-- name: ways
+-- bulk: tenant text, name text
+-- Which of these transports are there.
+SELECT way.tenant, way.name FROM oncebox_transports AS way /* and rows */
+WHERE way.tenant = :tenant AND way.name = :name;
+
+-- name: hold
+-- bulk: tenant text, kind text, name bytea
+-- Read guards, and make those that are not there. Each row is the lock of all who want to take
+-- from it, until the commit.
+INSERT INTO oncebox_send_guards (tenant, kind, name, until, used)
+VALUES (:tenant, :kind, :name, 0, 0) /* from rows */
+ON CONFLICT (tenant, kind, name) DO UPDATE SET used = oncebox_send_guards.used
+RETURNING tenant, kind, name, until, used, holder;
+
+-- name: live
+-- bulk: tenant text, id text
+-- Which of these sends may have reached somebody, or still may: those that are not proven unsent.
+SELECT oncebox_sends.tenant, oncebox_sends.id FROM oncebox_sends /* and rows */
+WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.id = :id
+    AND state NOT IN ('failed', 'expired', 'cancelled', 'suppressed');
+
+-- name: cool
+-- bulk: tenant text, name bytea, until bigint, holder text
+-- Begin a cool-down, unless a send that may have reached somebody has begun one.
+UPDATE oncebox_send_guards SET until = :until, holder = :holder
+/* from rows */
+WHERE tenant = :tenant AND kind = 'cool_down' AND name = :name
+    AND (oncebox_send_guards.until <= :now OR oncebox_send_guards.holder IS NULL
+        OR oncebox_send_guards.holder = :holder
+        OR NOT EXISTS (SELECT 1 FROM oncebox_sends AS earlier
+            WHERE earlier.tenant = oncebox_send_guards.tenant
+                AND earlier.id = oncebox_send_guards.holder
+                AND earlier.state NOT IN ('failed', 'expired', 'cancelled', 'suppressed')));
+
+-- name: spend
+-- bulk: tenant text, kind text, name bytea, count bigint
+-- Take from a budget; the hour begins with the first who takes.
+UPDATE oncebox_send_guards
+SET used = CASE WHEN until <= :now THEN :count ELSE used + :count END,
+    until = CASE WHEN until <= :now THEN CAST(:now AS BIGINT) + :span ELSE until END
+/* from rows */
+WHERE tenant = :tenant AND kind = :kind AND name = :name;
+
+-- name: forget
+-- Forget guards of all tenants that guard nothing any more.
+-- Chosen once, ahead: as a plain subquery PostgreSQL may choose anew for each row, and skip
+-- what it has locked, so that more than so many go.
+WITH past AS MATERIALIZED (
+    SELECT tenant, kind, name FROM oncebox_send_guards WHERE until <= :now
+    ORDER BY until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */
+)
+DELETE FROM oncebox_send_guards
+WHERE until <= :now AND (tenant, kind, name) IN (SELECT tenant, kind, name FROM past);
+
+-- name: intents_add
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- spans: yes
+-- Keep new intents, except those whose key is taken and those whose transport is not there.
+-- Who names none gets the first one there is.
+INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
+    event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
+    send_at, due_at, valid_until, retention, kept_for, body_id, size)
+SELECT :id, :tenant, :key, :protected, :content, 'pending',
+    COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
+    :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
+    :send_at, :due_at, :valid_until, :retention, :kept_for, :id, :size
+/* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
+    WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
+ON CONFLICT DO NOTHING
+RETURNING id, transport;
+
+-- name: rearm
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- Arm intents again that are proven not sent, with what they say now; the protected fields must
+-- be the same. What was handed over before has another provider key. Whose words they are now
+-- is who may read them.
+UPDATE oncebox_sends
+SET state = 'pending', content = :content, message_id = :message_id, owner = :owner,
+    transport = COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
+    on_unknown = :on_unknown, send_at = :send_at, due_at = :due_at, valid_until = :valid_until,
+    retention = :retention, kept_for = :kept_for, size = :size, body_id = :id,
+    fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
+    worker = NULL, claimed_at = NULL, marked_at = NULL, replay_until = NULL, again = NULL,
+    code = NULL, phase = NULL, reply = 0, provider_id = '', ended_at = NULL, keep_until = NULL,
+    purged_at = NULL
+/* from rows */
+WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.key = :key
+    AND oncebox_sends.protected = :protected AND state IN ('failed', 'expired', 'cancelled')
+    AND EXISTS (SELECT 1 FROM oncebox_transports AS way
+        WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
+RETURNING oncebox_sends.id, :id;
+
+-- name: add_log
+-- bulk: tenant text
+-- Give a tenant the transport that sends nothing.
+INSERT INTO oncebox_transports (tenant, name, kind, position, created_at, changed_at)
+SELECT :tenant, 'log', 'log', CAST(:last AS BIGINT), CAST(:now AS BIGINT), CAST(:now AS BIGINT)
+/* from rows */
+WHERE :last > 0
+ON CONFLICT DO NOTHING;
+
+-- name: add_body
+-- bulk: send_id text, id text, tenant text, message bytea, envelope bytea
+-- Keep what a send says.
+INSERT INTO oncebox_send_bodies (send_id, id, tenant, message, envelope)
+VALUES (:send_id, :id, :tenant, :message, :envelope) /* from rows */;
+
+-- name: drop_old_body
+-- bulk: send_id text, id text
+-- Let go of what a send said before it was armed again.
+DELETE FROM oncebox_send_bodies
+WHERE (send_id, id) IN (
+    SELECT old.send_id, old.id FROM oncebox_send_bodies AS old /* and rows */
+    WHERE old.send_id = :send_id AND old.id <> :id
+);
+
+-- name: add_recipient
+-- bulk: send_id text, mark bytea, tenant text
+-- Remember who a send goes to.
+INSERT INTO oncebox_send_recipients (send_id, mark, tenant)
+VALUES (:send_id, :mark, :tenant) /* from rows */
+ON CONFLICT DO NOTHING;
+
+-- name: wary
+-- bulk: tenant text
+-- The tenants that have addresses on the suppression list.
+SELECT :tenant /* from rows */
+WHERE EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant = :tenant);
+
+-- name: suppress
+-- bulk: tenant text, id text
+-- End what goes to an address on the suppression list before anybody claims it.
+UPDATE oncebox_sends
+SET state = 'suppressed', code = 'suppressed', due_at = NULL, ended_at = :now,
+    keep_until = :now + kept_for
+/* from rows */
+WHERE tenant = :tenant AND id = :id AND state = 'pending'
+    AND EXISTS (
+        SELECT 1 FROM oncebox_send_recipients AS goes_to
+        JOIN oncebox_suppressions AS listed
+            ON listed.tenant = goes_to.tenant AND listed.mark = goes_to.mark
+        WHERE goes_to.send_id = oncebox_sends.id AND goes_to.tenant = oncebox_sends.tenant
+    )
+RETURNING id;
+
+-- name: batches_add
+-- Keep a new batch, unless its key is taken.
+INSERT INTO oncebox_batches (id, tenant, key, members, owner, size, created_at)
+VALUES (:id, :tenant, :key, :members, :owner, :size, :now)
+ON CONFLICT DO NOTHING;
+
+-- name: of_key
+-- The batch of a key.
+SELECT id, tenant, members, owner, size, created_at FROM oncebox_batches
+WHERE tenant = :tenant AND key = :key;
+
+-- name: one
+-- One batch of a tenant, and where an owner is named, of that owner.
+SELECT id, tenant, members, owner, size, created_at FROM oncebox_batches
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
+
+-- name: join
+-- bulk: place bigint, send_id text
+-- Remember which sends belong to a batch.
+INSERT INTO oncebox_batch_sends (batch_id, place, tenant, send_id)
+SELECT CAST(:batch_id AS TEXT), :place, CAST(:tenant AS TEXT), :send_id /* from rows */
+WHERE CAST(:tenant AS TEXT) IS NOT NULL
+ON CONFLICT DO NOTHING;
+
+-- name: sends
+-- The sends of a batch, in their order.
+SELECT send.id, send.tenant, send.key, send.protected, send.content, send.state, send.transport,
+    send.message_id, send.event_type, send.entity_id, send.owner, send.attempt_id,
+    send.delivery_id, send.effect, send.on_unknown, send.again, send.created_at, send.send_at,
+    send.valid_until, send.due_at, send.fence, send.tries, send.epoch, send.rearms, send.worker,
+    send.claimed_at, send.marked_at, send.in_doubt_at, send.replay_until, send.code, send.phase,
+    send.reply, send.provider_id, send.retention, send.ended_at, send.purged_at, send.body_id,
+    send.size, send.delivery, send.delivery_at
+FROM oncebox_batch_sends AS member
+JOIN oncebox_sends AS send ON send.id = member.send_id AND send.tenant = member.tenant
+WHERE member.batch_id = :id AND member.tenant = :tenant ORDER BY member.place;
+
+-- name: totals
+-- How many sends of a batch are in which state.
+SELECT send.state, COUNT(*) FROM oncebox_batch_sends AS member
+JOIN oncebox_sends AS send ON send.id = member.send_id AND send.tenant = member.tenant
+WHERE member.batch_id = :id AND member.tenant = :tenant GROUP BY send.state ORDER BY send.state;

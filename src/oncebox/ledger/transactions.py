@@ -1,0 +1,231 @@
+"""Ledger: runs ledger functions in transactions of one database.
+
+A ledger function takes a transaction and plain values. Callers pass it to ``read``, ``write`` or,
+if it is declared with ``@grouped``, to ``submit``; no class stands between them and the function.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+from oncebox.core import clock
+from oncebox.db import migrate, startup
+from oncebox.db.database import Database, Transaction
+from oncebox.db.group_commit import (
+    BatchFunction,
+    FastFunction,
+    GroupCommit,
+    Grouped,
+    SharedRead,
+    retry_until_available,
+)
+from oncebox.db.notify import Subscription
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Request = TypeVar("Request")
+
+#: seconds for which a successful readiness check is reused
+_READY_SECONDS = 1.0
+
+
+class _RolledBack(Exception):
+    """Carries a result out of a transaction that is rolled back."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
+class Ledger:
+    """Runs ledger functions in transactions; serves any number of concurrent callers."""
+
+    def __init__(self, database: Database) -> None:
+        """Use this database; ``close`` closes it."""
+        self._database = database
+        self.clock = database.clock
+        self.subscribe: Callable[[str], Subscription] = database.subscribe
+        #: seconds a user's transaction may take; on SQLite all other writers wait meanwhile
+        self.transaction_limit = 1.0 if database.kind == "sqlite" else 10.0
+        self._groups: dict[Grouped[Any, Any], GroupCommit[Any, Any]] = {}
+        self._shared_reads: list[SharedRead[Any, Any]] = []
+        self._checking = asyncio.Lock()
+        self._ready_until = 0.0
+        self._retries = False
+
+    async def read(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function that changes nothing."""
+        return await self._database.read(function, *args, **kwargs)
+
+    async def write(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function in one transaction, perhaps shared; return after the commit."""
+        return await self._database.write(function, *args, **kwargs)
+
+    async def write_alone(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function that executes a user's statements, in a transaction of its own."""
+        return await self._database.write_alone(function, *args, **kwargs)
+
+    async def dry_run(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function and roll it back; return its result."""
+
+        def undone(tx: Transaction) -> NoReturn:
+            raise _RolledBack(function(tx, *args, **kwargs))
+
+        try:
+            return await self._database.write(undone)
+        except _RolledBack as rolled_back:
+            result: T = rolled_back.result
+            return result
+
+    async def submit(self, function: Grouped[Item, Result], item: Item) -> Result:
+        """Run a grouped function for one item; return its result after the commit.
+
+        Concurrent calls of the same function share commits.
+
+        Raises: StoreError, and what the function raises.
+        """
+        return await self._group_of(function).submit(item)
+
+    def group(
+        self,
+        function: BatchFunction[Item, Result],
+        *,
+        fast: FastFunction[Item, Result] | None = None,
+        **options: Any,
+    ) -> GroupCommit[Item, Result]:
+        """Return a group commit of its own, for a function bound to an object's state.
+
+        The options are those of ``GroupCommit``.
+        """
+        return GroupCommit(self._database, function, fast=fast, **options)
+
+    def shared(
+        self, function: Callable[[Transaction, Sequence[Request]], list[Result]]
+    ) -> SharedRead[Request, Result]:
+        """Return a shared read: concurrent requests are answered by one query."""
+        read = SharedRead(self._database, function, retries=self._retries)
+        self._shared_reads.append(read)
+        return read
+
+    def retrying(self) -> "Ledger":
+        """Return this ledger, with calls that repeat on StoreError until they succeed.
+
+        Only for calls that are safe to repeat, because a fence or the journal makes them so. The
+        handler's time limit or the end of the worker ends the repeats.
+        """
+        return _RetryingLedger(self)
+
+    def notify(self, *topics: str) -> None:
+        """Wake the subscribers of these topics, in this process and in others."""
+        for topic in topics:
+            self._database.notify(topic)
+
+    async def check_ready(self) -> None:
+        """Make sure that the schema is this version's and that commits succeed.
+
+        Reads the database at most once a second.
+
+        Raises: StoreError.
+        """
+        async with self._checking:
+            if clock.steady() < self._ready_until:
+                return
+            await migrate.check_schema(self._database)
+            await startup.check_writable(self._database)
+            self._ready_until = clock.steady() + _READY_SECONDS
+
+    async def close(self) -> None:
+        """Close the shared reads, then the database."""
+        for read in self._shared_reads:
+            await read.close()
+        await self._database.close()
+
+    def _group_of(self, function: Grouped[Item, Result]) -> GroupCommit[Item, Result]:
+        found = self._groups.get(function)
+        if found is None:
+            found = self._groups[function] = GroupCommit(
+                self._database,
+                function.function,
+                fast=function.fast,
+                in_order=function.in_order,
+                size=function.size,
+                committed=self._notifier(function),
+            )
+        return found
+
+    def _notifier(
+        self, function: Grouped[Item, Result]
+    ) -> Callable[[Sequence[tuple[Item, Result]]], None] | None:
+        topics = function.topics
+        if topics is None:
+            return None
+        return lambda batch: self.notify(*topics([result for _, result in batch]))
+
+
+class _RetryingLedger(Ledger):
+    """A ledger whose calls repeat on StoreError; shares database and groups with its origin."""
+
+    def __init__(self, origin: Ledger) -> None:
+        super().__init__(origin._database)  # noqa: SLF001 - the same class
+        self._groups = origin._groups  # noqa: SLF001
+        self._shared_reads = origin._shared_reads  # noqa: SLF001
+        self._retries = True
+
+    async def read(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return await retry_until_available(self._database.read, function, *args, **kwargs)
+
+    async def write(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return await retry_until_available(self._database.write, function, *args, **kwargs)
+
+    async def write_alone(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        return await retry_until_available(self._database.write_alone, function, *args, **kwargs)
+
+    async def submit(self, function: Grouped[Item, Result], item: Item) -> Result:
+        return await retry_until_available(self._group_of(function).submit, item)
+
+    def retrying(self) -> Ledger:
+        return self

@@ -1,0 +1,1 @@
+"""Sender authentication: SPF, DKIM, DMARC, and what a verdict covers."""

@@ -1,0 +1,150 @@
+"""Code finder: the one-time code of a mail, and the ranked candidates.
+
+No rule names a product, a sender or a template. Each piece of evidence adds points; the best
+candidate is the code if it reaches the threshold and no other is equally good. Hidden text is
+ignored.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from oncebox.mail.codes import lexicon, scoring
+from oncebox.mail.codes.context import MailContext, PageContext
+from oncebox.mail.codes.lexicon import Lexicon
+from oncebox.mail.codes.scoring import ScoredToken
+from oncebox.mail.html.layout import Page, plain_page
+from oncebox.mail.languages import folding
+from oncebox.model.inboxes.received_mail import (
+    ArtifactKind,
+    Candidate,
+    CandidateLocation,
+    RankedCandidates,
+)
+
+#: the score that a code must reach
+THRESHOLD = 60
+#: candidates whose scores differ by at most this are equally good
+_TIE_DISTANCE = 4
+_MOST_RANKED = 20
+#: characters of a text that are searched
+_LONGEST_TEXT = 256 * 1024
+_MOST_PAGES = 8
+
+
+class _PlacedPage(msgspec.Struct, frozen=True):
+    """A page and its origin."""
+
+    where: CandidateLocation
+    sheet: PageContext
+
+
+def find_codes(
+    subject: str, pages: Sequence[Page], words: Lexicon | None = None
+) -> RankedCandidates:
+    """Return the code of a mail, and all candidates, best first."""
+    places = [
+        _PlacedPage(page.origin, PageContext(_truncated(page))) for page in pages[:_MOST_PAGES]
+    ]
+    places.insert(
+        0, _PlacedPage("subject", PageContext(plain_page(subject[:1000].replace("\n", " "))))
+    )
+    mail = MailContext([place.sheet for place in places], words or lexicon.standard_lexicon())
+    best: dict[str, Candidate] = {}
+    tops: list[Candidate] = []
+    for place in places:
+        known = {value: candidate.score for value, candidate in best.items()}
+        weighed = scoring.score_tokens(mail, place.sheet, known)
+        ranked = sorted(
+            (_code_candidate(place, each) for each in weighed),
+            key=lambda candidate: -candidate.score,
+        )
+        if ranked:
+            tops.append(ranked[0])
+        for candidate in ranked:
+            if candidate.value not in best or best[candidate.value].score < candidate.score:
+                best[candidate.value] = candidate
+    ordered = sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.start))
+    return _chosen_codes(ordered, tops, places)
+
+
+def _truncated(page: Page) -> Page:
+    if len(page.text) <= _LONGEST_TEXT:
+        return page
+    blocks = tuple(block for block in page.blocks if block.end <= _LONGEST_TEXT)
+    return msgspec.structs.replace(page, text=page.text[:_LONGEST_TEXT], blocks=blocks)
+
+
+def _code_candidate(place: _PlacedPage, weighed: ScoredToken) -> Candidate:
+    token = weighed.token
+    return Candidate(
+        kind=ArtifactKind.CODE,
+        value=token.value,
+        shown=place.sheet.page.text[token.start : token.end],
+        where=place.where,
+        start=token.start,
+        end=token.end,
+        score=weighed.score,
+        confidence=_confidence(weighed.score),
+        evidence=weighed.evidence,
+    )
+
+
+def _confidence(score: int) -> float:
+    """Return a score as a confidence from 0 to 1; the threshold is 0.5."""
+    return round(min(0.99, max(0.01, 0.5 + (score - THRESHOLD) / 80)), 2)
+
+
+def _chosen_codes(
+    ordered: list[Candidate], tops: list[Candidate], places: Sequence[_PlacedPage]
+) -> RankedCandidates:
+    """Return the best candidate; if several are equally good, none, and those first."""
+    if not ordered or ordered[0].score < THRESHOLD:
+        return RankedCandidates(ranked=tuple(ordered[:_MOST_RANKED]))
+    first = ordered[0]
+    tied = [
+        other
+        for other in ordered[1:]
+        if other.score >= THRESHOLD
+        and not _same_code(first.value, other.value)
+        and (
+            other.score >= first.score - _TIE_DISTANCE
+            or _share_label(first, other)
+            or _parts_differ(first, other, tops, places)
+        )
+    ]
+    if not tied:
+        return RankedCandidates(best=first, ranked=tuple(ordered[:_MOST_RANKED]))
+    rest = [other for other in ordered[1:] if other not in tied]
+    return RankedCandidates(ranked=tuple([first, *tied, *rest][:_MOST_RANKED]), tied=True)
+
+
+def _share_label(one: Candidate, other: Candidate) -> bool:
+    """Say whether both are named a code by the same word, as in "code 12 or 34"."""
+    names = [
+        (each.where, len(each.value), reason.start)
+        for each in (one, other)
+        for reason in each.evidence
+        if reason.name == "before_code"
+    ]
+    return len(names) == 2 and names[0] == names[1]  # noqa: PLR2004
+
+
+def _same_code(one: str, other: str) -> bool:
+    return one.replace("-", "") == other.replace("-", "")
+
+
+def _parts_differ(
+    first: Candidate, other: Candidate, tops: list[Candidate], places: Sequence[_PlacedPage]
+) -> bool:
+    """Say whether two parts of the mail have different codes, and neither part has both."""
+    if first.where == other.where or all(top.value != other.value for top in tops):
+        return False
+    theirs = [place.sheet.text for place in places if place.where == other.where]
+    ours = [place.sheet.text for place in places if place.where == first.where]
+    return not _occurs_in(first, theirs) and not _occurs_in(other, ours)
+
+
+def _occurs_in(candidate: Candidate, texts: list[str]) -> bool:
+    shown = folding.fold_digits(candidate.shown)
+    return any(candidate.value in text or shown in text for text in texts)

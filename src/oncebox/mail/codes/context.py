@@ -1,0 +1,249 @@
+"""Context of a token: its line, sentence and block, and the whole mail."""
+
+import functools
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from oncebox.mail.codes import shapes
+from oncebox.mail.codes.lexicon import DetectedLanguages, Hit, Lexicon, Sense, VocabularySet
+from oncebox.mail.codes.shapes import Token
+from oncebox.mail.html.layout import Block, Page
+from oncebox.mail.languages import folding
+
+#: punctuation around a code on a line of its own
+_SURROUNDING_MARKS = (
+    " \t\u00a0\"'`*_.,:;!?()[]{}<>|#=~>\u2013\u2014\u2022\u00ab\u00bb\u201c\u201d\u2018\u2019"
+)
+_SURROUNDING_MARKS += (
+    "\u300c\u300d\u3010\u3011\uff1a\uff0c\u3002\u200e\u200f\u200b\u200c\u200d\u2060\ufeff\u00ad-"
+)
+_SENTENCE_END = re.compile(r"[.!?;](?=\s)|[\u3002\uff01\uff1f\uff1b\u0964\u061f\u06d4\u0589]|\n")
+#: in folded text, where hyphens are spaces
+_QUOTE_MARKERS = ("     original ", "forwarded message", "     forwarded by")
+#: characters and lines that are examined around a token
+_BESIDE = 160
+_ABOVE, _BELOW = 320, 260
+_LINES = 3
+#: a longer line of plain text was wrapped and continues in the next
+_WRAPPED = 55
+_LARGE_SIZE = 20
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A range of a page's text."""
+
+    start: int
+    end: int
+
+
+class PageContext:
+    """A page with its folded text, lines and blocks."""
+
+    def __init__(self, page: Page) -> None:
+        """Fold the digits; everything else is computed on demand."""
+        self.page = page
+        self.text = folding.fold_digits(page.text)
+        self._flat = [block for block in page.blocks if block.kind != "run"]
+        self._links = page.anchors
+
+    @functools.cached_property
+    def plain(self) -> str:
+        """The text, folded for comparison with words."""
+        return folding.fold_in_place(self.page.text)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [block.start for block in self._flat]
+
+    @functools.cached_property
+    def _runs(self) -> list[Block]:
+        return [block for block in self.page.blocks if block.kind == "run"]
+
+    @functools.cached_property
+    def _run_starts(self) -> list[int]:
+        return [block.start for block in self._runs]
+
+    @functools.cached_property
+    def quote_start(self) -> int:
+        """The offset of a quoted or forwarded mail; the end of the text if there is none."""
+        found = [at for mark in _QUOTE_MARKERS if (at := self.plain.find(mark)) >= 0]
+        return min(found, default=len(self.text))
+
+    def is_link_text(self, token: Token) -> bool:
+        """Say whether a token is the text of a link."""
+        number = bisect_right(self._links, token.start, key=lambda link: link.start) - 1
+        return number >= 0 and self._links[number].end >= token.end
+
+    def blocks(self) -> list[Block]:
+        """Return the lines and table cells."""
+        return self._flat
+
+    def block(self, at: int) -> Block | None:
+        """Return the line or cell at an offset."""
+        number = bisect_right(self._starts, at) - 1
+        if number < 0 or self._flat[number].end <= at:
+            return None
+        return self._flat[number]
+
+    def run(self, token: Token) -> Block | None:
+        """Return the emphasised run that holds nothing but the token."""
+        number = bisect_right(self._run_starts, token.start) - 1
+        if number < 0:
+            return None
+        run = self._runs[number]
+        if run.end < token.end or not self.fills(token, run.start, run.end):
+            return None
+        return run
+
+    def fills(self, token: Token, start: int, end: int) -> bool:
+        """Say whether a range holds nothing but the token and punctuation."""
+        if token.start - start > _BESIDE or end - token.end > _BESIDE:
+            return False
+        rest = self.text[start : token.start] + self.text[token.end : end]
+        return not rest.strip(_SURROUNDING_MARKS)
+
+    def line(self, token: Token) -> Span:
+        """Return the line of a token, without its line end."""
+        start = self.text.rfind("\n", max(0, token.start - _BESIDE), token.start) + 1
+        start = start or max(0, token.start - _BESIDE)
+        end = self.text.find("\n", token.end, token.end + _BESIDE)
+        return Span(start, end if end >= 0 else min(len(self.text), token.end + _BESIDE))
+
+    def left(self, token: Token) -> Span:
+        """Return the part of the sentence before a token."""
+        low = max(0, token.start - _BESIDE)
+        start = low
+        for match in _SENTENCE_END.finditer(self.text, low, token.start):
+            if match[0] != "\n" or not self._is_wrapped(match.start()):
+                start = match.end()
+        return Span(start, token.start)
+
+    def right(self, token: Token) -> Span:
+        """Return the part of the sentence after a token."""
+        high = min(len(self.text), token.end + _BESIDE)
+        for match in _SENTENCE_END.finditer(self.text, token.end, high):
+            if match[0] != "\n" or not self._is_wrapped(match.start()):
+                return Span(token.end, match.start())
+        return Span(token.end, high)
+
+    def _is_wrapped(self, at: int) -> bool:
+        """Say whether the line end at an offset comes from wrapping, by the length of the line."""
+        if self.page.origin == "html" or self.text[at + 1 : at + 2] == "\n":
+            return False
+        return at - self.text.rfind("\n", max(0, at - _BESIDE), at) > _WRAPPED
+
+    def above(self, at: int) -> list[Span]:
+        """Return the lines above an offset, nearest first."""
+        found: list[Span] = []
+        low, end = max(0, at - _ABOVE), at
+        while len(found) < _LINES and end > low:
+            start = max(self.text.rfind("\n", low, end - 1) + 1, low)
+            if self.text[start:end].strip():
+                found.append(Span(start, end))
+            end = start - 1 if start > low else low
+        return found
+
+    def below(self, at: int) -> list[Span]:
+        """Return the lines below an offset, nearest first."""
+        found: list[Span] = []
+        high, start = min(len(self.text), at + _BELOW), at
+        while len(found) < _LINES and start < high:
+            end = self.text.find("\n", start, high)
+            end = high if end < 0 else end
+            if self.text[start:end].strip():
+                found.append(Span(start, end))
+            start = end + 1
+        return found
+
+
+def stands_out(block: Block) -> tuple[bool, bool]:
+    """Say whether a block is emphasised, and whether it is large or letter-spaced."""
+    seen = block.strong or block.kind in {"heading", "button"} or block.size >= _LARGE_SIZE
+    return seen or block.spaced, block.spaced or block.size >= _LARGE_SIZE
+
+
+#: characters that tell the topic of a text
+_BEGINNING = 2_000
+#: up to this length a mail has one topic, like a text message
+_SHORT_MAIL = 250
+_CODE_ONLY_LENGTH = 24
+#: subjects of replies, issues and patches
+_DISCUSSION_SUBJECT = re.compile(
+    r"^\s*(?:re|aw|sv|vs|antw|odp|ynt|rif|r)(?:\[\d+\])?\s*:|\([a-z ]{0,20}[#!]\d{1,9}\)"
+    r"|\[patch\b|\[[^\[\]]{0,60}#\d{1,9}\]"
+    r"|^(?:\[[^\[\]]{0,60}\] ?)?[\[(][a-z]{2,12} \d{1,9}[\])]"
+)
+
+
+class MailContext:
+    """The whole mail; everything is computed once, on demand."""
+
+    def __init__(self, sheets: Sequence[PageContext], words: Lexicon) -> None:
+        """Take the pages; the first one is the subject."""
+        self.page_contexts = sheets
+        self.words = words
+        self.subject = sheets[0]
+        # The parts have the same text, or one of them is a stub that refers to the other.
+        self._main = max(sheets, key=lambda sheet: len(sheet.text))
+        self.length = max((len(sheet.text) for sheet in sheets[1:]), default=0)
+        self._hits: dict[tuple[int, int, int], list[Hit]] = {}
+
+    @functools.cached_property
+    def detected_languages(self) -> DetectedLanguages:
+        """The languages of the mail."""
+        return self.words.detect_languages(f"{self.subject.plain} {self._main.plain[:_BEGINNING]}")
+
+    @functools.cached_property
+    def vocabularies(self) -> VocabularySet:
+        """The code words of these languages."""
+        return self.words.vocabularies(self.detected_languages)
+
+    def hits(self, sheet: PageContext, span: Span) -> list[Hit]:
+        """Return the code words in a range of a page."""
+        key = (id(sheet), span.start, span.end)
+        known = self._hits.get(key)
+        if known is None:
+            known = self._hits[key] = self.vocabularies.hits(sheet.plain, span.start, span.end)
+        return known
+
+    @functools.cached_property
+    def topics(self) -> Counter[Sense]:
+        """The number of different words of each sense at the beginning of the mail."""
+        words = {
+            (hit.sense, sheet.plain[hit.start : hit.end])
+            for sheet in {self.subject, self._main}
+            for hit in self.hits(sheet, Span(0, min(len(sheet.plain), _BEGINNING)))
+        }
+        return Counter(sense for sense, _ in words)
+
+    @functools.cached_property
+    def has_amounts(self) -> bool:
+        """Whether the mail has amounts of money, like mails about orders."""
+        return any(shapes.has_amount(sheet.text[:_BEGINNING]) for sheet in self.page_contexts)
+
+    @functools.cached_property
+    def subject_senses(self) -> frozenset[Sense]:
+        """The senses of the words in the subject."""
+        whole = Span(0, len(self.subject.plain))
+        return frozenset(hit.sense for hit in self.hits(self.subject, whole))
+
+    @functools.cached_property
+    def is_discussion(self) -> bool:
+        """Whether the mail is a reply, an issue or a patch."""
+        return _DISCUSSION_SUBJECT.search(self.subject.plain) is not None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the mail is as short as a text message."""
+        return self.length <= _SHORT_MAIL
+
+    def consists_of(self, value: str) -> bool:
+        """Say whether the mail is hardly longer than the code, in all of its parts."""
+        if self.length > _CODE_ONLY_LENGTH:
+            return False
+        parts = [sheet.text.strip() for sheet in self.page_contexts[1:]]
+        return all(value in part for part in parts if part)

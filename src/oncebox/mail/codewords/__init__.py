@@ -1,1 +1,0 @@
-"""Words that stand near one-time codes, and near numbers that are none, by language."""

@@ -1,0 +1,1 @@
+"""Composing mail: templates, the bytes that are sent, replies, media types."""

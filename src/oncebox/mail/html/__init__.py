@@ -1,0 +1,1 @@
+"""HTML of mail: what a person would see of it, how it is emphasised, what is hidden."""

@@ -1,0 +1,366 @@
+"""Page layout: lines, cells, buttons, emphasis and links of the visible text of a part."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+
+from oncebox.mail.html import styles
+from oncebox.mail.html.styles import Colour, Style
+
+HEADING_TAGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+#: elements that emphasise their text
+EMPHASIS_TAGS = HEADING_TAGS | {"b", "strong", "th", "big", "code", "kbd", "samp", "a"}
+#: parts of class names that denote a button
+_BUTTON_NAMES = ("btn", "button", "cta")
+#: font size in pixels from which text is large
+_LARGE_SIZE = 18
+_DEFAULT_SIZE = 16
+#: a background whose channels are all lighter counts as white
+_PAPER_WHITE = 225
+
+
+class LinkElement(msgspec.Struct):
+    """A link element that is being read."""
+
+    href: str
+    #: it has a background, a border or a class name, as buttons have
+    button: bool = False
+    #: the alternative texts of its images
+    alts: list[str] = []
+
+
+class Emphasis(msgspec.Struct):
+    """The emphasis of a piece of text."""
+
+    strong: bool = False
+    #: font size in pixels; 0 unless it is large
+    size: int = 0
+    spaced: bool = False
+    heading: bool = False
+    #: it has a coloured background
+    painted: bool = False
+    link: LinkElement | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether only its background distinguishes it."""
+        return not (self.strong or self.size or self.spaced or self.heading)
+
+
+NO_EMPHASIS = Emphasis()
+
+
+def child_emphasis(
+    face: Emphasis | None, tag: str, style: Style, ground: Colour | None
+) -> Emphasis | None:
+    """Return the emphasis of text inside an element; None if it is plain."""
+    was = face or NO_EMPHASIS
+    heading = was.heading or tag in HEADING_TAGS
+    bold = was.strong or tag in {"b", "strong", "th"} or tag in HEADING_TAGS
+    new = Emphasis(
+        strong=bold if style.strong is None else style.strong,
+        size=_emphasis_size(was.size, style),
+        spaced=was.spaced if style.spaced is None else style.spaced,
+        heading=heading,
+        painted=is_painted(ground),
+        link=was.link,
+    )
+    return None if new.plain and new.link is None else new
+
+
+def _emphasis_size(was: int, style: Style) -> int:
+    if not style.size:
+        return was
+    size = style.size * (was or _DEFAULT_SIZE) if style.relative else style.size
+    return round(min(size, 999)) if size >= _LARGE_SIZE else 0
+
+
+def link_emphasis(
+    face: Emphasis | None, attributes: dict[str, str], style: Style, ground: Colour | None
+) -> Emphasis | None:
+    """Return the emphasis of text inside a link; every link has its own."""
+    was = face or NO_EMPHASIS
+    href = attributes.get("href")
+    if not href:
+        return face
+    named = f"{attributes.get('class', '')} {attributes.get('role', '')}".lower()
+    own = style.background is not False and style.background != styles.TRANSPARENT
+    painted = own and (is_painted(ground) or ground is None)
+    button = painted or style.boxed or any(name in named for name in _BUTTON_NAMES)
+    return Emphasis(
+        strong=was.strong, size=was.size, spaced=was.spaced, heading=was.heading,
+        painted=is_painted(ground), link=LinkElement(href, button, []),
+    )  # fmt: skip
+
+
+def is_painted(ground: Colour | None) -> bool:
+    """Say whether a background has a colour other than white."""
+    return ground is not None and min(ground) < _PAPER_WHITE
+
+
+#: What separates a text from the one before, as bits: the border of a cell, the end of a line,
+#: the border of a cell in the next line. The tables give the next state at each tag.
+_CELL_BEFORE, _LINE, _CELL_BEHIND = 1, 2, 4
+NO_BREAK = 0
+INLINE_BREAKS = tuple(range(8))
+CELL_BREAKS = tuple(p | (_CELL_BEHIND if p & _LINE else _CELL_BEFORE) for p in range(8))
+LINE_BREAKS = tuple(p & _CELL_BEFORE | _LINE for p in range(8))
+#: limits of a page: blocks, links
+_MOST_BLOCKS = 20_000
+_MOST_ANCHORS = 2_000
+_LONGEST_ALT = 200
+
+_Flat = Literal["line", "cell"]
+_Kind = Literal["line", "cell", "heading", "button", "run"]
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of text: a line, a table cell, a heading, a button.
+
+    Cells of one line are separated by one space, lines by one line end. A ``run`` is a bold,
+    large or letter-spaced part of a line or a cell.
+    """
+
+    start: int
+    end: int
+    kind: _Kind = "line"
+    #: bold, large (in pixels, 0 if it is not) or letter-spaced
+    strong: bool = False
+    size: int = 0
+    spaced: bool = False
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """A link element, and the range of its text."""
+
+    href: str
+    start: int
+    end: int
+    #: it looks like a button
+    button: bool = False
+    #: the alternative text of its images
+    alt: str = ""
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The visible text of one part of a mail, with its layout; offsets are into ``text``."""
+
+    origin: Literal["plain", "html"]
+    text: str
+    blocks: tuple[Block, ...]
+    anchors: tuple[Anchor, ...] = ()
+
+
+#: a piece of text with its emphasis (None if plain), and a range with its emphasis
+_Piece = tuple[str, Emphasis | None]
+_Run = tuple[int, int, Emphasis]
+
+
+def plain_page(text: str) -> Page:
+    """Return plain text with a block for every line that is not empty."""
+    blocks = []
+    at = 0
+    for line in text.split("\n"):
+        bare = line.strip()
+        if bare:
+            start = at + line.index(bare)
+            blocks.append(Block(start=start, end=start + len(bare)))
+            if len(blocks) == _MOST_BLOCKS:
+                break
+        at += len(line) + 1
+    return Page(origin="plain", text=text, blocks=tuple(blocks))
+
+
+class PageBuilder:
+    """Builds a page from pieces of text and the breaks between them.
+
+    The page has one space between words and no empty lines.
+    """
+
+    def __init__(self) -> None:
+        """Start an empty page."""
+        self._lines: list[str] = []
+        self._blocks: list[Block] = []
+        self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
+        #: the cells of the current line, and the pieces of the current cell
+        self._cells: list[list[_Piece]] = []
+        self._cell: list[_Piece] = []
+        #: a table cell begins or ends in the line
+        self._has_cells = False
+        self._at = 0
+
+    def put(self, text: str, face: Emphasis | None, parted: int) -> None:
+        """Add a text with its emphasis, after the break ``parted``."""
+        if parted:
+            self._end(parted)
+        self._cell.append((text, face))
+
+    def page(self) -> Page:
+        """Return the page."""
+        self._end(LINE_BREAKS[NO_BREAK])
+        text = "\n".join(self._lines)
+        return Page(
+            origin="html",
+            text=text,
+            blocks=tuple(self._blocks[:_MOST_BLOCKS]),
+            anchors=self._anchors(len(text)),
+        )
+
+    def _end(self, parted: int) -> None:
+        """End the current cell, and the line if the break ends it."""
+        if self._cell:
+            self._cells.append(self._cell)
+            self._cell = []
+        if parted & _CELL_BEFORE:
+            self._has_cells = True
+        if parted & _LINE:
+            if self._cells:
+                self._end_line("cell" if self._has_cells else "line")
+            self._has_cells = parted & _CELL_BEHIND > 0
+
+    def _end_line(self, kind: _Flat) -> None:
+        texts = []
+        for cell in self._cells:
+            at = self._at
+            if len(cell) == 1:
+                text, face = cell[0]
+                bare = _single_spaced(text)
+                runs = [(at, at + len(bare), face)] if face is not None else []
+            else:
+                bare = _single_spaced("".join([text for text, _ in cell]))
+                runs = _emphasised_runs(cell, at)
+            if runs:
+                self._note_links(runs)
+                if bare:
+                    self._blocks += _blocks(at, at + len(bare), kind, runs)
+            elif bare:
+                self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+            if bare:
+                texts.append(bare)
+                self._at += len(bare) + 1
+        if texts:
+            self._lines.append(" ".join(texts))
+        self._cells = []
+
+    def _note_links(self, runs: Sequence[_Run]) -> None:
+        """Record the links of a cell."""
+        for run in runs:
+            link = run[2].link
+            if link is not None and len(self._links) < _MOST_ANCHORS:
+                self._links.setdefault(id(link), (link, []))[1].append(run)
+
+    def _anchors(self, end: int) -> tuple[Anchor, ...]:
+        """Return the links with their text; ``end`` is the length of the page."""
+        return tuple([
+            _anchor(link, [run for run in runs if run[1] > run[0]], min(runs[0][0], end))
+            for link, runs in self._links.values()
+            if link.alts or any(run[1] > run[0] for run in runs)
+        ])  # fmt: skip
+
+
+def _single_spaced(text: str) -> str:
+    """Return a text with single spaces between words."""
+    bare = text.strip()
+    # Other white space is not printable, so most texts are returned unchanged.
+    if "  " not in bare and bare.isprintable():
+        return bare
+    return " ".join(bare.split())
+
+
+def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
+    """Return the ranges of the emphasised pieces of a cell.
+
+    White space becomes single spaces, so the ranges can be computed from the lengths.
+    """
+    found: list[_Run] = []
+    start = at
+    apart = False
+    for text, face in cell:
+        bare = _single_spaced(text)
+        if bare:
+            at += len(bare) + (at > start and (apart or text[0].isspace()))
+            apart = text[-1].isspace()
+        elif text:
+            apart = True
+        if face is not None:
+            found.append((at - len(bare), at, face))
+    return found
+
+
+def _anchor(link: LinkElement, shown: Sequence[_Run], otherwise: int) -> Anchor:
+    """Return a link; one without text has the position of its image."""
+    return Anchor(
+        href=link.href,
+        start=shown[0][0] if shown else otherwise,
+        end=shown[-1][1] if shown else otherwise,
+        button=link.button,
+        alt=" ".join(" ".join(link.alts).split())[:_LONGEST_ALT],
+    )
+
+
+def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Block]:
+    """Return the block of a line or cell, followed by the runs that stand out in it."""
+    if len(runs) == 1 and runs[0][:2] == (start, end):
+        face = runs[0][2]
+        if face.link is not None:
+            return [_block(start, end, _kind([face], kind), face)]
+        return [_block(start, end, "heading" if face.heading else kind, face)]
+    shown = [run for run in runs if run[1] > run[0]]
+    if shown and _cover_whole(shown, start, end):
+        faces = [face for _, _, face in shown]
+        return [
+            Block(
+                start=start,
+                end=end,
+                kind=_kind(faces, kind),
+                strong=all(face.strong for face in faces),
+                size=min(face.size for face in faces),
+                spaced=all(face.spaced for face in faces),
+            )
+        ]
+    found = [Block(start=start, end=end, kind=kind)]
+    found += [_block(first, last, "run", face) for first, last, face in _merged_runs(shown)]
+    return found
+
+
+def _block(start: int, end: int, kind: _Kind, face: Emphasis) -> Block:
+    return Block(
+        start=start, end=end, kind=kind, strong=face.strong, size=face.size, spaced=face.spaced
+    )
+
+
+def _cover_whole(runs: Sequence[_Run], start: int, end: int) -> bool:
+    """Say whether runs cover a range except for white space."""
+    if runs[0][0] > start or runs[-1][1] < end:
+        return False
+    return all(after[0] - before[1] <= 1 for before, after in pairwise(runs))
+
+
+def _kind(faces: Sequence[Emphasis], otherwise: _Flat) -> _Kind:
+    link = faces[0].link
+    if link is not None and all(face.link is link for face in faces):
+        # A link alone on a coloured background is a button, whichever element has the background.
+        link.button = link.button or all(face.painted for face in faces)
+        if link.button:
+            return "button"
+    return "heading" if all(face.heading for face in faces) else otherwise
+
+
+def _merged_runs(runs: Sequence[_Run]) -> list[_Run]:
+    """Return the runs that stand out; adjacent runs with the same emphasis are merged."""
+    found: list[_Run] = []
+    for run in runs:
+        start, end, face = run
+        if face.plain:
+            continue
+        if found and start == found[-1][1] and _same_emphasis(found[-1][2], face):
+            found[-1] = (found[-1][0], end, face)
+        else:
+            found.append(run)
+    return found
+
+
+def _same_emphasis(one: Emphasis, other: Emphasis) -> bool:
+    return (one.strong, one.size, one.spaced) == (other.strong, other.size, other.spaced)

@@ -1,0 +1,1 @@
+"""MIME as it is received: header fields, addresses, charsets, parts and attachments."""

@@ -1,0 +1,137 @@
+"""MCP server of all tools, and serving it over stdin and stdout; needs the extra `mcp`."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+from oncebox.client.asynchronous import AsyncClient
+from oncebox.core.credentials import Credentials
+from oncebox.mcp import dispatch
+from oncebox.mcp.dispatch import TOOLS
+from oncebox.mcp.tool import Tool, ToolContext, ToolProgress, fingerprint_api_key
+
+McpRequestContext: TypeAlias = ServerRequestContext[Any, Any]
+#: makes a hand for one call, by whose context it is and how progress is told
+ContextFactory: TypeAlias = Callable[
+    [McpRequestContext, ToolProgress], AbstractAsyncContextManager[ToolContext]
+]
+
+_INSTRUCTIONS = """\
+Oncebox gives you email addresses, codes, links, webhooks and outgoing mail so that each effect \
+happens once, also when you crash and start again.
+Name what you attempt with an attempt_id and keep it: the same attempt_id gets the same address, \
+the same code and the same result again.
+Wrap what must happen once in begin_action and finish_action.
+Every answer has next, and every refusal says what to do and what not to do: follow them."""
+
+_TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+def build_server(hands: ContextFactory) -> Server[Any]:
+    """Return a server of all tools, whose calls are made by the hands that are given."""
+    _silence_package_log()
+    listed = [_to_mcp_tool(tool) for tool in TOOLS]
+
+    async def list_tools(_context: McpRequestContext, _params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed)
+
+    async def call_tool(
+        context: McpRequestContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        tool = _TOOLS_BY_NAME.get(params.name)
+        if tool is None:
+            message = "there is no such tool; tools/list names all there are"
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
+        async with hands(context, partial(_report_progress, context)) as hand:
+            return _to_mcp_result(await dispatch.run_tool(tool, params.arguments or {}, hand))
+
+    return Server(
+        "oncebox",
+        title="Oncebox",
+        version=version("oncebox"),
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        get_tool_input_schema=_input_schema,
+    )
+
+
+def _to_mcp_tool(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema(),
+        output_schema=tool.output_schema(),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=tool.open_world,
+        ),
+    )
+
+
+def _input_schema(name: str) -> dict[str, Any] | None:
+    tool = _TOOLS_BY_NAME.get(name)
+    return None if tool is None else tool.input_schema()
+
+
+async def _report_progress(context: McpRequestContext, done: float, of: float) -> None:
+    await context.session.report_progress(done, of, "waiting")
+
+
+def _to_mcp_result(told: dispatch.ToolResult) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(text=told.text)],
+        structured_content=told.content,
+        is_error=told.is_refused,
+    )
+
+
+def _silence_package_log() -> None:
+    """Keep the package from quoting requests in its own words; what matters is told by us."""
+    logger = logging.getLogger("mcp")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+def serve_stdio(access: Credentials) -> None:
+    """Serve until the caller closes our input."""
+    # At once: the ledger holds all there is to lose, and the reader of stdin cannot be stopped.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        asyncio.run(_serve(access))
+    except* BrokenPipeError:
+        os._exit(0)  # the caller has died, and nobody is left to hear of it
+
+
+async def _serve(access: Credentials) -> None:
+    stopping = asyncio.Event()
+    mark = fingerprint_api_key(access.key)
+    async with AsyncClient(access.url, access.key) as client:
+
+        @asynccontextmanager
+        async def hands(
+            _context: McpRequestContext, progress: ToolProgress
+        ) -> AsyncIterator[ToolContext]:
+            yield ToolContext(
+                client=client, key_fingerprint=mark, report_progress=progress, stopping=stopping
+            )
+
+        tools = build_server(hands)
+        async with stdio_server() as (read, write):
+            await tools.run(read, write, tools.create_initialization_options())

@@ -1,0 +1,1 @@
+"""Administration: tenants, API keys and idempotent requests."""

@@ -1,0 +1,179 @@
+"""API keys and tenants: scopes, key format and checksum, tenant names.
+
+    obx_ + 32 characters (160 random bits) + 7 characters (CRC-32 of what stands before)
+
+in Crockford's base32. Scanners find it by its form, and a mistyped one is refused without a
+question to the database. Only the SHA-256 of the text is kept: it is random, so there is
+nothing to guess, and a slow hash would protect nothing.
+"""
+
+import hashlib
+import hmac
+import re
+import zlib
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from oncebox.errors import KeyInvalid
+from oncebox.model.validation import check_key, check_source_name
+
+KEY_PREFIX = "obx_"
+KEY_RANDOM_BYTES = 20
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_RANDOM_LENGTH, _CHECKSUM_LENGTH = 32, 7
+_BITS = 5
+_KEY_TEXT = re.compile(f"{KEY_PREFIX}[{_ALPHABET}]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}}")
+_HINT_LENGTH = len(KEY_PREFIX) + 6
+_WORKER_PREFIX = "worker:"
+_LONGEST_KEY_NAME = 100
+
+
+class Scope(StrEnum):
+    """What a key may do; ``worker:SOURCE`` stands beside these, ``worker:*`` is all sources."""
+
+    #: everything, keys and secrets included
+    ADMIN = "admin"
+    #: see and steer deliveries and sources
+    OPERATOR = "operator"
+    #: what an agent needs: typed answers, no stranger's text
+    AGENT = "agent"
+    #: beside ``agent``: also what strangers wrote, cut and cleaned
+    READ_TEXT = "read:text"
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key without its text, which nobody keeps."""
+
+    id: str
+    tenant: str
+    #: what people call it
+    name: str
+    #: the beginning of its text, to tell keys apart
+    hint: str
+    scopes: tuple[str, ...]
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+    #: to about a minute
+    last_used_at: int | None = None
+
+    def state(self, now: int) -> str:
+        """Return ``active``, ``expired`` or ``revoked``."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    def may(self, *scopes: str) -> bool:
+        """Say whether the key has one of these scopes; an admin has all."""
+        return Scope.ADMIN in self.scopes or any(scope in self.scopes for scope in scopes)
+
+    def may_work(self, source: str) -> bool:
+        """Say whether the key may take work of a source."""
+        return self.may(f"{_WORKER_PREFIX}{source}", f"{_WORKER_PREFIX}*")
+
+
+def make_key_text(random: bytes) -> str:
+    """Return the text of a new key from 20 random bytes."""
+    if len(random) != KEY_RANDOM_BYTES:
+        message = f"a key is made of {KEY_RANDOM_BYTES} random bytes, not {len(random)}"
+        raise ValueError(message)
+    body = KEY_PREFIX + _base32(int.from_bytes(random, "big"), _RANDOM_LENGTH)
+    return body + _checksum(body)
+
+
+def is_key_text(text: str) -> bool:
+    """Say whether a text has the form of a key and its checksum fits; that proves nothing."""
+    if not _KEY_TEXT.fullmatch(text):
+        return False
+    body, given = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
+    return hmac.compare_digest(_checksum(body), given)
+
+
+def key_digest(text: str) -> bytes:
+    """Return what is kept of a key's text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def key_hint(text: str) -> str:
+    """Return the part of a key's text that may be shown: 30 of its 160 bits."""
+    return text[:_HINT_LENGTH]
+
+
+def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Return the scopes, each once, in the order given.
+
+    Raises: KeyInvalid.
+    """
+    if not scopes:
+        raise KeyInvalid(f"give the key at least one scope: {_scope_choices()}")
+    for scope in scopes:
+        if scope not in set(Scope) and not _is_worker_scope(scope):
+            raise KeyInvalid(f"there is no such scope; write {_scope_choices()}")
+    if Scope.READ_TEXT in scopes and Scope.AGENT not in scopes:
+        raise KeyInvalid("read:text adds to an agent's key; write agent beside it")
+    return tuple(dict.fromkeys(str(scope) for scope in scopes))
+
+
+def check_key_name(name: str) -> None:
+    """Refuse a name that is too long or has control characters; empty means none.
+
+    Raises: KeyInvalid.
+    """
+    if name:
+        check_key(name, "name of the key")
+    if len(name) > _LONGEST_KEY_NAME:
+        message = (
+            f"the name of the key has {len(name)} characters; write at most {_LONGEST_KEY_NAME}"
+        )
+        raise KeyInvalid(message)
+
+
+def _is_worker_scope(scope: str) -> bool:
+    if not scope.startswith(_WORKER_PREFIX):
+        return False
+    source = scope.removeprefix(_WORKER_PREFIX)
+    if source != "*":
+        check_source_name(source)
+    return True
+
+
+def _scope_choices() -> str:
+    return f"{', '.join(Scope)} or worker:SOURCE"
+
+
+def _checksum(body: str) -> str:
+    return _base32(zlib.crc32(body.encode()), _CHECKSUM_LENGTH)
+
+
+def _base32(number: int, characters: int) -> str:
+    shifts = range(_BITS * (characters - 1), -1, -_BITS)
+    return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
+
+
+#: the tenant that is always there
+DEFAULT_TENANT = "default"
+
+_TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """One of several parties that share an installation and see nothing of each other."""
+
+    name: str
+    created_at: int
+
+
+def check_tenant(name: str) -> None:
+    """Refuse what is no name of a tenant.
+
+    Raises: KeyInvalid.
+    """
+    if not _TENANT_NAME.fullmatch(name):
+        message = (
+            "a tenant is a name of 1 to 63 small letters, digits and . _ -, such as acme; "
+            "it begins with a letter or digit"
+        )
+        raise KeyInvalid(message)

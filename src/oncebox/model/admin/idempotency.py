@@ -1,0 +1,70 @@
+"""Idempotent API requests: the request, its stored response, and lookup results."""
+
+from typing import Any
+
+import msgspec
+
+from oncebox.model.deliveries.delivery import Headers
+from oncebox.model.validation import check_key
+
+
+class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request under the caller's own key.
+
+    Raises: KeyInvalid.
+    """
+
+    tenant: str
+    #: method and path; the same key on another route is another request
+    route: str
+    key: str
+    #: tells another body under the same key
+    body_hash: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse a key that is empty, too long or has control characters."""
+        check_key(self.key, "idempotency key")
+
+
+class StoredResponse(msgspec.Struct, frozen=True):
+    """A response, as it is given again to every repeat."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Leave out the body, which may hold a key that is shown once."""
+        return f"StoredResponse(status={self.status})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show no more than ``repr`` does."""
+        return [("status", self.status)]
+
+
+class FreshRequest(msgspec.Struct, frozen=True):
+    """Nobody has answered it: create, and ``finish`` in the same transaction."""
+
+    request: IdempotentRequest
+    #: who answers it now
+    holder: str
+
+
+class RunningRequest(msgspec.Struct, frozen=True):
+    """Somebody is answering it: 409."""
+
+    #: milliseconds after which it is taken over at the latest
+    retry_after: int
+
+
+class ReplayedResponse(msgspec.Struct, frozen=True):
+    """It was answered: the same answer again."""
+
+    response: StoredResponse
+
+
+class BodyMismatch(msgspec.Struct, frozen=True):
+    """The key was used with another body: 422."""
+
+
+IdempotencyResult = FreshRequest | RunningRequest | ReplayedResponse | BodyMismatch

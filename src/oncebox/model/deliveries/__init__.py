@@ -1,0 +1,1 @@
+"""Deliveries: accepted webhooks and mails, their effects, retries and duplicates."""

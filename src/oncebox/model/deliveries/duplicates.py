@@ -1,0 +1,128 @@
+"""Duplicate classes: rule tables that classify duplicates and rejected requests."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from oncebox.model.deliveries.delivery import DeliveryState
+
+#: an acknowledgement slower than this makes most providers send again
+ACK_TIMEOUT_MS = 5_000
+#: providers' own retries stop after three days
+RETRY_SPAN_MS = 3 * 24 * 3_600_000
+
+
+class DuplicateClass(StrEnum):
+    """The classes of repeats and rejected requests."""
+
+    #: our own forward came back to us
+    ECHO = "echo"
+    #: the same key with another body
+    CONFLICT = "conflict"
+    #: a known body under a new id that nobody signed: somebody may have caught and altered it
+    SUSPICIOUS_REPLAY = "suspicious_replay"
+    #: the same thing by another road, such as webhook and poll
+    CROSS_PATH = "cross_path"
+    #: we took so long to acknowledge that the sender tried again
+    ACK_TIMEOUT = "our_late_ack"
+    #: sent again long after, or after the end: somebody asked for it
+    REDELIVERY = "redelivery"
+    #: signed at a time too far from ours: sent again as it was, kept too long, or a wrong clock
+    STALE = "stale"
+    #: the sender did not hear our answer, or sends at least once
+    PROVIDER_RETRY = "provider_retry"
+    #: the signature does not fit the body: a wrong secret, or not the sender it claims to be
+    FORGED = "forged"
+    #: none of the rules fits
+    UNCLEAR = "unclear"
+
+
+class DuplicateFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when something is seen again."""
+
+    same_body: bool
+    same_channel: bool
+    state: DeliveryState
+    #: how long the first arrival waited for its commit
+    ack_ms: int
+    #: how long after the first arrival this one came
+    gap_ms: int
+    #: it carries our own mark
+    echo: bool = False
+    #: it is a known body under an id that nobody signed, or a repeat of such
+    replay: bool = False
+    #: it was signed outside the window
+    late: bool = False
+
+
+class ClassRule(NamedTuple):
+    """A class, in words and in code when it is meant."""
+
+    duplicate_class: DuplicateClass
+    when: str
+    holds: Callable[..., bool]
+
+
+#: what a repeat was: the first rule that holds decides; tests and docs come from this table
+DUPLICATE_RULES: tuple[ClassRule, ...] = (
+    ClassRule(DuplicateClass.ECHO, "it carries our own mark", lambda it: it.echo),
+    ClassRule(DuplicateClass.CONFLICT, "the body is another", lambda it: not it.same_body),
+    ClassRule(
+        DuplicateClass.SUSPICIOUS_REPLAY,
+        "the body is known under another id, and nobody signed the ids",
+        lambda it: it.replay,
+    ),
+    ClassRule(DuplicateClass.CROSS_PATH, "it came by another road", lambda it: not it.same_channel),
+    ClassRule(
+        DuplicateClass.ACK_TIMEOUT,
+        f"our first answer took {ACK_TIMEOUT_MS // 1000} s or more, and not twice as long passed",
+        lambda it: it.ack_ms >= ACK_TIMEOUT_MS and it.gap_ms <= 2 * it.ack_ms,
+    ),
+    ClassRule(
+        DuplicateClass.REDELIVERY, "the delivery is dead", lambda it: it.state is DeliveryState.DEAD
+    ),
+    ClassRule(
+        DuplicateClass.REDELIVERY,
+        f"more than {RETRY_SPAN_MS // (24 * 3_600_000)} days passed since the first",
+        lambda it: it.gap_ms > RETRY_SPAN_MS,
+    ),
+    ClassRule(DuplicateClass.STALE, "its signed time is outside the window", lambda it: it.late),
+    ClassRule(DuplicateClass.PROVIDER_RETRY, "it came after the first", lambda it: it.gap_ms >= 0),
+    ClassRule(DuplicateClass.UNCLEAR, "none of these", lambda _: True),
+)
+
+#: reasons for a rejection that speak of time, and the first words of those that leave open who
+#: is at fault
+_TIME_REASONS = {"stale", "future"}
+_UNREADABLE_REASONS = {"missing", "malformed", "unusable", "too", "scheme"}
+
+#: what a rejected request was, by the verifier's reason
+REJECTION_RULES: tuple[ClassRule, ...] = (
+    ClassRule(
+        DuplicateClass.STALE,
+        "its signed time is too far from ours",
+        lambda reason: reason in _TIME_REASONS,
+    ),
+    ClassRule(
+        DuplicateClass.UNCLEAR,
+        "there is no signature, or none that can be read or checked",
+        lambda reason: reason.partition("_")[0] in _UNREADABLE_REASONS,
+    ),
+    ClassRule(DuplicateClass.FORGED, "none of these: the signature does not fit", lambda _: True),
+)
+
+
+def classify_duplicate(repeat: DuplicateFacts) -> DuplicateClass:
+    """Return what a repeat most likely was."""
+    return _first_match(DUPLICATE_RULES, repeat)
+
+
+def classify_rejection(reason: str) -> DuplicateClass:
+    """Return what a rejected request most likely was."""
+    return _first_match(REJECTION_RULES, reason)
+
+
+def _first_match(rules: Iterable[ClassRule], known: object) -> DuplicateClass:
+    return next(rule.duplicate_class for rule in rules if rule.holds(known))

@@ -1,0 +1,285 @@
+"""Inboxes: states, options, message policy and statistics."""
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+from oncebox.errors.mail import AddressInvalid, InboxInvalid
+from oncebox.model.inboxes.addresses import (
+    domain_key,
+    sender_key,
+)
+from oncebox.model.inboxes.link_rules import normalize_entry, normalize_origin
+from oncebox.model.inboxes.purpose import Purpose
+from oncebox.model.inboxes.received_mail import ParsedMail, ParsedSender, SenderVerdict
+from oncebox.model.validation import is_single_line
+
+_MOST_RULES = 50
+_MOST_RESENDS = 100
+_LONGEST_TOKEN = 200
+_SUBDOMAINS = "*."
+#: characters of a text that are searched for a token
+_SEARCH_LIMIT = 256 * 1024
+_SENDER_REMEDY = "a sender is an address, a domain, or *. and a domain, such as *.example.com"
+
+
+class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a message must be like to match; an empty policy lets every message through."""
+
+    #: addresses, domains, or ``*.`` and a domain for all below it; anybody if there are none
+    senders: tuple[str, ...] = ()
+    #: whether the sender's domain must have vouched for the message by SPF or DKIM
+    authenticated: bool = False
+    #: where links may lead: hosts, ``*.`` and a host, ``https://`` and a path, or ``*``
+    link_hosts: tuple[str, ...] = ()
+    #: exact origins for tests, such as ``http://localhost:3000``; operators alone set them
+    link_origins: tuple[str, ...] = ()
+    #: must stand in the recipient, the subject or the visible text
+    token: str | None = None
+    #: what the message is about
+    purpose: Purpose = Purpose.ANY
+    #: how often the message may be asked for again
+    resends: int = 1
+
+
+def check_policy(policy: InboxPolicy) -> InboxPolicy:
+    """Return a policy with its names as they are compared.
+
+    Raises: InboxInvalid.
+    """
+    if max(map(len, (policy.senders, policy.link_hosts, policy.link_origins))) > _MOST_RULES:
+        message = f"write at most {_MOST_RULES} senders, link hosts and link origins each"
+        raise InboxInvalid(message)
+    if policy.token is not None and not is_single_line(policy.token, _LONGEST_TOKEN):
+        message = f"a token is 1 to {_LONGEST_TOKEN} characters without control characters"
+        raise InboxInvalid(message)
+    if not 0 <= policy.resends <= _MOST_RESENDS:
+        message = f"resends is a number from 0 to {_MOST_RESENDS}"
+        raise InboxInvalid(message)
+    return msgspec.structs.replace(
+        policy,
+        senders=_normalize_all(_normalize_sender_rule, policy.senders, _SENDER_REMEDY),
+        link_hosts=tuple(dict.fromkeys(map(normalize_entry, policy.link_hosts))),
+        link_origins=tuple(dict.fromkeys(map(normalize_origin, policy.link_origins))),
+    )
+
+
+def match_policy(
+    policy: InboxPolicy, parsed: ParsedMail, verdict: SenderVerdict, recipient: str
+) -> tuple[bool, str]:
+    """Say whether a message is one that is waited for; if not, the code of why not."""
+    reason = (
+        _sender_mismatch(policy, parsed.sender, verdict)
+        or _token_mismatch(policy, parsed, recipient)
+        or _purpose_mismatch(policy, parsed)
+    )
+    return (not reason, reason)
+
+
+def _sender_mismatch(policy: InboxPolicy, sender: ParsedSender, verdict: SenderVerdict) -> str:
+    if not (policy.senders or policy.authenticated):
+        return ""
+    if sender.standing != "single":
+        return f"sender_{sender.standing}"
+    try:
+        address = sender_key(sender.address)
+    except AddressInvalid:
+        return "sender_not_allowed"
+    domain = address.rpartition("@")[2]
+    if policy.senders and not any(
+        _matches_sender_rule(rule, address, domain) for rule in policy.senders
+    ):
+        return "sender_not_allowed"
+    return _auth_mismatch(policy, domain, verdict)
+
+
+def _auth_mismatch(policy: InboxPolicy, domain: str, verdict: SenderVerdict) -> str:
+    if verdict.dmarc != "fail" and verdict.domain.lower() == domain:
+        return ""
+    # What is known to be forged never matches; what nobody vouched for only where it may.
+    forged = "fail" in {verdict.dmarc, verdict.spf}
+    return "sender_unauthenticated" if forged or policy.authenticated else ""
+
+
+def _matches_sender_rule(rule: str, address: str, domain: str) -> bool:
+    if rule.startswith(_SUBDOMAINS):
+        return domain.endswith(rule[1:])
+    return rule == (address if "@" in rule else domain)
+
+
+def _token_mismatch(policy: InboxPolicy, parsed: ParsedMail, recipient: str) -> str:
+    if policy.token is None:
+        return ""
+    token = policy.token.casefold()
+    texts = (recipient, parsed.subject, parsed.text)
+    found = any(token in text[:_SEARCH_LIMIT].casefold() for text in texts)
+    return "" if found else "token_missing"
+
+
+def _purpose_mismatch(policy: InboxPolicy, parsed: ParsedMail) -> str:
+    if policy.purpose is Purpose.ANY or policy.purpose in parsed.purposes:
+        return ""
+    return "purpose_differs" if parsed.purposes else "purpose_unclear"
+
+
+def _normalize_sender_rule(text: str) -> str:
+    if "@" in text:
+        return sender_key(text)
+    return _SUBDOMAINS + domain_key(text[2:]) if text.startswith(_SUBDOMAINS) else domain_key(text)
+
+
+def _normalize_all(key: Callable[[str], str], texts: Iterable[str], remedy: str) -> tuple[str, ...]:
+    """Return each rule once, as it is compared."""
+    try:
+        return tuple(dict.fromkeys(map(key, texts)))
+    except AddressInvalid as error:
+        raise InboxInvalid(remedy) from error
+
+
+_LONGEST_ATTEMPT_ID = 200
+_LONGEST_LABEL = 100
+_MOST_METADATA = 16
+_LONGEST_NAME, _LONGEST_VALUE = 64, 500
+
+
+class InboxState(StrEnum):
+    """Where an inbox stands."""
+
+    #: mail is taken
+    ACTIVE = "active"
+    #: mail that was on its way is still taken, for a while
+    DRAINING = "draining"
+    #: somebody closed it; mail is refused
+    CLOSED = "closed"
+    #: its time was over; mail is refused
+    EXPIRED = "expired"
+
+
+#: every change of state that exists, with what causes it; tests and docs come from this table
+TRANSITIONS: dict[tuple[InboxState, InboxState], str] = {
+    (InboxState.ACTIVE, InboxState.DRAINING): "closed, rotated, or `active_until` is reached",
+    (InboxState.ACTIVE, InboxState.CLOSED): "closed or rotated without draining",
+    (InboxState.DRAINING, InboxState.CLOSED): "drained after it was closed; or closed at once",
+    (InboxState.DRAINING, InboxState.EXPIRED): "drained after `active_until`",
+}
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """One address, who it is for and what came of it; all times in milliseconds since 1970."""
+
+    id: str
+    tenant: str
+    #: the address, as it is shown
+    email: str
+    #: what the agent attempts; an attempt has one inbox of each label
+    attempt_id: str | None
+    label: str
+    #: the key that made it; none: somebody at the terminal
+    owner: str | None
+    state: InboxState
+    created_at: int
+    #: none: for ever
+    active_until: int | None
+    #: when draining ends
+    due_at: int | None
+    ended_at: int | None
+    #: echoed on its events
+    metadata: dict[str, str]
+    policy: InboxPolicy
+    #: the number of its last message
+    cursor: int
+    #: copies of messages that it had already
+    duplicates: int
+    #: messages that its policy let through
+    matched: int
+    first_message_at: int | None
+    last_message_at: int | None
+    #: when its time was over with nothing matched
+    missed_at: int | None
+    rotated_from: str | None
+    rotated_to: str | None
+
+    @property
+    def domain(self) -> str:
+        """The domain of its address."""
+        return self.email.rpartition("@")[2]
+
+
+class InboxOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an inbox is wanted to be."""
+
+    attempt_id: str | None = None
+    label: str = ""
+    #: one of the tenant's; none: the default
+    domain: str | None = None
+    #: the part before the ``@``; none: one that nobody guesses
+    local: str | None = None
+    #: milliseconds; 0 is for ever, none the default
+    lifetime: int | None = None
+    metadata: dict[str, str] = {}
+    policy: InboxPolicy = InboxPolicy()
+
+
+def check_options(wish: InboxOptions) -> InboxOptions:
+    """Return a wish with its policy as it is kept.
+
+    Raises: InboxInvalid.
+    """
+    if wish.attempt_id is not None and not is_single_line(wish.attempt_id, _LONGEST_ATTEMPT_ID):
+        message = (
+            f"an attempt_id is 1 to {_LONGEST_ATTEMPT_ID} characters, without control characters"
+        )
+        raise InboxInvalid(message)
+    if wish.label and not is_single_line(wish.label, _LONGEST_LABEL):
+        message = f"a label is at most {_LONGEST_LABEL} characters, without control characters"
+        raise InboxInvalid(message)
+    if len(wish.metadata) > _MOST_METADATA or not all(
+        map(_is_metadata_entry, wish.metadata.items())
+    ):
+        message = (
+            f"metadata is at most {_MOST_METADATA} entries, with names of up to {_LONGEST_NAME} "
+            f"and values of up to {_LONGEST_VALUE} characters, without control characters"
+        )
+        raise InboxInvalid(message)
+    return msgspec.structs.replace(wish, policy=check_policy(wish.policy))
+
+
+def accepts_until(
+    state: InboxState, active_until: int | None, due_at: int | None, draining: int
+) -> int | None:
+    """Return until when mail is taken, whoever has looked at the inbox since; None is for ever."""
+    if state is InboxState.ACTIVE:
+        return None if active_until is None else active_until + draining
+    return due_at or 0 if state is InboxState.DRAINING else 0
+
+
+def _is_metadata_entry(entry: tuple[str, str]) -> bool:
+    name, value = entry
+    return is_single_line(name, _LONGEST_NAME) and (
+        not value or is_single_line(value, _LONGEST_VALUE)
+    )
+
+
+class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of all inboxes of an attempt; times in milliseconds."""
+
+    attempt_id: str
+    #: how many inboxes are in which state
+    states: dict[InboxState, int]
+    messages: int
+    duplicates: int
+    matched: int
+    #: when the first inbox was made
+    created_at: int
+    first_message_at: int | None
+    last_message_at: int | None
+    #: inboxes whose time was over with nothing matched
+    missed: int
+
+
+def time_to_first_message(of: Inbox | AttemptInboxStats) -> int | None:
+    """Return the milliseconds from the beginning to the first message, if there is one."""
+    if of.first_message_at is None:
+        return None
+    return max(0, of.first_message_at - of.created_at)

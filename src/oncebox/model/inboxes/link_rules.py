@@ -1,0 +1,177 @@
+"""Link rules: allowlist entries for the hosts and paths that links may lead to.
+
+``example.com`` is that host alone, ``*.example.com`` all below it, ``example.com:8443`` another
+port, ``https://example.com/verify/`` a path and all below it, ``http://example.com`` a host that
+may be asked without encryption, and ``*`` any public name.
+"""
+
+import re
+from functools import lru_cache
+from urllib.parse import unquote
+
+import msgspec
+
+from oncebox.errors.mail import InboxInvalid
+from oncebox.model.public_internet import is_internal_name
+
+ANY_HOST = "*"
+PORTS = {"https": 443, "http": 80}
+
+_LONGEST_HOST = 253
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
+#: what programs read as a part of an IPv4 address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_LAST_PORT = 65_535
+_ENTRY = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<below>\*\.)?(?P<host>[^/:@?#%\\]+)(?::(?P<port>[0-9]+))?"
+    r"(?P<path>/[^?#\\]*)?",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"/[!-~]*")
+_LOCAL_ORIGIN = re.compile(
+    r"https?://(?:localhost|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?"
+)
+#: a letter, a slash or a dot in more bytes than it has, which some programs read all the same
+_OVERLONG = re.compile(r"%c[01]%|%e0%[89]|%f0%8", re.IGNORECASE)
+#: so often a path may be encoded
+_MOST_DECODINGS = 4
+_ENTRY_REMEDY = (
+    "a link host is a name such as app.example.com, *.example.com for all below it, "
+    "https://example.com/path/, or * for any public name"
+)
+
+
+class LinkRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of an allowlist."""
+
+    #: in lower case, as A-labels; ``*`` for any public name
+    host: str
+    #: names below it, and not itself
+    subdomains: bool = False
+    scheme: str = "https"
+    port: int = 443
+    #: with or without a slash at its end; empty: any
+    path: str = ""
+
+    def __str__(self) -> str:
+        """Write it as an entry."""
+        if self.host == ANY_HOST:
+            return ANY_HOST
+        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
+        name = f"{'*.' if self.subdomains else ''}{self.host}{port}"
+        plain = self.scheme == "https" and not self.path
+        return name if plain else f"{self.scheme}://{name}{self.path}"
+
+
+@lru_cache(1024)
+def parse_rule(text: str) -> LinkRule:
+    """Return an entry.
+
+    Raises: InboxInvalid.
+    """
+    if text == ANY_HOST:
+        return LinkRule(host=ANY_HOST)
+    found = _ENTRY.fullmatch(text)
+    if found is None:
+        raise InboxInvalid(_ENTRY_REMEDY)
+    scheme = (found["scheme"] or "https").lower()
+    host = _ascii_host(found["host"])
+    port = PORTS[scheme] if found["port"] is None else parse_port(found["port"])
+    path = found["path"] or ""
+    if path == "/" or (path and not found["scheme"]):
+        # A bare slash is no path, and a path without a scheme may be a slip.
+        if path != "/":
+            raise InboxInvalid(_ENTRY_REMEDY)
+        path = ""
+    if port is None or host_problem(host) or is_internal_name(host) or not _is_prefix(path):
+        raise InboxInvalid(_ENTRY_REMEDY)
+    return LinkRule(host=host, subdomains=bool(found["below"]), scheme=scheme, port=port, path=path)
+
+
+def normalize_entry(text: str) -> str:
+    """Return an entry of an allowlist as it is kept.
+
+    Raises: InboxInvalid.
+    """
+    return str(parse_rule(text))
+
+
+def normalize_origin(text: str) -> str:
+    """Return a local origin, such as ``http://localhost:3000``, as it is kept.
+
+    Raises: InboxInvalid.
+    """
+    origin = text.lower()
+    if not _LOCAL_ORIGIN.fullmatch(origin):
+        message = "a local origin is a scheme, a host and a port, such as http://localhost:3000"
+        raise InboxInvalid(message)
+    return origin
+
+
+def host_problem(host: str) -> str:
+    """Say what is wrong with a host in lower case; nothing if it is a name of two labels or more.
+
+    No name in another script than ASCII, and no IP address in any spelling, passes.
+    """
+    labels = host.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        return "ip_literal"
+    if len(host) > _LONGEST_HOST or (len(labels) > 1 and not _HOST.fullmatch(host)):
+        return "host_invalid"
+    if len(labels) == 1:
+        return "single_label"
+    if not all(map(_is_canonical_a_label, labels)):
+        return "host_not_decodable"
+    return ""
+
+
+def parse_port(text: str) -> int | None:
+    """Return a port in its one spelling; None if it is none."""
+    return int(text) if _PORT.fullmatch(text) and int(text) <= _LAST_PORT else None
+
+
+def is_ambiguous_path(path: str) -> bool:
+    """Say whether programs may disagree on where a path leads."""
+    plain, deep = path, 0
+    while deep < _MOST_DECODINGS and (decoded := unquote(plain, "latin-1")) != plain:
+        plain, deep = decoded, deep + 1
+    if deep == _MOST_DECODINGS or _OVERLONG.search(path) or ";" in path or "\\" in plain:
+        return True
+    steps = {segment.partition(";")[0] for segment in plain.split("/")}
+    return plain.count("/") != path.count("/") or not steps.isdisjoint({".", ".."})
+
+
+def _is_prefix(path: str) -> bool:
+    return not path or (bool(_PATH.fullmatch(path)) and not is_ambiguous_path(path))
+
+
+def _ascii_host(host: str) -> str:
+    """Return a host in lower case, as A-labels; what is none stays as it is."""
+    if host.isascii():
+        return host.lower()
+    import idna  # noqa: PLC0415 - its tables are large, and few names need them
+
+    try:
+        return idna.encode(host, uts46=True, std3_rules=True).decode()
+    except UnicodeError:
+        return ""
+
+
+def _is_canonical_a_label(label: str) -> bool:
+    """Say whether an A-label stands for a label, of which it is the one spelling."""
+    if not label.startswith("xn--"):
+        return True
+    import idna  # noqa: PLC0415 - its tables are large, and few names need them
+
+    try:
+        shown = label[4:].encode().decode("punycode")
+        mapped = idna.uts46_remap(shown, std3_rules=True, transitional=False)
+    except UnicodeError:
+        return False
+    return not shown.isascii() and mapped == shown and _to_a_label(shown) == label
+
+
+def _to_a_label(shown: str) -> str:
+    return "xn--" + shown.encode("punycode").decode()

@@ -1,0 +1,1 @@
+"""Sends: outgoing mail, idempotent intents, transports and their outcomes."""

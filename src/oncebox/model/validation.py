@@ -1,0 +1,120 @@
+"""Validation of incoming keys, source names, types, headers and body sizes."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
+from typing import Annotated
+
+import msgspec
+
+from oncebox.errors import BodyTooLarge, HeaderInvalid, KeyInvalid
+from oncebox.model.deliveries.delivery import Headers
+
+#: milliseconds since 1970
+Timestamp = Annotated[int, msgspec.Meta(description="milliseconds since 1970")]
+_LONGEST_KEY = 512
+_LONGEST_NAME = 100
+_LARGEST_SEQUENCE = 2**62
+#: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
+_HEADER_FORBIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_STRINGS = frozenset({str})
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def check_key(key: str, what: str = "key") -> None:
+    """Refuse a key that is empty, too long or has control characters.
+
+    Raises: KeyInvalid.
+    """
+    if not 1 <= len(key) <= _LONGEST_KEY:
+        message = f"the {what} has {len(key)} characters; give between 1 and {_LONGEST_KEY}"
+        raise KeyInvalid(message)
+    if _CONTROL_CHARACTERS.search(key):
+        message = f"the {what} has control characters; send it as plain text, or send its hash"
+        raise KeyInvalid(message)
+
+
+@lru_cache(1024)
+def check_source_name(source: str) -> None:
+    """Refuse a source that is not a simple name.
+
+    Raises: KeyInvalid.
+    """
+    if len(source) > _LONGEST_NAME or not _SOURCE_NAME.fullmatch(source):
+        message = (
+            f"a source is a name of 1 to {_LONGEST_NAME} letters, digits and . _ : / -, "
+            "such as stripe"
+        )
+        raise KeyInvalid(message)
+
+
+@lru_cache(1024)
+def check_type(type_: str) -> None:
+    """Refuse a type that is too long or has control characters; empty means none.
+
+    Raises: KeyInvalid.
+    """
+    if type_:
+        check_key(type_, "type")
+
+
+def check_sequence(sequence: int) -> None:
+    """Refuse a number that no database can hold.
+
+    Raises: KeyInvalid.
+    """
+    if not -_LARGEST_SEQUENCE <= sequence <= _LARGEST_SEQUENCE:
+        message = f"the sequence is too large; give at most {_LARGEST_SEQUENCE}"
+        raise KeyInvalid(message)
+
+
+def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) -> Headers:
+    """Return the headers unchanged, or refuse them.
+
+    Raises: HeaderInvalid.
+    """
+    kept = tuple(headers)
+    flat = [*chain.from_iterable(kept)]
+    if not _STRINGS.issuperset(map(type, flat)):
+        kept = tuple([(str(name), str(value)) for name, value in kept])
+        flat = [*chain.from_iterable(kept)]
+    if len(kept) > count:
+        message = f"there are {len(kept)} headers; at most {count} are kept"
+        raise HeaderInvalid(message)
+    text = "".join(flat)  # all at once: this is on the way of every arrival
+    if len(text) > size:
+        message = f"the headers are over {size} bytes; send fewer or shorter ones"
+        raise HeaderInvalid(message)
+    plain = text.isascii() and text.isprintable()
+    if not all(map(_is_header_name, flat[::2])) or (not plain and _HEADER_FORBIDDEN.search(text)):
+        message = "a header has characters that HTTP does not allow; remove it"
+        raise HeaderInvalid(message)
+    return kept
+
+
+@lru_cache(256)
+def _is_header_name(name: str) -> bool:
+    """Say whether a header may be called that; the same few names come again and again."""
+    return _HEADER_NAME.fullmatch(name) is not None
+
+
+def check_body(body: bytes, *, limit: int) -> None:
+    """Refuse a body over the limit.
+
+    Raises: BodyTooLarge.
+    """
+    if len(body) > limit:
+        message = f"the body has {len(body)} bytes; the limit is {limit} (ONCEBOX_LIMITS__BODY)"
+        raise BodyTooLarge(message)
+
+
+#: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline
+_LINE_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+
+
+def is_single_line(text: str, longest: int) -> bool:
+    """Say whether a text is there, not too long, and without control characters."""
+    return 1 <= len(text) <= longest and _LINE_FORBIDDEN.search(text) is None

@@ -1,0 +1,1 @@
+"""Webhook sources and rejected webhook requests."""

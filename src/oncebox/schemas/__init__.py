@@ -1,0 +1,1 @@
+"""JSON bodies of the HTTP API, shared by server and client."""

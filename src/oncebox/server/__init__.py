@@ -1,0 +1,1 @@
+"""Network servers: the HTTP API, webhooks, the Resend-compatible endpoint, and SMTP."""

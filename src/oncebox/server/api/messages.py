@@ -1,0 +1,270 @@
+"""``/v1/messages``: received mail; agents see typed fields, operators everything."""
+
+import asyncio
+
+import msgspec
+from msgspec import UNSET
+
+from oncebox.errors import NotFound
+from oncebox.errors.mail import MailDecryptionFailed
+from oncebox.ledger.inboxes import messages
+from oncebox.mail.excerpt import excerpt, one_line
+from oncebox.mail.mime.parts import extract_attachment
+from oncebox.model.admin.access import Scope
+from oncebox.model.inboxes.message import (
+    DOCUMENT_UNREADABLE,
+    Message,
+    MessageCopy,
+    MessageDocument,
+    safe_domain,
+)
+from oncebox.schemas import messages as wire
+from oncebox.server.http.cursors import Cursors, page_start
+from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, Download, Route
+
+_LIST = "/v1/inboxes/{id}/messages"
+_ONE = "/v1/messages/{id}"
+_READ_SCOPES = frozenset({OPERATOR, AGENT})
+_OPERATOR_SCOPES = frozenset({OPERATOR})
+#: attachments that are named to an agent
+_MAX_ATTACHMENT_NAMES = 20
+
+
+async def list_messages(call: ApiCall) -> wire.MessagePage:
+    """Return messages of an inbox in the order in which they were filed."""
+    query: wire.MessageQuery = call.query
+    route = _LIST.format(id=call.path["id"])
+    after = int(page_start(call, route, "0"))
+    places, reader = call.components.telemetry.cursors, (call.tenant, call.key.id, call.path["id"])
+    if query.cursor is not UNSET:
+        places.resumed("messages", reader, after)
+    found = await (_wait_for_page(call, after) if query.wait else _read_page(call, after))
+    if found.messages:
+        places.advanced("messages", reader, found.messages[-1].sequence)
+    cursors = Cursors(call.components.master_key)
+
+    def cursor(number: int) -> str:
+        return cursors.make(str(number), call.tenant, route, query)
+
+    data = [
+        msgspec.structs.replace(_listed_schema(call, found, each), cursor=cursor(each.sequence))
+        for each in found.messages
+    ]
+    last = data[-1].cursor if data else cursor(after)
+    assert last is not UNSET  # noqa: S101 - each was given one just now
+    return wire.MessagePage(data=data, next_cursor=last, has_more=found.has_more)
+
+
+async def get_message(call: ApiCall) -> wire.Message:
+    """Return one message."""
+    whole = await call.components.ledger.read(
+        messages.get, call.components.mail_cipher, call.tenant, call.path["id"], owner=_owner(call)
+    )
+    message, document, copies = whole
+    typed = _message_schema(call, message, document)
+    if document is None:
+        return typed
+    if _is_operator(call):
+        return msgspec.structs.replace(
+            typed, content=_content_schema(document), copies=_copy_schemas(copies)
+        )
+    if _may_read(call):
+        return msgspec.structs.replace(typed, text=_text_schema(document))
+    return typed
+
+
+async def raw_message(call: ApiCall) -> Download:
+    """Return a message exactly as it was received."""
+    id_ = call.path["id"]
+    return Download(await _raw_bytes(call), f"{id_}.eml")
+
+
+async def get_attachment(call: ApiCall) -> Download:
+    """Return what is in one attachment."""
+    id_ = call.path["id"]
+    whole = await call.components.ledger.read(
+        messages.get, call.components.mail_cipher, call.tenant, id_
+    )
+    if DOCUMENT_UNREADABLE in whole.message.warnings:
+        raise MailDecryptionFailed
+    described = whole.document.parsed.attachments if whole.document else ()
+    for each in described:
+        if str(each.number) == call.path["number"]:
+            content = await asyncio.to_thread(extract_attachment, await _raw_bytes(call), each)
+            if content is not None:
+                return Download(content, f"{id_}-{each.number}.bin")
+    message = "there is no such attachment"
+    raise NotFound(message)
+
+
+async def _raw_bytes(call: ApiCall) -> bytes:
+    return await call.components.ledger.read(
+        messages.raw, call.components.mail_cipher, call.tenant, call.path["id"]
+    )
+
+
+# who may see what
+
+
+def _is_operator(call: ApiCall) -> bool:
+    return call.key.may(Scope.OPERATOR)
+
+
+def _may_read(call: ApiCall) -> bool:
+    return call.key.may(Scope.OPERATOR, Scope.READ_TEXT)
+
+
+def _owner(call: ApiCall) -> str | None:
+    """Return whose inboxes alone may be seen: an agent's own; an operator sees all."""
+    return None if _is_operator(call) else call.key.id
+
+
+# pages
+
+
+async def _read_page(call: ApiCall, after: int) -> messages.MessagePage:
+    query: wire.MessageQuery = call.query
+    return await call.components.ledger.read(
+        messages.page,
+        call.tenant,
+        call.path["id"],
+        owner=_owner(call),
+        after=after,
+        most=query.limit,
+        documents=call.components.mail_cipher if query.text and _may_read(call) else None,
+    )
+
+
+async def _wait_for_page(call: ApiCall, after: int) -> messages.MessagePage:
+    """Return a page of messages; wait for the first if there is none."""
+    query: wire.MessageQuery = call.query
+    async with call.join_longpoll([call.path["id"]], query.wait) as waiter:
+        while True:
+            waiter.snapshot()
+            found = await _read_page(call, after)
+            if found.messages or not await waiter.wait():
+                return found
+
+
+def _listed_schema(call: ApiCall, found: messages.MessagePage, message: Message) -> wire.Message:
+    document = found.documents.get(message.id)
+    typed = _message_schema(call, message, document)
+    if document is None or not _may_read(call):
+        return typed
+    return msgspec.structs.replace(typed, text=_text_schema(document))
+
+
+# what is shown
+
+
+def _message_schema(
+    call: ApiCall, message: Message, document: MessageDocument | None
+) -> wire.Message:
+    """Return the typed fields, and for whom may read text, to which address exactly it came."""
+    typed = _typed_fields(message, document)
+    if not _may_read(call):
+        return typed
+    exact = message.recipient
+    return msgspec.structs.replace(
+        typed, recipient=exact if _is_operator(call) else one_line(exact)
+    )
+
+
+def _typed_fields(message: Message, document: MessageDocument | None) -> wire.Message:
+    """Return the fields that no sender can write into."""
+    verdict = document and document.verdict
+    sender = wire.MessageSender(
+        domain=safe_domain(message.sender_domain),
+        verdict=message.sender_verdict,  # type: ignore[arg-type]
+        spf=str(verdict.spf) if verdict else UNSET,  # type: ignore[arg-type]
+        dkim=str(verdict.dkim) if verdict else UNSET,  # type: ignore[arg-type]
+        dmarc=str(verdict.dmarc) if verdict else UNSET,  # type: ignore[arg-type]
+    )
+    return wire.Message(
+        id=message.id,
+        inbox_id=message.inbox_id,
+        sequence=message.sequence,
+        received_at=message.received_at,
+        status=message.status,  # type: ignore[arg-type]
+        size=message.size,
+        sender=sender,
+        matched=message.matched,
+        duplicates=message.duplicates,
+        warnings=list(message.warnings),
+        mismatch=document.mismatch if document and document.mismatch else UNSET,
+        attachments=len(document.parsed.attachments) if document else UNSET,
+        purged=not message.document_size,
+    )
+
+
+def _text_schema(document: MessageDocument) -> wire.MessageText:
+    parsed = document.parsed
+    shown = excerpt(parsed.text)
+    return wire.MessageText(
+        subject=one_line(parsed.subject),
+        sender_name=one_line(parsed.sender.name),
+        text=shown.text,
+        attachments=[one_line(each.name) for each in parsed.attachments[:_MAX_ATTACHMENT_NAMES]],
+        cut=shown.cut,
+        removed=shown.removed,
+        links=shown.links,
+    )
+
+
+def _content_schema(document: MessageDocument) -> wire.MessageContent:
+    parsed = document.parsed
+    values = msgspec.to_builtins(parsed, builtin_types=(bytes,))
+    return msgspec.convert(
+        values
+        | {
+            "sender": {"name": parsed.sender.name, "address": parsed.sender.address},
+            "carrier": msgspec.to_builtins(document.carrier),
+            "details": list(document.verdict.details),
+        },
+        wire.MessageContent,
+    )
+
+
+def _copy_schemas(copies: list[MessageCopy]) -> list[wire.MessageCopy]:
+    return msgspec.convert(copies, list[wire.MessageCopy], from_attributes=True)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path=_LIST,
+        name="listMessages",
+        summary="Show messages of an inbox in the order in which they were filed.",
+        scopes=_READ_SCOPES,
+        query=wire.MessageQuery,
+        answer=wire.MessagePage,
+        handler=list_messages,
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        name="getMessage",
+        summary="Show a message: typed fields to agents, everything to operators.",
+        scopes=_READ_SCOPES,
+        answer=wire.Message,
+        handler=get_message,
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/raw",
+        name="getRawMessage",
+        summary="Download a message exactly as it was received.",
+        scopes=_OPERATOR_SCOPES,
+        media="message/rfc822",
+        handler=raw_message,
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/attachments/{{number}}",
+        name="getAttachment",
+        summary="Download what is in an attachment.",
+        scopes=_OPERATOR_SCOPES,
+        media="application/octet-stream",
+        handler=get_attachment,
+    ),
+)

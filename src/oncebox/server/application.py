@@ -1,0 +1,260 @@
+"""ASGI application of a port: routes by path to webhooks, API, Resend endpoint and ``/mcp``."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import ip_address
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from starlette.routing import Route as StarletteRoute
+from starlette.routing import Router
+
+from oncebox.components import Components
+from oncebox.core.metrics import Telemetry
+from oncebox.errors import NotFound, OnceboxError
+from oncebox.errors.http import HostRefused, MethodNotAllowed, OriginRefused
+from oncebox.server.api import (
+    access,
+    artifacts,
+    attempts,
+    deliveries,
+    events,
+    inboxes,
+    messages,
+    openapi,
+    pull,
+    sends,
+    service_info,
+    sources,
+    transports,
+)
+from oncebox.server.http.api_endpoint import ApiEndpoint, ApiKeyAuth, send_problem
+from oncebox.server.http.request_limits import (
+    CONTEXT,
+    WEBHOOK_PATH,
+    App,
+    FastPath,
+    Limits,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    request_context,
+)
+from oncebox.server.http.routing import Route
+from oncebox.server.resend import emails
+from oncebox.settings import HttpSettings
+
+MCP_PATH = "/mcp"
+#: makes the tools over an API, importing whatever they need
+LoadTools = Callable[[App], App]
+
+#: names of this machine, which no other can point elsewhere
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PRIVATE_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class McpEndpoint:
+    """An ASGI application before the tools.
+
+    A page in a browser may have its own name point to this machine (DNS rebinding), so requests
+    under names that are not ours, or from pages of others, get no further.
+    """
+
+    def __init__(self, auth: ApiKeyAuth, settings: HttpSettings, load: Callable[[], App]) -> None:
+        """Let in who has a key; ``load`` takes a second, and is called once."""
+        self._auth = auth
+        self._hosts = allowed_hosts(settings)
+        self._load = load
+        self._app: App | None = None
+        self._loading = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request_context(scope).route = MCP_PATH
+        try:
+            self._check_host(scope)
+            if scope["method"] != "POST":
+                raise MethodNotAllowed
+            await self._auth.authenticate(scope["headers"], request_context(scope).address)
+            app = await self._loaded()
+        except OnceboxError as error:
+            await send_problem(scope, send, error, allow="POST")
+            return
+        await app(scope, receive, _add_private_headers(send))
+
+    def _check_host(self, scope: Scope) -> None:
+        """Raises: HostRefused, OriginRefused."""
+        found = [value for name, value in scope["headers"] if name == b"origin"]
+        if _host_of(b"//" + request_context(scope).headers.get(b"host", b"")) not in self._hosts:
+            message = (
+                "this name is not one of the service's own; set ONCEBOX_HTTP__PUBLIC_URL or "
+                "ONCEBOX_HTTP__HOSTS"
+            )
+            raise HostRefused(message)
+        if any(_host_of(each) not in self._hosts for each in found):
+            raise OriginRefused
+
+    async def _loaded(self) -> App:
+        """Return the tools; others are served while they are imported.
+
+        Raises: ExtraMissing.
+        """
+        if self._app is None:
+            async with self._loading:
+                if self._app is None:
+                    self._app = await asyncio.to_thread(self._load)
+        return self._app
+
+
+def _add_private_headers(send: Send) -> Send:
+    """Return what sends an answer that nobody on the way may keep: it may hold a code."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *_PRIVATE_HEADERS]
+        await send(message)
+
+    return told
+
+
+def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return the names under which the service may be spoken to."""
+    named = [_host_of(b"//" + each.strip().encode()) for each in settings.hosts.split(",")]
+    public = urlsplit(settings.public_url).hostname or ""
+    # What is no name must not be one of them: a Host that nobody can read is none either.
+    return frozenset({*_LOOPBACK, _normalized_host(settings.host.lower()), public, *named}) - {""}
+
+
+def _host_of(address: bytes) -> str:
+    """Return the host of an address; nothing if there is none, or nobody can tell."""
+    try:
+        parts = urlsplit(address.decode("ascii"))
+        found, _ = parts.hostname or "", parts.port
+        is_odd = bool(parts.path or parts.query or parts.fragment or parts.username is not None)
+    except ValueError:
+        return ""
+    return "" if is_odd else _normalized_host(found)
+
+
+def _normalized_host(host: str) -> str:
+    """Return a host in its only spelling."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
+
+
+class PathRouter:
+    """Hands webhooks to their own application, without a detour, and the rest to the API."""
+
+    def __init__(self, api: App, hooks: App | None) -> None:
+        """Without ``hooks``, their paths are unknown like any other."""
+        self._api = api
+        self._webhooks = hooks
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve one request."""
+        if (
+            self._webhooks is None
+            or scope["type"] != "http"
+            or not scope["path"].startswith(WEBHOOK_PATH)
+        ):
+            return self._api(scope, receive, send)
+        scope[CONTEXT].route = WEBHOOK_PATH
+        return self._webhooks(scope, receive, send)
+
+
+def make_app(
+    api: App,
+    hooks: App | None,
+    settings: HttpSettings,
+    telemetry: Telemetry,
+    taker: FastPath | None = None,
+) -> Limits:
+    """Return everything a port serves, behind the guard.
+
+    ``taker`` takes webhooks the short way; without it, or where it leaves one, ``hooks`` does.
+    """
+    return Limits(PathRouter(api, hooks), settings, telemetry, taker)
+
+
+#: everything that can be asked
+ROUTES: tuple[Route, ...] = (
+    *service_info.ABOUT_ROUTES,
+    *service_info.DOCS_ROUTES,
+    *access.KEY_ROUTES,
+    *access.TENANT_ROUTES,
+    *sources.ROUTES,
+    *deliveries.DELIVERY_ROUTES,
+    *pull.ROUTES,
+    *deliveries.QUARANTINE_ROUTES,
+    *inboxes.DOMAIN_ROUTES,
+    *inboxes.INBOX_ROUTES,
+    *attempts.ROUTES,
+    *events.ROUTES,
+    *messages.ROUTES,
+    *artifacts.ARTIFACT_ROUTES,
+    *artifacts.WAIT_ROUTES,
+    *sends.SEND_ROUTES,
+    *sends.SEND_OPERATION_ROUTES,
+    *transports.TRANSPORT_ROUTES,
+    *transports.SUPPRESSION_ROUTES,
+)
+
+
+def make_api(
+    rooms: Components,
+    stopping: asyncio.Event,
+    tools: LoadTools | None = None,
+    more: Sequence[Route] = (),
+) -> App:
+    """Return the API, with the agent's tools if there are any; it is served behind the guard.
+
+    ``more`` are routes that only tests have.
+    """
+    settings = rooms.settings
+    auth = ApiKeyAuth(
+        rooms.api_keys,
+        rooms.telemetry,
+        home=settings.tenant,
+        wrong_keys=settings.http.wrong_keys,
+    )
+    paths: dict[str, list[Route]] = defaultdict(list)
+    for route in (*ROUTES, openapi.openapi_route(ROUTES), *more):
+        paths[route.path].append(route)
+    # Where a fixed word and a parameter both fit, the word is meant.
+    ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
+    routes = [
+        StarletteRoute(path, ApiEndpoint(found, rooms, auth, stopping)) for path, found in ordered
+    ]
+    routes += emails.endpoints(rooms, auth, stopping)
+    api = ApiRouter(Router(routes, redirect_slashes=False, default=_not_found))
+    if tools is None:
+        return api
+    # What the tools ask was let in once already, and is not counted against their caller again.
+    # The guard around it all is made after this one, so the gauge of requests is that one's.
+    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), rooms.telemetry)
+    door = McpEndpoint(auth, settings.http, lambda: tools(inner))
+    with_tools = [StarletteRoute(MCP_PATH, door), *routes]
+    return ApiRouter(Router(with_tools, redirect_slashes=False, default=_not_found))
+
+
+class ApiRouter:
+    """Routes by the path as it was sent, so that an encoded slash does not part a name."""
+
+    def __init__(self, router: Router) -> None:
+        """Route by this router."""
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or quote(scope["path"]).encode()
+            scope = {**scope, "path": raw.partition(b"?")[0].decode("latin-1")}
+        await self._router(scope, receive, send)
+
+
+async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
+    await send_problem(scope, send, NotFound)

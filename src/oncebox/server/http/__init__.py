@@ -1,0 +1,1 @@
+"""HTTP plumbing: connections, limits, authentication, decoding, pages, error responses."""

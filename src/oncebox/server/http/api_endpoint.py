@@ -1,0 +1,445 @@
+"""API endpoint: authenticate, decode, call the route handler, encode its response."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+
+from oncebox.components import Components
+from oncebox.core import clock
+from oncebox.core.metrics import Telemetry
+from oncebox.errors import NotFound, OnceboxError, StoreError
+from oncebox.errors.http import (
+    BodyNotJson,
+    FieldsInvalid,
+    Forbidden,
+    IdempotencyKeyMissing,
+    MediaUnsupported,
+    MethodNotAllowed,
+    RequestMalformed,
+    TooManyRequests,
+    Unauthenticated,
+)
+from oncebox.ledger.admin import idempotency
+from oncebox.ledger.admin.api_keys import ApiKeyCache
+from oncebox.model.admin.access import ApiKey
+from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
+from oncebox.model.deliveries.delivery import Headers
+from oncebox.server.http import problems, routing
+from oncebox.server.http.request_limits import Receive, Scope, Send, request_context
+from oncebox.server.http.routing import (
+    WORKER,
+    ApiCall,
+    Creator,
+    Download,
+    EventStream,
+    HandlerResponse,
+    Route,
+)
+from oncebox.server.rate_limits import TokenBuckets, limit_key
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+_IDEMPOTENCY_KEY = b"idempotency-key"
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+#: C0 and C1 controls, in what stands in a path
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
+_KEY = re.compile(r"[!-~]{1,255}")
+#: between quotes blanks are a part of it
+_KEY_IN_QUOTES = re.compile(r"[ -~]{1,255}")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
+
+
+class ClientGone(Exception):
+    """The client went away before it had said everything; nobody is left to answer."""
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Return the whole body, or nothing of it.
+
+    Raises: ClientGone.
+    """
+    chunks = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def check_media(headers: RawHeaders, body: bytes) -> None:
+    """Refuse a body that does not say it is JSON, or is packed.
+
+    Raises: MediaUnsupported.
+    """
+    if not body:
+        return
+    found = dict(headers)
+    if found.get(b"content-encoding", b"identity").lower() != b"identity":
+        message = "send the body as it is, without Content-Encoding"
+        raise MediaUnsupported(message)
+    media = found.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if media != b"application/json":
+        message = "send the body as JSON, with Content-Type: application/json"
+        raise MediaUnsupported(message)
+
+
+def decode_body(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    """Read a body as its type; nothing at all is an object without fields.
+
+    Raises: BodyNotJson, FieldsInvalid.
+    """
+    try:
+        return decoder.decode(body or b"{}")
+    except msgspec.ValidationError as error:
+        raise _fields_invalid(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BodyNotJson from error
+
+
+def decode_query(kind: type[msgspec.Struct], query: bytes) -> Any:
+    """Read a query as its type.
+
+    Raises: FieldsInvalid, RequestMalformed.
+    """
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50
+        )
+    except ValueError as error:
+        raise RequestMalformed from error
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        message = "a parameter comes twice; send it once"
+        raise FieldsInvalid(message)
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        refused = _fields_invalid(error)
+        refused.pointer = refused.pointer.removeprefix("/")
+        raise refused from None
+
+
+def decode_path(parts: Mapping[str, str]) -> dict[str, str]:
+    """Read the parts of a path; odd ones name nothing.
+
+    Raises: NotFound.
+    """
+    try:
+        decoded = {name: unquote_to_bytes(part).decode() for name, part in parts.items()}
+    except UnicodeDecodeError as error:
+        raise NotFound from error
+    if any(_CONTROLS.search(part) for part in decoded.values()):
+        raise NotFound
+    return decoded
+
+
+def optional_idempotency_key(headers: RawHeaders) -> str | None:
+    """Return the caller's key for this request, if it has one.
+
+    Raises: IdempotencyKeyMissing, FieldsInvalid.
+    """
+    given = any(name == _IDEMPOTENCY_KEY for name, _ in headers)
+    return idempotency_key(headers) if given else None
+
+
+def idempotency_key(headers: RawHeaders) -> str:
+    """Return the caller's key for this request: a quoted string, or as it is.
+
+    Raises: IdempotencyKeyMissing, FieldsInvalid.
+    """
+    found = [value for name, value in headers if name == _IDEMPOTENCY_KEY]
+    if len(found) != 1 or not found[0].strip():
+        message = (
+            "send one Idempotency-Key: any text that is new for every new wish, such as a UUID"
+        )
+        raise IdempotencyKeyMissing(message)
+    text = found[0].decode("latin-1").strip()
+    quoted = _QUOTED.fullmatch(text)
+    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
+    if not (_KEY_IN_QUOTES if quoted else _KEY).fullmatch(key):
+        message = "write 1 to 255 visible ASCII characters, or with blanks as well in quotes"
+        raise FieldsInvalid(message, pointer="Idempotency-Key")
+    return key
+
+
+def _fields_invalid(error: msgspec.ValidationError) -> FieldsInvalid:
+    """Turn msgspec's words into ours: a pointer, and a sentence that quotes no value."""
+    said, _, where = str(error).partition(" - at `")
+    steps = [name or number for name, number in _STEP.findall(where.rstrip("`"))]
+    field = _FIELD.search(said)
+    if field is not None:
+        steps.append(field[1])
+    pointer = "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
+    if said.startswith("Invalid enum value"):
+        said = "Expected one of the allowed values"
+    return FieldsInvalid(said.replace("`", "'"), pointer=pointer)
+
+
+_BEARER_PREFIX = b"bearer "
+_MAX_HEADER = 200
+_MAX_VALID_DIGESTS = 1_000
+
+
+class ApiKeyAuth:
+    """Checks the key of every call; whatever is wrong with it, the answer is the same."""
+
+    def __init__(
+        self, keys: ApiKeyCache, telemetry: Telemetry, *, home: str, wrong_keys: int
+    ) -> None:
+        """Allow each address so many wrong keys per minute; 0 is any number."""
+        self._keys = keys
+        self._telemetry = telemetry
+        self._home = home
+        self._buckets = TokenBuckets(wrong_keys / 60, burst=wrong_keys) if wrong_keys else None
+        #: hashes of keys that were right, which a flood of wrong ones does not keep out
+        self._valid_digests: dict[bytes, None] = {}
+
+    async def authorize(
+        self, headers: Iterable[tuple[bytes, bytes]], address: str, route: Route
+    ) -> ApiKey:
+        """Return the key of a call that may be made with it.
+
+        Raises: Unauthenticated, Forbidden, TooManyRequests, StoreError.
+        """
+        key = await self.authenticate(headers, address)
+        if not is_allowed(key, route, home=self._home):
+            raise Forbidden
+        return key
+
+    async def authenticate(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> ApiKey:
+        """Return the key that came with a request, whatever it may do.
+
+        Raises: Unauthenticated, TooManyRequests, StoreError.
+        """
+        text = _bearer_token(headers)
+        digest = hashlib.sha256(text.encode()).digest()
+        if digest not in self._valid_digests:
+            self._check_wrong_key_rate(address)
+        key = await self._keys.check(text)
+        if key is None:
+            self._valid_digests.pop(digest, None)
+            self._telemetry.wrong_keys.inc()
+            if self._buckets is not None:
+                self._buckets.take(limit_key(address), clock.steady())
+            raise Unauthenticated
+        self._remember_valid(digest)
+        return key
+
+    def _check_wrong_key_rate(self, address: str) -> None:
+        if self._buckets is None:
+            return
+        wait = self._buckets.wait(limit_key(address), clock.steady())
+        if wait:
+            raise TooManyRequests(retry_after=wait)
+
+    def _remember_valid(self, digest: bytes) -> None:
+        if digest not in self._valid_digests:
+            while len(self._valid_digests) >= _MAX_VALID_DIGESTS:
+                del self._valid_digests[next(iter(self._valid_digests))]
+            self._valid_digests[digest] = None
+
+
+def is_allowed(key: ApiKey, route: Route, *, home: str) -> bool:
+    """Say whether a key has what a route asks for."""
+    if route.home and key.tenant != home:
+        return False
+    if WORKER in route.scopes and any(scope.startswith("worker:") for scope in key.scopes):
+        return True
+    return key.may(*route.scopes)
+
+
+def _bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key's text; nothing where there is none, or more than one."""
+    found = [value for name, value in headers if name == b"authorization"]
+    if len(found) != 1 or len(found[0]) > _MAX_HEADER:
+        return ""
+    if found[0][: len(_BEARER_PREFIX)].lower() != _BEARER_PREFIX:
+        return ""
+    return found[0][len(_BEARER_PREFIX) :].decode("latin-1")
+
+
+#: who asks where nobody has to say
+_ANONYMOUS = ApiKey(id="", tenant="", name="", hint="", scopes=(), created_at=0)
+#: answers are for who asked, and are what they say they are
+_RESPONSE_HEADERS = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
+
+
+class ApiEndpoint:
+    """An ASGI application for one path and all its methods."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        rooms: Components,
+        auth: ApiKeyAuth,
+        stopping: asyncio.Event,
+    ) -> None:
+        """Serve the routes of one path."""
+        self._routes = {route.method: route for route in routes}
+        if "GET" in self._routes:
+            self._routes["HEAD"] = self._routes["GET"]
+        self._decoders = {
+            method: msgspec.json.Decoder(route.body)
+            for method, route in self._routes.items()
+            if route.body is not None
+        }
+        self._components = rooms
+        self._auth = auth
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            answer = await self._handle(scope, receive)
+        except ClientGone:
+            return
+        except OnceboxError as error:
+            if isinstance(error, StoreError):
+                self._components.telemetry.store_errors.labels(error.code).inc()
+            await self.send_error(scope, send, error)
+            return
+        if isinstance(answer, EventStream):
+            await routing.send_stream(answer, send)
+            return
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def send_error(self, scope: Scope, send: Send, error: OnceboxError) -> None:
+        """Answer with a problem."""
+        await send_problem(scope, send, error, allow=", ".join(sorted(self._routes)))
+
+    def read_idempotency_key(self, headers: RawHeaders) -> str | None:
+        """Return the caller's key for a request, if it has one.
+
+        Raises: IdempotencyKeyMissing, FieldsInvalid.
+        """
+        return optional_idempotency_key(headers)
+
+    async def _handle(self, scope: Scope, receive: Receive) -> StoredResponse | EventStream:
+        route = self._routes.get(scope["method"])
+        if route is None:
+            raise MethodNotAllowed
+        request_context(scope).route = route.path
+        call, body = await self._read_call(route, scope, receive)
+        if route.creator is not None:
+            return await self._create_once(route, route.creator, call, scope, body)
+        if route.streamer is not None and _wants_stream(scope, call):
+            request_context(
+                scope
+            ).route = f"{route.path} (stream)"  # apart: it takes as long as it likes
+            return await route.streamer(call)
+        assert route.handler is not None  # noqa: S101 - a route has one or the other
+        return encode_response(route, await route.handler(call))
+
+    async def _read_call(
+        self, route: Route, scope: Scope, receive: Receive
+    ) -> tuple[ApiCall, bytes]:
+        """Check who asks, then read what is asked; a stranger's body is not even read."""
+        headers = scope["headers"]
+        key = _ANONYMOUS
+        if route.scopes:
+            key = await self._auth.authorize(headers, request_context(scope).address, route)
+        path = decode_path(scope["path_params"])
+        query = route.query and decode_query(route.query, scope["query_string"])
+        body, decoded = b"", None
+        decoder = self._decoders.get(route.method)
+        if decoder is not None:
+            body = await read_body(receive)
+            check_media(headers, body)
+            decoded = decode_body(decoder, body)
+
+        async def left() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        async def check() -> None:
+            if route.scopes:
+                await self._auth.authorize(headers, request_context(scope).address, route)
+
+        request_key = self.read_idempotency_key(headers) if route.keyed else None
+        call = ApiCall(
+            components=self._components,
+            key=key,
+            tenant=key.tenant,
+            path=path,
+            query=query,
+            body=decoded,
+            client_gone=left,
+            stopping=self._stopping,
+            headers=request_context(scope).headers,
+            recheck_key=check,
+            idempotency_key=request_key,
+        )
+        return call, body
+
+    async def _create_once(
+        self, route: Route, creator: Creator, call: ApiCall, scope: Scope, body: bytes
+    ) -> StoredResponse:
+        """Create once; a repeat with the same key gets the first answer."""
+        asked = IdempotentRequest(
+            tenant=call.tenant,
+            # Of one key only: another would be told what this one created.
+            route=f"{route.method} {scope['path']} {call.key.id}",
+            key=idempotency_key(scope["headers"]),
+            body_hash=hashlib.sha256(body).digest(),
+        )
+        creation = creator(call)
+        answer, repeated = await idempotency.create_once(
+            self._components.ledger,
+            self._components.master_key,
+            asked,
+            lambda tx: encode_response(route, creation(tx)),
+        )
+        if repeated:
+            again = (*answer.headers, ("idempotency-replayed", "true"))
+            return msgspec.structs.replace(answer, headers=again)
+        if route.after is not None:
+            await route.after(call)
+        return answer
+
+
+def _wants_stream(scope: Scope, call: ApiCall) -> bool:
+    return scope["method"] == "GET" and routing.accepts_event_stream(
+        call.headers.get(b"accept", b"")
+    )
+
+
+def encode_response(route: Route, value: Any) -> StoredResponse:
+    """Return what a handler returned as it is sent."""
+    if value is None:
+        return StoredResponse(route.status, _RESPONSE_HEADERS, b"")
+    status = route.status
+    more: Headers = ()
+    if isinstance(value, HandlerResponse):
+        value, status, more = value
+    elif isinstance(value, Download):
+        value, more = value.body, value.headers
+    body = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    length = ("content-length", str(len(body)))
+    usual = (
+        [each for each in _RESPONSE_HEADERS if each[0] not in dict(more)]
+        if more
+        else _RESPONSE_HEADERS
+    )
+    return StoredResponse(status, (("content-type", route.media), length, *usual, *more), body)
+
+
+async def send_problem(
+    scope: Scope, send: Send, error: OnceboxError | type[OnceboxError], allow: str = ""
+) -> None:
+    """Answer with a problem."""
+    described = problems.describe(error, request_context(scope).request_id)
+    headers, body = problems.response(described, getattr(error, "retry_after", None))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", allow.encode()))
+    await send({"type": "http.response.start", "status": described.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

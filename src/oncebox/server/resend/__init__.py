@@ -1,0 +1,1 @@
+"""Resend-compatible ``/emails`` endpoint."""

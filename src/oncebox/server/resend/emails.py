@@ -1,0 +1,339 @@
+"""Resend-compatible ``/emails``: requests read strictly, answered in Resend's shape.
+
+A key with another payload is refused, not told as drift; without a key every call is a new mail.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from starlette.routing import Route as StarletteRoute
+
+from oncebox.components import Components
+from oncebox.core import ids
+from oncebox.errors import InputRefused, OnceboxError
+from oncebox.errors.http import FieldsInvalid
+from oncebox.errors.sends import AttachmentInvalid, SendKeyConflict
+from oncebox.ledger.sends import sends
+from oncebox.mail.compose import media_types
+from oncebox.model.sends.email import Attachment, Email
+from oncebox.model.sends.intent import Intent
+from oncebox.model.sends.send import AnswerStatus, ClaimedSend, IntentAccepted, Send, SendState
+from oncebox.model.sends.transports import ProviderStatus
+from oncebox.schemas import resend_api as wire
+from oncebox.server.api.sends import REPLAYED_HEADER, batch_item_key, find_send, send_origin
+from oncebox.server.http import api_endpoint
+from oncebox.server.http.api_endpoint import ApiKeyAuth
+from oncebox.server.http.routing import (
+    AGENT,
+    OPERATOR,
+    ApiCall,
+    HandlerResponse,
+    Route,
+)
+from oncebox.server.resend.error_mapping import FieldMissing, ParameterInvalid, ResendEndpoint
+
+
+def read_email(wish: wire.EmailRequest) -> Email:
+    """Return the email that is wished for.
+
+    Raises: FieldMissing, ParameterInvalid, FieldsInvalid, AttachmentInvalid.
+    """
+    _check_fields(wish)
+    template = wish.template
+    return Email(
+        sender=wish.sender or "",
+        to=_addresses(wish.to),
+        cc=_addresses(wish.cc),
+        bcc=_addresses(wish.bcc),
+        reply_to=_addresses(wish.reply_to),
+        subject=wish.subject or "",
+        text=wish.text or "",
+        html=wish.html or "",
+        headers=wish.headers or {},
+        attachments=[_read_attachment(each) for each in wish.attachments or ()],
+        template="" if template is None else template.id,
+        variables=(template.variables or {}) if template is not None else {},
+        tags=_read_tags(wish.tags or ()),
+    )
+
+
+def read_time(text: str | None) -> int | None:
+    """Return when an email is to be sent.
+
+    Raises: FieldsInvalid.
+    """
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        message = "`scheduled_at` is a time in ISO 8601 with its offset: 2026-08-05T11:52:01Z"
+        raise FieldsInvalid(message, pointer="/scheduled_at")
+    return max(0, round(at.timestamp() * 1000))
+
+
+def _check_fields(wish: wire.EmailRequest) -> None:
+    if not wish.to:
+        raise FieldMissing("Missing `to` field.")
+    if wish.topic_id is not None:
+        raise ParameterInvalid("`topic_id`: there are no topics here; leave it out")
+    if wish.template is not None:
+        if wish.html is not None or wish.text is not None:
+            raise FieldsInvalid("`template` makes html and text; leave them out")
+        return
+    if not wish.subject:
+        raise FieldMissing("Missing `subject` field.")
+    if not (wish.html or wish.text):
+        raise FieldsInvalid("Missing `html` or `text` field.")
+
+
+def _addresses(given: wire.Addresses) -> Sequence[str]:
+    return given or ()
+
+
+def _read_attachment(given: wire.EmailAttachment) -> Attachment:
+    if given.path is not None:
+        message = "`path` of an attachment: nothing is fetched here; send its `content`"
+        raise AttachmentInvalid(message)
+    if given.content is None or not given.filename:
+        raise AttachmentInvalid("an attachment has a `filename` and its `content`")
+    return Attachment(
+        name=given.filename,
+        content=_attachment_content(given.content),
+        media_type=given.content_type or media_types.media_type_of(given.filename),
+        content_id=given.content_id or given.inline_content_id or "",
+    )
+
+
+def _attachment_content(given: str | list[int] | wire.JavaScriptBuffer) -> bytes:
+    if isinstance(given, wire.JavaScriptBuffer):
+        given = given.data
+    try:
+        if isinstance(given, list):
+            return bytes(given)
+        return base64.b64decode(given, validate=True)
+    except (binascii.Error, ValueError) as error:
+        message = "`content` of an attachment is base64, or numbers from 0 to 255"
+        raise AttachmentInvalid(message) from error
+
+
+def _read_tags(given: Sequence[wire.EmailTag]) -> dict[str, str]:
+    tags = {each.name: each.value for each in given}
+    if len(tags) < len(given):
+        raise FieldsInvalid("`tags` has a name twice; give each its own", pointer="/tags")
+    return tags
+
+
+_LIST = "/emails"
+_SCOPES = frozenset({AGENT, OPERATOR})
+#: emails of one batch, as at Resend
+_MAX_BATCH = 100
+_BATCH_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
+_EMAIL_DECODER = msgspec.json.Decoder(wire.EmailRequest)
+_VALIDATION = b"x-batch-validation"
+_EVENT_BY_STATE = {
+    SendState.SENT: "sent",
+    SendState.FAILED: "failed",
+    SendState.EXPIRED: "failed",
+    SendState.CANCELLED: "canceled",
+    SendState.SUPPRESSED: "suppressed",
+    #: Resend has no words for these, and none of its own would be true
+    SendState.UNKNOWN: "unknown",
+    SendState.LOGGED: "logged",
+}
+
+
+#: words that Resend has others for
+_EVENT_BY_DELIVERY = {
+    ProviderStatus.DELAYED: "delivery_delayed",
+    ProviderStatus.SOFT_BOUNCED: "delivery_delayed",
+}
+
+
+class _BatchItem(NamedTuple):
+    """An email of a batch, and its place in it."""
+
+    place: int
+    intent: Intent
+
+
+async def send_email(call: ApiCall) -> HandlerResponse:
+    """Take an email."""
+    intent = _to_intent(call.body, call.idempotency_key or ids.new("key"))
+    told = await call.components.outbox.send(send_origin(call), intent)
+    _check_same_payload(told, intent)
+    is_new = told.created or told.rearmed
+    return HandlerResponse(wire.EmailId(id=told.send.id), 200, () if is_new else (REPLAYED_HEADER,))
+
+
+async def send_emails(call: ApiCall) -> HandlerResponse:
+    """Take several emails: all, or where that is wished those that can be sent."""
+    mode = call.headers.get(_VALIDATION, b"strict").lower()
+    if mode not in {b"strict", b"permissive"}:
+        raise ParameterInvalid("x-batch-validation is strict or permissive")
+    asked: list[msgspec.Raw] = api_endpoint.decode_body(_BATCH_DECODER, bytes(call.body))
+    most = min(_MAX_BATCH, call.components.settings.sends.batch)
+    if not 1 <= len(asked) <= most:
+        raise FieldsInvalid(f"a batch has between 1 and {most} emails")
+    key = call.idempotency_key or ids.new("key")
+    if mode == b"strict":
+        wanted = [_read_item(n, each, key) for n, each in enumerate(asked)]
+        return await _send_batch(call, key, wanted, msgspec.UNSET)
+    wanted, errors = await _split_valid(call, key, asked)
+    return await _send_batch(call, key, wanted, errors)
+
+
+async def get_email(call: ApiCall) -> wire.ResendEmail:
+    """Return an email as it was asked for, to who asked for it and to operators."""
+    send = await find_send(call)
+    bodies = await call.components.ledger.read(sends.bodies, [send])
+    email = Email()
+    if send.id in bodies:
+        email = call.components.send_cipher.decrypt(ClaimedSend(send, *bodies[send.id]))[1].email
+    return wire.ResendEmail(
+        id=send.id,
+        message_id=send.message_id,
+        sender=email.sender,
+        to=list(email.to),
+        cc=list(email.cc),
+        bcc=list(email.bcc),
+        reply_to=list(email.reply_to),
+        subject=email.subject,
+        html=email.html or None,
+        text=email.text or None,
+        tags=[wire.EmailTag(name=name, value=value) for name, value in email.tags.items()],
+        created_at=_iso_time(send.created_at),
+        scheduled_at=None if send.send_at is None else _iso_time(send.send_at),
+        last_event=_last_event(send, call.now),
+    )
+
+
+async def _send_batch(
+    call: ApiCall,
+    key: str,
+    wanted: Sequence[_BatchItem],
+    errors: list[wire.EmailError] | msgspec.UnsetType,
+) -> HandlerResponse:
+    if not wanted:
+        return HandlerResponse(wire.EmailIds(data=[], errors=errors), 200)
+    intents = [each.intent for each in wanted]
+    told = await call.components.outbox.send_batch(send_origin(call), key, intents, strict=True)
+    is_new = any(each.created or each.rearmed for each in told.answers)
+    shown = [wire.EmailId(id=each.send.id) for each in told.answers]
+    return HandlerResponse(
+        wire.EmailIds(data=shown, errors=errors), 200, () if is_new else (REPLAYED_HEADER,)
+    )
+
+
+async def _split_valid(
+    call: ApiCall, key: str, asked: Sequence[msgspec.Raw]
+) -> tuple[list[_BatchItem], list[wire.EmailError]]:
+    """Part emails that can be sent from those that cannot."""
+    good: list[_BatchItem] = []
+    errors: list[wire.EmailError] = []
+    for place, each in enumerate(asked):
+        try:
+            listed = _read_item(place, each, key)
+            await asyncio.to_thread(
+                call.components.outbox.compose, send_origin(call), listed.intent
+            )
+        except (InputRefused, FieldsInvalid) as error:
+            errors.append(wire.EmailError(index=place, message=str(error)))
+        else:
+            good.append(listed)
+    return good, errors
+
+
+def _read_item(place: int, raw: msgspec.Raw, key: str) -> _BatchItem:
+    """Read an email of a batch, and say which one it is if it cannot be read."""
+    try:
+        wish = api_endpoint.decode_body(_EMAIL_DECODER, bytes(raw))
+        return _BatchItem(place, _to_intent(wish, batch_item_key(key, place)))
+    except OnceboxError as error:
+        error.args = (f"email {place + 1} of the batch: {error}", *error.args[1:])
+        raise
+
+
+def _to_intent(wish: wire.EmailRequest, key: str) -> Intent:
+    return Intent(
+        email=read_email(wish),
+        key=key,
+        strict=True,
+        send_at=read_time(wish.scheduled_at),
+    )
+
+
+def _check_same_payload(told: IntentAccepted, intent: Intent) -> None:
+    """Refuse a repeat that says anything else, as Resend does.
+
+    Raises: SendKeyConflict.
+    """
+    is_new = told.created or told.rearmed
+    is_other = (
+        told.drift or told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at
+    )
+    if is_other and not is_new:
+        message = (
+            "this idempotency key has been used with another payload; change the key or the payload"
+        )
+        raise SendKeyConflict(message)
+
+
+def _last_event(send: Send, now: int) -> str:
+    if send.delivery is not None and send.delivery is not ProviderStatus.ACCEPTED:
+        return _EVENT_BY_DELIVERY.get(send.delivery, str(send.delivery))
+    if send.state in _EVENT_BY_STATE:
+        return _EVENT_BY_STATE[send.state]
+    return "scheduled" if send.send_at is not None and send.send_at > now else "queued"
+
+
+def _iso_time(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+#: Resend describes them; they are no part of the description of our own API
+ROUTES = (
+    Route(
+        method="POST",
+        path=_LIST,
+        name="sendEmail",
+        summary="Send an email, as at Resend.",
+        scopes=_SCOPES,
+        body=wire.EmailRequest,
+        keyed=True,
+        handler=send_email,
+    ),
+    Route(
+        method="POST",
+        path=f"{_LIST}/batch",
+        name="sendEmails",
+        summary="Send up to 100 emails, as at Resend.",
+        scopes=_SCOPES,
+        body=msgspec.Raw,
+        keyed=True,
+        handler=send_emails,
+    ),
+    Route(
+        method="GET",
+        path=f"{_LIST}/{{id}}",
+        name="getEmail",
+        summary="Show an email, as at Resend.",
+        scopes=_SCOPES,
+        handler=get_email,
+    ),
+)
+
+
+def endpoints(rooms: Components, auth: ApiKeyAuth, stopping: asyncio.Event) -> list[StarletteRoute]:
+    """Return the door, path by path."""
+    return [
+        StarletteRoute(each.path, ResendEndpoint([each], rooms, auth, stopping))
+        for each in sorted(ROUTES, key=lambda each: each.path.count("{"))
+    ]

@@ -1,0 +1,1 @@
+"""SMTP server: receives mail from any mail server."""

@@ -1,0 +1,113 @@
+"""SMTP server: listens, and stops without losing a mail."""
+
+import asyncio
+import resource
+import socket
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from oncebox.core.metrics import Telemetry
+from oncebox.server.smtp.connection import (
+    MailStore,
+    RecipientLookup,
+    SmtpConnection,
+    SmtpConnections,
+    SmtpContext,
+)
+from oncebox.server.smtp.mail_spool import MailSpool
+from oncebox.server.smtp.smtp_replies import SessionRules
+from oncebox.server.smtp.tls import TlsCertificate
+from oncebox.settings import SmtpSettings
+
+_BACKLOG = 1024
+#: what a connection may have open: its socket and its spool file
+_FILES_EACH = 2
+
+
+class SmtpServer:
+    """Receives mail until stopped: ``async with SmtpServer(…)``."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        settings: SmtpSettings,
+        telemetry: Telemetry,
+        *,
+        directory: RecipientLookup,
+        post: MailStore,
+        folder: Path,
+    ) -> None:
+        """Prepare; nobody is greeted before ``start``. Large mails pass through ``folder``.
+
+        Raises: ConfigInvalid, if the certificate cannot be used.
+        """
+        settings = _limit_to_file_descriptors(settings)
+        tls = TlsCertificate(settings, telemetry) if settings.tls_certificate else None
+        self._sockets = sockets
+        self._connections = SmtpConnections(settings, telemetry)
+        self._spool = MailSpool(folder, in_memory=settings.committing)
+        self._context = SmtpContext(
+            rules=SessionRules.from_settings(
+                settings, _hostname(settings), starttls=tls is not None
+            ),
+            connections=self._connections,
+            recipients=directory,
+            mail_store=post,
+            spool=self._spool,
+            telemetry=telemetry,
+            tls=tls,
+        )
+        self._servers: list[asyncio.Server] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to receive; when this returns, a client can connect."""
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            server = await loop.create_server(
+                lambda: SmtpConnection(self._context), sock=each, backlog=_BACKLOG
+            )
+            self._servers.append(server)
+        self._tasks.append(asyncio.create_task(self._connections.run()))
+        if self._context.tls is not None:
+            self._tasks.append(asyncio.create_task(self._context.tls.watch()))
+
+    async def stop(self) -> None:
+        """Take no more connections, let mails under way finish for a while, end the rest."""
+        if not self._tasks:
+            return
+        for server in self._servers:
+            server.close()
+        await self._connections.stop()
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        self._spool.close()
+
+    async def __aenter__(self) -> Self:
+        """Begin to receive."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop."""
+        await self.stop()
+
+
+def _hostname(settings: SmtpSettings) -> str:
+    return settings.hostname or socket.gethostname() or "localhost"
+
+
+def _limit_to_file_descriptors(settings: SmtpSettings) -> SmtpSettings:
+    """Open as many files as the system allows beyond those of others, and no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections * _FILES_EACH
+    if soft == resource.RLIM_INFINITY:
+        return settings
+    most = soft + wanted if hard == resource.RLIM_INFINITY else min(soft + wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    room = max(most - soft, soft // 4) // _FILES_EACH
+    return msgspec.structs.replace(settings, connections=max(1, min(settings.connections, room)))

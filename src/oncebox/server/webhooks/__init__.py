@@ -1,0 +1,1 @@
+"""Webhook endpoint: signed callbacks at ``/in/{public_id}``."""

@@ -1,0 +1,339 @@
+"""Webhook verification: compiled sources, signature checks, events drafted for the ledger."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+import msgspec
+
+from oncebox.errors import ConfigInvalid, InputRefused, SignatureInvalid
+from oncebox.ledger.admin.source_cache import SourceCache
+from oncebox.ledger.deliveries.intake import (
+    ArrivalFields,
+    BatchElement,
+    Intake,
+    SharedArrivalFields,
+)
+from oncebox.model.deliveries.delivery import LaneRules, NewDelivery
+from oncebox.model.validation import check_key, check_sequence
+from oncebox.model.webhooks.quarantine import RejectedRequest
+from oncebox.model.webhooks.source import Source
+from oncebox.webhooks import registry
+from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
+from oncebox.webhooks.http_request import WebhookRequest
+from oncebox.webhooks.paths import json_field
+from oncebox.webhooks.scheme import PublicKeys, Scheme, SchemeOptions
+from oncebox.webhooks.verification import Freshness, Verdict, check_scheme, source_options, verify
+
+Network = IPv4Network | IPv6Network
+
+
+class CompiledSource(msgspec.Struct, frozen=True):
+    """A source, prepared for the verification of its requests."""
+
+    source: Source
+    scheme: Scheme
+    options: SchemeOptions
+    #: in the order in which they are tried, with their ids in ``secret_ids``
+    secrets: tuple[str, ...]
+    secret_ids: tuple[str, ...]
+    networks: tuple[Network, ...]
+    #: what to do with a genuine request that arrives late: ``hold`` or ``run``
+    late: str
+    lanes: LaneRules
+
+    def allows_address(self, address: str) -> bool:
+        """Say whether a request may come from an address."""
+        if not self.networks:
+            return True
+        try:
+            ip = ip_address(address)
+        except ValueError:
+            return False
+        return any(ip in network for network in self.networks)
+
+
+def compile_source(source: Source) -> CompiledSource:
+    """Return a source with its scheme, options and networks looked up.
+
+    Raises: ConfigInvalid, OnceboxError, if its scheme or options cannot be used.
+    """
+    scheme = registry.find_scheme(source.scheme)
+    options = source_options(
+        scheme,
+        source.options,
+        public_url=source.public_url or "",
+        allow_unsigned=source.allow_unsigned,
+    )
+    secrets = tuple(secret.value for secret in source.secrets)
+    check_scheme(scheme, secrets, options)
+    return CompiledSource(
+        source=source,
+        scheme=scheme,
+        options=options,
+        secrets=secrets,
+        secret_ids=tuple(secret.id for secret in source.secrets),
+        networks=tuple(ip_network(text, strict=False) for text in source.cidrs),
+        late=source.late or scheme.late,
+        lanes=LaneRules(
+            stale=source.stale,
+            gap_wait=source.gap_wait,
+            after=source.after,
+            after_wait=source.after_wait,
+        ),
+    )
+
+
+class VerifiedRequest(msgspec.Struct, frozen=True):
+    """A verified request and its events."""
+
+    verdict: Verdict
+    #: the id of the matching secret, if it is one of the source's
+    secret_id: str | None
+    events: tuple[WebhookEvent, ...]
+    #: whether the events are elements of one request
+    batch: bool
+
+
+def verify_request(
+    compiled: CompiledSource,
+    request: WebhookRequest,
+    *,
+    address: str | None,
+    now: int,
+    keys: PublicKeys,
+) -> VerifiedRequest:
+    """Verify a request and return its events; ``address`` is None if it is no longer known.
+
+    Raises: SignatureInvalid, with a reason; KeyFetchRequired.
+    """
+    if address is not None and not compiled.allows_address(address):
+        raise SignatureInvalid("address_not_allowed")
+    verdict = verify(
+        compiled.scheme, request, compiled.secrets, now=now, options=compiled.options, keys=keys
+    )
+    if compiled.source.expect:
+        _check_expected_sender(compiled, request)
+    reading = parse_events(compiled.scheme, request, compiled.options)
+    late = verdict.freshness is Freshness.LATE
+    if late and compiled.late != "run" and not all(map(_has_signed_id, reading.events)):
+        # Without a signed id it cannot be told from a replay.
+        raise SignatureInvalid("stale")
+    secret_id = compiled.secret_ids[verdict.secret_index] if verdict.secret_index >= 0 else None
+    return VerifiedRequest(verdict, secret_id, reading.events, reading.batch)
+
+
+def _has_signed_id(event: WebhookEvent) -> bool:
+    return event.id is not None and event.id_signed
+
+
+def _check_expected_sender(compiled: CompiledSource, request: WebhookRequest) -> None:
+    """Refuse a genuine request of another account or repository."""
+    for path, wanted in compiled.source.expect.items():
+        found: object
+        if path.startswith("$"):
+            found = json_field(request.body, path)
+        else:
+            found = request.headers_by_name.get(path.lower())
+        if found is None or str(found) != wanted:
+            raise SignatureInvalid("unexpected_sender")
+
+
+CHANNEL = "hook"
+
+
+async def store_events(
+    intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
+) -> None:
+    """Return when every event of the request is on disk.
+
+    Raises: InputRefused, StoreUnavailable.
+    """
+    name = compiled.source.name
+    if _is_sliced(verified):
+        elements, shared = (
+            _batch_elements(compiled, request, verified),
+            _shared_arguments(compiled, request, verified),
+        )
+        await intake.accept_many(name, elements, body=request.body, **shared)
+    elif len(verified.events) == 1:
+        await intake.accept(
+            name, **_delivery_arguments(compiled, request, verified, verified.events[0])
+        )
+    else:
+        every = (
+            _delivery_arguments(compiled, request, verified, event) for event in verified.events
+        )
+        await asyncio.gather(*(intake.accept(name, **sides) for sides in every))
+
+
+def draft_delivery(
+    intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
+) -> NewDelivery:
+    """Return the delivery of a request with one event.
+
+    Raises: InputRefused.
+    """
+    return intake.draft(
+        compiled.source.name, **_delivery_arguments(compiled, request, verified, verified.events[0])
+    )
+
+
+def draft_deliveries(
+    intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
+) -> list[NewDelivery]:
+    """Return the deliveries of a request.
+
+    Raises: InputRefused.
+    """
+    name = compiled.source.name
+    if not _is_sliced(verified):
+        every = (
+            _delivery_arguments(compiled, request, verified, event) for event in verified.events
+        )
+        return [intake.draft(name, **sides) for sides in every]
+    elements, shared = (
+        _batch_elements(compiled, request, verified),
+        _shared_arguments(compiled, request, verified),
+    )
+    found = intake.drafts(name, elements, body=request.body, **shared)
+    return [each for each in found if isinstance(each, NewDelivery)]
+
+
+def _is_sliced(verified: VerifiedRequest) -> bool:
+    """Say whether the events are slices of the body; some are only there in encoded form."""
+    return verified.batch and all(event.content is None for event in verified.events)
+
+
+def _delivery_arguments(
+    compiled: CompiledSource,
+    request: WebhookRequest,
+    verified: VerifiedRequest,
+    event: WebhookEvent,
+) -> ArrivalFields:
+    body = request.body if event.content is None else event.content
+    order_key, sequence = _lane_position(compiled, body)
+    return {
+        **_shared_arguments(compiled, request, verified),
+        "key": event.id,
+        "body": body,
+        "type_": event.type,
+        "fingerprint": event.fingerprint,
+        "unsigned": not event.id_signed,
+        "order_key": order_key,
+        "sequence": sequence,
+        "echo_of": None,
+    }
+
+
+def _batch_elements(
+    compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
+) -> list[BatchElement]:
+    return [_batch_element(compiled, request, event) for event in verified.events]
+
+
+def _shared_arguments(
+    compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
+) -> SharedArrivalFields:
+    source = compiled.source
+    late = verified.verdict.freshness is Freshness.LATE
+    return {
+        "headers": request.headers,
+        "road": CHANNEL,
+        "tenant": source.tenant,
+        "redelivery": source.redelivery,
+        "on_replay": source.replay,
+        "verdict": verified.verdict.freshness.value,
+        "secret_id": verified.secret_id,
+        "hold_reason": "late" if late and compiled.late == "hold" else None,
+        "rules": compiled.lanes,
+    }
+
+
+def _batch_element(
+    compiled: CompiledSource, request: WebhookRequest, event: WebhookEvent
+) -> BatchElement:
+    body = request.body[event.start : event.start + event.size]
+    order_key, sequence = _lane_position(compiled, body)
+    return BatchElement(
+        start=event.start,
+        size=event.size,
+        key=event.id,
+        type=event.type,
+        fingerprint=event.fingerprint,
+        unsigned=not event.id_signed,
+        order_key=order_key,
+        sequence=sequence,
+    )
+
+
+def _lane_position(compiled: CompiledSource, body: bytes) -> tuple[str | None, int | None]:
+    """Return the lane of an event and its number there; unusable values are ignored."""
+    source = compiled.source
+    if source.order_by is None:
+        return None, None
+    key = json_field(body, source.order_by)
+    if key is None or key == "":
+        return None, None
+    return _valid_lane_key(str(key)), _sequence_number(
+        json_field(body, source.sequence) if source.sequence else None
+    )
+
+
+def _valid_lane_key(key: str) -> str:
+    try:
+        check_key(key)
+    except InputRefused:
+        return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return key
+
+
+def _sequence_number(value: str | int | None) -> int | None:
+    """Return a sequence number; providers write them as numbers and as text."""
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None  # noqa: PLR2004 - what 64 bits hold
+    if value is None:
+        return None
+    try:
+        check_sequence(value)
+    except InputRefused:
+        return None
+    return value
+
+
+_ADDRESS_NOT_ALLOWED = "address_not_allowed"
+
+
+class RejectedRequestCheck:
+    """Verifies rejected requests again, for example after a secret was corrected."""
+
+    def __init__(self, sources: SourceCache, intake: Intake, keys: PublicKeys) -> None:
+        """Verify requests of all these sources."""
+        self._sources = sources
+        self._intake = intake
+        self._keys = keys
+
+    async def __call__(self, rejected: RejectedRequest) -> Sequence[NewDelivery]:
+        """Return the deliveries of a request.
+
+        Raises: SignatureInvalid, KeyFetchRequired, if it is still not genuine; ConfigInvalid.
+        """
+        await self._sources.refresh()
+        compiled = compile_source(self._find_source(rejected))
+        if compiled.networks and rejected.reason == _ADDRESS_NOT_ALLOWED:
+            raise SignatureInvalid(_ADDRESS_NOT_ALLOWED)  # the address was not stored
+        request = WebhookRequest(
+            method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
+        )
+        verified = verify_request(
+            compiled, request, address=None, now=rejected.received_at, keys=self._keys
+        )
+        return draft_deliveries(self._intake, compiled, request, verified)
+
+    def _find_source(self, rejected: RejectedRequest) -> Source:
+        entry = self._sources.find(rejected.tenant, rejected.source)
+        if entry is None or not entry.ready:
+            message = f"there is no source {rejected.source!r} that could check it; fix it first"
+            raise ConfigInvalid(message)
+        return entry.source

@@ -1,0 +1,522 @@
+"""Settings: every setting with type, default and meaning, from environment and TOML file.
+
+Order: what the program passes, then ``ONCEBOX_*`` in the environment
+(``ONCEBOX_WORKER__LEASE`` for a nested one), then ``oncebox.toml``, then the default.
+"""
+
+import difflib
+import functools
+import os
+import re
+import tomllib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+import platformdirs
+
+from oncebox.errors import ConfigInvalid
+
+_PREFIX = "ONCEBOX_"
+
+#: old names of settings, and the names they have now
+RENAMED_SETTINGS = {"sends.hand_over_within": "sends.transport_timeout"}
+#: variables of ours that are no settings: of the client, of tests and of tools
+OTHER_VARIABLES = frozenset({
+    "ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE", "ONCEBOX_CONFIG", "ONCEBOX_FAULTS", "ONCEBOX_URL",
+    "ONCEBOX_WALK",
+})  # fmt: skip
+_TEST_VARIABLES = "ONCEBOX_TEST_"
+#: what Kubernetes sets in every pod for a service called ``oncebox``
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$")
+_SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
+#: how alike two names must be for one to be suggested instead of the other
+_ALIKE = 0.75
+#: what a log or traceback must not show
+_SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Limit = Annotated[int, msgspec.Meta(ge=0)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+#: about a century, and a number that any clock can count to
+_MAX_SECONDS = 3_000_000_000
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=_MAX_SECONDS)]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=_MAX_SECONDS)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9.-]{0,253}$")]
+Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How work is claimed and run. All times are in seconds."""
+
+    #: how many handlers run at the same time in one process
+    concurrency: Count = 100
+    #: how long a claim belongs to its worker without a sign of life
+    lease: PositiveSeconds = 30.0
+    #: how long one run of a handler may take in all
+    handler_limit: PositiveSeconds = 300.0
+    #: the longest rest between two looks at the ledger
+    poll: PositiveSeconds = 1.0
+    #: how long a stopping worker lets its handlers finish before it gives them back
+    stop_within: Seconds = 20.0
+    #: how long the event loop may be blocked before the process is ended; 0 is never
+    watchdog: Seconds = 30.0
+    #: address space one worker process may use, in MiB; 0 is no limit
+    memory_limit: Limit = 0
+
+
+class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often and how long a failing delivery is tried. All times are in seconds."""
+
+    #: tries, counted when work is claimed
+    tries: Count = 8
+    #: time from the first claim; it stands still while held or queued
+    budget: Seconds = 86_400.0
+    #: the first wait is drawn between zero and this, then it doubles
+    first_wait: Seconds = 2.0
+    #: no wait is longer than this
+    longest_wait: Seconds = 3_600.0
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is accepted at most."""
+
+    #: bytes of one body
+    body: Limit = 25 * 1024 * 1024
+    #: bytes of all headers of one delivery
+    headers: Limit = 32 * 1024
+    #: number of headers of one delivery
+    header_count: Limit = 200
+    #: deliveries waiting for their commit before callers are told to come back
+    waiting: Count = 10_000
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where HTTP is served, and what a client may do. All times are in seconds."""
+
+    #: the address to listen on; anything but this machine should have TLS in front
+    host: str = "127.0.0.1"
+    #: the port to listen on; 0 takes a free one
+    port: Port = 8808
+    #: how the service is reached from outside, such as ``https://hooks.example.com``
+    public_url: Url = ""
+    #: further names under which agents reach ``/mcp``, with commas between
+    hosts: str = ""
+    #: bytes of one request body
+    body: Limit = 1024 * 1024
+    #: bytes of one request body that brings mail to be sent, with attachments in base64
+    mail_body: Limit = 36 * 1024 * 1024
+    #: bytes of large request bodies in memory at once
+    bodies: Limit = 256 * 1024 * 1024
+    #: bytes of the request line and all headers
+    headers: Limit = 32 * 1024
+    #: number of headers
+    header_count: Limit = 100
+    #: open connections; the one that kept us waiting longest gives way to a new one
+    connections: Count = 1_000
+    #: open connections of one address; 0 is no limit
+    connections_per_address: Limit = 0
+    #: requests of one address per second; 0 is no limit
+    rate: Limit = 0
+    #: requests with a wrong API key of one address per minute; 0 is no limit
+    wrong_keys: Limit = 60
+    #: how long the headers of a request may take to arrive
+    headers_within: PositiveSeconds = 10.0
+    #: how long a connection may stay open between two requests
+    idle: PositiveSeconds = 10.0
+    #: bytes per second at which a body must arrive, seen over a third of its time
+    body_rate: Limit = 1024
+    #: how long a body may take to arrive in all
+    request_within: PositiveSeconds = 30.0
+    #: how long a stopping server lets requests finish
+    stop_within: Seconds = 10.0
+    #: proxies whose X-Forwarded-For is believed: addresses or networks, with commas between
+    proxies: str = ""
+
+
+class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where mail is received, and what a client may do. All times are in seconds."""
+
+    #: whether mail is received at all
+    enabled: bool = True
+    #: the address to listen on
+    host: str = "127.0.0.1"
+    #: the port to listen on; 0 takes a free one
+    port: Port = 2525
+    #: what the server calls itself; the machine's own name unless given
+    hostname: HostName = ""
+    #: a file with the certificate for STARTTLS and those that vouch for it; none: no STARTTLS
+    tls_certificate: str = ""
+    #: a file with the certificate's key, where it is not in the same file
+    tls_key: str = ""
+    #: bytes of one mail
+    size: Limit = 25 * 1024 * 1024
+    #: recipients of one mail
+    recipients: Count = 100
+    #: bytes of one command
+    command: Annotated[int, msgspec.Meta(ge=64, le=64 * 1024)] = 512
+    #: bytes of one line, in a command or a mail
+    line: Annotated[int, msgspec.Meta(ge=1_000)] = 64 * 1024
+    #: bytes of a mail from which on it is kept on disk while it comes in
+    spool_from: Count = 256 * 1024
+    #: bytes of large mails in memory at once, on their way into the database
+    committing: Count = 64 * 1024 * 1024
+    #: open connections
+    connections: Count = 500
+    #: open connections of one address; 0 is no limit
+    connections_per_address: Limit = 50
+    #: mistakes after which a client is let go, counted since its last mail
+    errors: Count = 20
+    #: commands that bring no mail, and refused recipients, after which a client is let go
+    junk: Count = 100
+    #: how long a command may take to arrive
+    command_within: PositiveSeconds = 60.0
+    #: bytes per second at which a mail must arrive, seen over a third of a command's time
+    data_rate: Limit = 1024
+    #: how long a connection may stay open in all
+    session_within: PositiveSeconds = 600.0
+    #: how long a stopping server lets mails under way finish
+    stop_within: Seconds = 10.0
+
+
+class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many rejected requests are kept; beyond that the oldest go."""
+
+    #: requests of one source
+    source_count: Limit = 1_000
+    #: bytes of one source
+    source_bytes: Limit = 16 * 1024 * 1024
+    #: requests of one tenant
+    count: Limit = 10_000
+    #: bytes of one tenant
+    bytes: Limit = 128 * 1024 * 1024
+    #: requests that wait in memory to be stored; what finds no room is only counted
+    waiting: Limit = 200
+    #: bytes that wait in memory
+    waiting_bytes: Limit = 8 * 1024 * 1024
+
+
+class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Addresses and how long they are good for. All times are in seconds."""
+
+    #: the domain of addresses where none is named; it belongs to the tenant of the settings
+    domain: str = "oncebox.test"
+    #: the name of this mail server, for MX records
+    host: str = ""
+    #: how long an inbox is active unless its maker says; 0 is for ever
+    lifetime: Seconds = 86_400.0
+    #: how long mail is still taken after an inbox was closed or its time was over
+    draining: Seconds = 900.0
+    #: inboxes made by one call at most
+    batch: Annotated[int, msgspec.Meta(ge=1, le=500)] = 500
+
+
+class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many may wait for codes, links and messages at once in one process."""
+
+    #: waits of one API key
+    per_key: Count = 1_000
+    #: waits of all
+    most: Count = 5_000
+
+
+class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How events are numbered, kept and streamed. All times are in seconds but one."""
+
+    #: days for which an event can be read
+    keep: Count = 30
+    #: how long the process that numbers events is left alone by the others
+    lease: PositiveSeconds = 5.0
+    #: open streams of one process; beyond that clients are asked to read pages
+    streams: Limit = 500
+    #: the longest silence on a stream
+    heartbeat: PositiveSeconds = 15.0
+
+
+class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How senders of mail are checked. All times are in seconds."""
+
+    #: check SPF, DKIM and DMARC
+    authenticate: bool = True
+    #: how long the checks of one mail may take in all; what is unanswered then is a temperror
+    authenticate_within: PositiveSeconds = 2.0
+    #: name servers, with commas between, such as ``9.9.9.9, [::1]:5353``; empty is the system's
+    dns_servers: str = ""
+
+
+class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How mail that was taken is read and filed. All times are in seconds."""
+
+    #: mails read at the same time by one process
+    concurrency: Count = 100
+    #: bytes of raw mail in memory above which no further mail is fetched
+    in_flight: Count = 64 * 1024 * 1024
+    #: how long one mail may take to be read and its sender to be judged
+    limit: PositiveSeconds = 60.0
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many days things are kept once they are settled; 0 is for ever.
+
+    Keys stay for ever, journals at least as long as what they are about.
+    """
+
+    #: mail exactly as it was received
+    raw_mail: Limit = 30
+    #: what was read of messages: subject, text, headers, names of attachments
+    documents: Limit = 90
+    #: what artifacts say: codes and links, claimed or not
+    artifacts: Limit = 7
+    #: tries and effects of deliveries whose body is gone
+    journals: Limit = 0
+    #: keys of sends that have ended, and how; the same intent is a new one then
+    sends: Limit = 0
+
+
+class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How mail is sent. All times are in seconds."""
+
+    #: who mail is from that names nobody, such as ``Acme <hello@acme.com>``
+    sender: str = ""
+    #: the folder of templates; ``templates`` in the data folder unless given
+    templates: str = ""
+    #: mails handed over at the same time by one process
+    concurrency: Count = 64
+    #: how long a claim belongs to its worker without a sign of life
+    lease: PositiveSeconds = 30.0
+    #: how long a hand-over may take until the mail is in the other side's hands
+    transport_timeout: PositiveSeconds = 120.0
+    #: tries that were certainly not taken, after which a send has failed
+    tries: Count = 12
+    #: the first wait is drawn between half of this and this, then it doubles
+    first_wait: Seconds = 5.0
+    #: no wait is longer than this
+    longest_wait: Seconds = 3_600.0
+    #: people in one mail
+    recipients: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    #: bytes of one mail on the wire
+    size: Limit = 25 * 1024 * 1024
+    #: sends of one call
+    batch: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
+    #: time in which nobody gets a second mail of the same event type under a new key; 0 is none
+    cool_down: Seconds = 0.0
+    #: new sends that one agent's key may ask for in an hour; 0 is no limit
+    per_key: Limit = 1_000
+    #: new sends that agents may address to one recipient in an hour; 0 is no limit
+    per_recipient: Limit = 60
+    #: send although the ledger cannot be written, at the risk of sending twice
+    fail_open: bool = False
+
+
+class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The processes that read mail, and what one mail may cost."""
+
+    #: how many processes; 0 is one for each processor but one, and at least one
+    children: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
+    #: seconds of processor time for one mail
+    cpu: PositiveSeconds = 2.0
+    #: seconds in all for one mail
+    wall: PositiveSeconds = 10.0
+    #: address space of one process, in MiB; 0 is no limit
+    memory: Limit = 256
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of one process."""
+
+    #: where the SQLite file and the master key lie
+    data_dir: str = ""
+    #: ``sqlite:///path`` or ``postgresql://user:password@host/name``
+    database_url: str = ""
+    #: 32 bytes in base64; required on PostgreSQL, made in a file on SQLite
+    master_key: str = ""
+    #: a file that holds the master key
+    master_key_file: str = ""
+    #: connections to PostgreSQL for writing and reading
+    connections: Count = 6
+    #: the tenant this process speaks for
+    tenant: str = "default"
+    worker: WorkerSettings = WorkerSettings()
+    retry: RetrySettings = RetrySettings()
+    limits: LimitSettings = LimitSettings()
+    http: HttpSettings = HttpSettings()
+    smtp: SmtpSettings = SmtpSettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
+    inboxes: InboxSettings = InboxSettings()
+    waits: WaitSettings = WaitSettings()
+    events: EventSettings = EventSettings()
+    mail: MailSettings = MailSettings()
+    reading: ReadingSettings = ReadingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    parser: ParserSettings = ParserSettings()
+    sends: SendSettings = SendSettings()
+    #: sources of the tenant above, each a table ``[sources.NAME]``; they win over the database
+    sources: dict[str, dict[str, Any]] = {}
+
+    def __repr__(self) -> str:
+        """Show what is set, but nothing that is or may hold a secret."""
+        shown = (
+            f"{name}={'***' if name in _SECRET_FIELDS and value else repr(value)}"
+            for name, value in msgspec.structs.asdict(self).items()
+        )
+        return f"Settings({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Show less than ``repr`` does."""
+        return [("data_dir", self.data_dir), ("tenant", self.tenant)]
+
+    @property
+    def folder(self) -> Path:
+        """The data folder; a relative one is meant from where the program was started."""
+        return Path(self.data_dir or platformdirs.user_data_dir("oncebox")).absolute()
+
+    @property
+    def templates_folder(self) -> Path:
+        """The folder of mail templates."""
+        return Path(self.sends.templates or self.folder / "templates")
+
+    @property
+    def database(self) -> str:
+        """The database URL, by default a SQLite file in the data folder."""
+        return self.database_url or f"sqlite:///{quote(str(self.folder / 'oncebox.db'))}"
+
+
+def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
+    """Gather the settings from arguments, environment and file.
+
+    Raises: ConfigInvalid, naming the setting.
+    """
+    environ = os.environ if environ is None else environ
+    in_file, in_environ = settings_from_file(environ), settings_from_environ(environ)
+    for problem in name_problems(in_file, environ).values():
+        raise ConfigInvalid(problem)
+    merged = _merge(in_file, in_environ)
+    merged = _merge(merged, {name: value for name, value in given.items() if value is not None})
+    try:
+        return msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        message = f"a setting cannot be used: {error}"
+        raise ConfigInvalid(message) from error
+
+
+def name_problems(in_file: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what is set and is no setting, each with the remedy.
+
+    Variables come by their names, settings of the file as ``section.name``. A variable that
+    resembles no setting is somebody else's, unless it has ``__`` as only settings do.
+    """
+    names, sections = _names_and_sections()
+    problems = {}
+    for path in _leaf_paths(in_file):
+        name = ".".join(path)
+        if not _is_known(path, names, sections):
+            problems[name] = f"{name} in the settings file {_remedy(name, names, str)}"
+    for variable, value in environ.items():
+        path = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
+        if not variable.startswith(_PREFIX) or _is_known(path, names, sections):
+            continue
+        if _is_other_variable(variable, value):
+            continue
+        name = ".".join(path)
+        if len(path) > 1 or _closest(name, names):
+            problems[variable] = f"{variable} {_remedy(name, names, variable_name)}"
+    return problems
+
+
+def variable_name(name: str) -> str:
+    """Return the environment variable of a setting such as ``worker.lease``."""
+    return _PREFIX + name.replace(".", "__").upper()
+
+
+def _is_other_variable(variable: str, value: str) -> bool:
+    return bool(
+        variable in OTHER_VARIABLES
+        or variable.startswith(_TEST_VARIABLES)
+        or _SERVICE_LINK.search(variable)
+        or _SERVICE_LINK_VALUE.match(value)
+    )
+
+
+def _remedy(name: str, names: Iterable[str], shown: Callable[[str], str]) -> str:
+    if name in RENAMED_SETTINGS:
+        return f"was renamed; use {shown(RENAMED_SETTINGS[name])}"
+    closest = _closest(name, names)
+    guess = f"did you mean {shown(closest)}? " if closest else ""
+    return f"is not a setting; {guess}list all settings with: oncebox config show"
+
+
+def _closest(name: str, names: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE)), None)
+
+
+def _is_known(path: tuple[str, ...], names: Container[str], sections: Container[str]) -> bool:
+    """Say whether a path leads to a setting; a value where a section belongs is told by type."""
+    name = ".".join(path)
+    return (
+        name in names
+        or name in sections
+        or any(".".join(path[:length]) in names for length in range(1, len(path)))
+    )
+
+
+@functools.cache
+def _names_and_sections() -> tuple[list[str], frozenset[str]]:
+    names, sections = [], set()
+    for field in msgspec.structs.fields(Settings):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            sections.add(field.name)
+            names += [f"{field.name}.{inner}" for inner in field.type.__struct_fields__]
+        else:
+            names.append(field.name)
+    return names, frozenset(sections)
+
+
+def _leaf_paths(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value and (*above, name) != ("sources",):
+            yield from _leaf_paths(value, (*above, name))
+        else:
+            yield (*above, name)
+
+
+def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment sets, as a tree of texts."""
+    known = set(Settings.__struct_fields__)
+    found: dict[str, Any] = {}
+    for variable, value in environ.items():
+        path = variable.removeprefix(_PREFIX).lower().split("__")
+        if variable.startswith(_PREFIX) and path[0] in known:
+            _set_path(found, path, value)
+    return found
+
+
+def settings_from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the settings file sets, or raise ConfigInvalid; nothing if there is none."""
+    named = environ.get("ONCEBOX_CONFIG")
+    path = Path(named or "oncebox.toml")
+    if not named and not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"the settings file {path} cannot be read: {error}"
+        raise ConfigInvalid(message) from error
+
+
+def _set_path(tree: dict[str, Any], path: list[str], value: str) -> None:
+    for step in path[:-1]:
+        inner = tree.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return  # the shorter name is a mistake that is told when it is read
+        tree = inner
+    tree[path[-1]] = value
+
+
+def _merge(under: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merge(merged[name], value) if both else value
+    return merged

@@ -1,1 +1,0 @@
-"""Verifiers for providers that no table can describe."""

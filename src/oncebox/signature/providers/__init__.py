@@ -1,1 +1,0 @@
-"""The tables: one scheme per provider and way of signing."""

@@ -1,1 +1,0 @@
-"""The only room with database drivers: one contract, SQLite and PostgreSQL behind it."""

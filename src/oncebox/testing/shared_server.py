@@ -1,0 +1,127 @@
+"""The service of a test run: one for all pytest workers, or an existing one by URL."""
+
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from oncebox.client.core import network
+from oncebox.client.core.calls import Call
+from oncebox.client.sync import Client
+from oncebox.core.credentials import Credentials
+from oncebox.errors import ConfigInvalid, NotFound
+from oncebox.testing import server_lifetime
+from oncebox.testing.chaos import TestMode
+
+#: seconds that a service has to start, on a machine that is busy with tests
+_START_TIMEOUT = 120.0
+#: seconds that one which runs has to answer
+_RESPONSE_TIMEOUT = 10.0
+_POLL_INTERVAL = 0.05
+#: lines of its log that are shown where it did not start
+_SHOWN_LOG_LINES = 15
+
+
+class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A service in test mode; nothing that prints it shows its key."""
+
+    #: where it answers
+    url: str
+    api_key: str
+    #: where it takes mail
+    smtp_host: str
+    smtp_port: int
+    #: the id of the inbox that gets mail for addresses that no inbox has
+    catch_all: str
+    #: its process; none where it ran already
+    pid: int | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a program needs in its environment so that ``Client()`` speaks to this service."""
+        return {"ONCEBOX_URL": self.url, "ONCEBOX_API_KEY": self.api_key}
+
+    def __repr__(self) -> str:
+        """Show where it is, never the key."""
+        return f"OnceboxServer(url={self.url!r}, smtp='{self.smtp_host}:{self.smtp_port}')"
+
+
+@contextmanager
+def shared_server(folder: Path) -> Iterator[OnceboxServer]:
+    """Use the service of a run; the first who does starts it, the last who goes ends it.
+
+    Raises: ConfigInvalid.
+    """
+    with server_lifetime.hold_alive_lock(folder):
+        with (folder / server_lifetime.START_LOCK).open("ab") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            if not (folder / server_lifetime.LOG_FILE).exists():
+                _start_process(folder)
+            greeting = _wait_for_credentials(folder)
+        yield _describe_server(greeting, int((folder / server_lifetime.PID_FILE).read_text()))
+
+
+def existing_server(url: str) -> OnceboxServer:
+    """Return a service that runs already.
+
+    Raises: ConfigInvalid.
+    """
+    return _describe_server(network.find(url, None), None)
+
+
+def _start_process(folder: Path) -> None:
+    with (folder / server_lifetime.LOG_FILE).open("wb") as log:
+        subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-m", "oncebox.testing.server_lifetime", str(folder)],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _wait_for_credentials(folder: Path) -> Credentials:
+    """Wait until the service says that it is up."""
+    file = folder / server_lifetime.CREDENTIALS
+    until = time.monotonic() + _START_TIMEOUT
+    log, ended = folder / server_lifetime.LOG_FILE, folder / server_lifetime.ENDED_MARKER
+    while time.monotonic() < until and log.exists() and not ended.exists():
+        said = file.read_bytes() if file.exists() else b""
+        if said.endswith(b"\n") and (folder / server_lifetime.PID_FILE).exists():
+            return msgspec.json.decode(said.splitlines()[0], type=Credentials)
+        time.sleep(_POLL_INTERVAL)
+    words = log.read_text(errors="replace") if log.exists() else "nothing; its keeper was ended"
+    last = words.splitlines()[-_SHOWN_LOG_LINES:]
+    message = "\n".join(["no service could be started for the tests; it said:", *last])
+    raise ConfigInvalid(message)
+
+
+def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
+    """Ask a service where it takes mail.
+
+    Raises: ConfigInvalid.
+    """
+    about = Call(method="GET", path="/v1/test", answer=TestMode, repeatable=True)
+    with Client(found.url, found.key, timeout=_RESPONSE_TIMEOUT) as client:
+        try:
+            told = client._runner.run(about)  # noqa: SLF001 - a call that users do not make
+        except NotFound as error:
+            message = (
+                f"the service at {found.url} is not in test mode, and tests are kept away from it; "
+                "start one with: oncebox serve --test"
+            )
+            raise ConfigInvalid(message) from error
+    host, _, port = (told.smtp or "").rpartition(":")
+    return OnceboxServer(
+        url=found.url,
+        api_key=found.key,
+        smtp_host=host.strip("[]"),
+        smtp_port=int(port or 0),
+        catch_all=told.catch_all,
+        pid=pid,
+    )

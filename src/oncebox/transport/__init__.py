@@ -1,1 +1,0 @@
-"""What happens in the world: transports hand over, and say as an outcome what is known after."""

@@ -1,1 +1,0 @@
-"""Mail on its way out, one file for each way."""

@@ -1,0 +1,1 @@
+"""Mail transports: SMTP, Resend and log. Each hands a mail over once and returns an outcome."""

@@ -1,0 +1,156 @@
+"""Transport configurations, stored encrypted; opening a transport from one; log transport."""
+
+import ssl
+from typing import Annotated
+
+import msgspec
+
+from oncebox.errors import ConfigInvalid
+from oncebox.mail.auth.dkim_sign import SigningKey, read_signing_key
+from oncebox.model.sends.transports import SendAccepted, SendOutcome
+from oncebox.transports.dkim_signing import DkimSigner, DkimSigningTransport
+from oncebox.transports.resend import ResendConfig, ResendTransport
+from oncebox.transports.smtp import FINAL_REPLY_TIMEOUT, GREYLIST_RETRY_MS, SmtpTransport
+from oncebox.transports.smtp_connection import Relay, check_relay
+from oncebox.transports.transport import (
+    CAPABILITIES,
+    Capability,
+    HandoverMarker,
+    MailTransport,
+    OutgoingMail,
+)
+
+
+class LogTransport:
+    """Accepts every mail and delivers none; the ledger stores it anyway."""
+
+    capability: Capability = CAPABILITIES["log"]
+
+    async def send(
+        self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
+    ) -> SendOutcome:
+        """Report acceptance without delivery (``capability.delivers`` is false).
+
+        There is no point of no return, so no marker is committed: the settlement makes the
+        marker's checks (docs/decisions/0031).
+        """
+        del mail, before_point_of_no_return
+        return SendAccepted()
+
+    async def probe(self, deadline: float) -> None:
+        """Report no failure: nothing is connected."""
+        del deadline
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+_MAX_WAIT_MS = 86_400_000
+
+
+class DkimKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that signs mail of a domain and its subdomains."""
+
+    domain: str
+    selector: str
+    #: PEM without a password, or the base64 of an Ed25519 seed
+    key: str
+
+    def __repr__(self) -> str:
+        """Name the DNS record of its public key."""
+        return f"DkimKey({self.selector}._domainkey.{self.domain})"
+
+
+class SmtpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="smtp"):
+    """A mail relay."""
+
+    relay: Relay
+    dkim: tuple[DkimKey, ...] = ()
+    #: PEM certificates trusted in addition to the system's
+    ca: str = ""
+    #: seconds for the reply to the dot; less than RFC 5321 requires causes unknown outcomes
+    answer_within: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = FINAL_REPLY_TIMEOUT
+    #: milliseconds until a greylisting server is tried again
+    greylisted_for: Annotated[int, msgspec.Meta(ge=0, le=_MAX_WAIT_MS)] = GREYLIST_RETRY_MS
+
+    def __repr__(self) -> str:
+        """Omit login and keys."""
+        return f"SmtpConfig({self.relay!r})"
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="log"):
+    """Accepts every mail and sends none."""
+
+
+TransportConfig = SmtpConfig | ResendConfig | LogConfig
+
+_CONFIG_DECODER = msgspec.json.Decoder(TransportConfig)
+
+
+def encode_config(config: TransportConfig) -> bytes:
+    """Return a configuration as it is encrypted."""
+    return msgspec.json.encode(config)
+
+
+def decode_config(data: bytes | None) -> TransportConfig:
+    """Return a decrypted configuration; None is ``log``, which needs none.
+
+    Raises: ConfigInvalid.
+    """
+    if data is None:
+        return LogConfig()
+    try:
+        found: TransportConfig = _CONFIG_DECODER.decode(data)
+    except msgspec.MsgspecError:
+        # The decoder's message may quote a password.
+        message = "the configuration of the transport cannot be read; write it anew"
+        raise ConfigInvalid(message) from None
+    return found
+
+
+def transport_kind(config: TransportConfig) -> str:
+    """Return the kind of a transport, as in its row and in ``CAPABILITIES``."""
+    return str(config.__struct_config__.tag)
+
+
+def open_transport(config: TransportConfig) -> MailTransport:
+    """Return the transport of a configuration; nothing is connected yet.
+
+    Raises: ConfigInvalid, SigningInvalid.
+    """
+    if isinstance(config, SmtpConfig):
+        return _open_smtp(config)
+    if isinstance(config, ResendConfig):
+        return ResendTransport(config)
+    return LogTransport()
+
+
+def _open_smtp(config: SmtpConfig) -> MailTransport:
+    check_relay(config.relay)
+    transport = SmtpTransport(
+        config.relay,
+        tls=_tls_context(config.ca),
+        answer_within=config.answer_within,
+        greylisted_for=config.greylisted_for,
+    )
+    return (
+        DkimSigningTransport(transport, [_dkim_signer(each) for each in config.dkim])
+        if config.dkim
+        else transport
+    )
+
+
+def _tls_context(ca: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca:
+        try:
+            context.load_verify_locations(cadata=ca)
+        except (ssl.SSLError, ValueError):
+            message = "the certificates to trust cannot be read; give them in PEM"
+            raise ConfigInvalid(message) from None
+    return context
+
+
+def _dkim_signer(dkim: DkimKey) -> DkimSigner:
+    key: SigningKey = read_signing_key(dkim.key.encode())
+    return DkimSigner(domain=dkim.domain, selector=dkim.selector, key=key)

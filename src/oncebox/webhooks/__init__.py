@@ -1,0 +1,1 @@
+"""Incoming webhooks: verify signatures, parse events, answer handshakes; pure functions."""

@@ -1,0 +1,1 @@
+"""Custom verifiers, named after providers whose signatures no `Scheme` table can describe."""

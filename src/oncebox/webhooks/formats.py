@@ -1,0 +1,123 @@
+"""Text formats of digests (hex, base64) and timestamps (Unix, ISO 8601), parsed strictly."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
+from oncebox.errors import SignatureInvalid
+from oncebox.webhooks.http_request import header_bytes
+
+
+def _hex(digest: bytes) -> bytes:
+    return digest.hex().encode()
+
+
+def _upper_hex(digest: bytes) -> bytes:
+    return digest.hex().upper().encode()
+
+
+#: how a digest is written, by the name used in tables and options
+DIGEST_ENCODERS: dict[str, Callable[[bytes], bytes]] = {
+    "hex": _hex,
+    "HEX": _upper_hex,
+    "base64": base64.b64encode,
+    "base64url": base64.urlsafe_b64encode,
+}
+
+
+def decode_hex(text: str) -> bytes:
+    """Return the bytes of lower-case hexadecimal digits.
+
+    Raises: SignatureInvalid, for every other spelling.
+    """
+    try:
+        read = bytes.fromhex(text)
+    except ValueError as error:
+        raise SignatureInvalid("malformed_signature") from error
+    if read.hex() != text:
+        raise SignatureInvalid("malformed_signature")
+    return read
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes of padded base64.
+
+    Raises: SignatureInvalid, for every other spelling, also of the bits that do not count.
+    """
+    try:
+        read = base64.b64decode(header_bytes(text), validate=True)
+    except binascii.Error as error:
+        raise SignatureInvalid("malformed_signature") from error
+    if base64.b64encode(read) != header_bytes(text):
+        raise SignatureInvalid("malformed_signature")
+    return read
+
+
+def decode_base64url(text: str) -> bytes:
+    """Return the bytes of unpadded base64 in the alphabet of URLs, as in a JWT.
+
+    Raises: SignatureInvalid, for every other spelling.
+    """
+    raw = header_bytes(text)
+    try:
+        read = base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise SignatureInvalid("malformed_signature") from error
+    if base64.urlsafe_b64encode(read).rstrip(b"=") != raw:
+        raise SignatureInvalid("malformed_signature")
+    return read
+
+
+#: eleven digits of seconds reach the year 5138; thirteen would be milliseconds in disguise
+_SECONDS = re.compile(r"[0-9]{1,11}")
+_MILLISECONDS = re.compile(r"[0-9]{1,14}")
+_ISO = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_timestamp(text: str, unit: str) -> int:
+    """Return the moment that a timestamp names.
+
+    Raises: SignatureInvalid, unless it is spelled as the unit asks.
+    """
+    return TIMESTAMP_PARSERS[unit](text)
+
+
+def _parse_seconds(text: str) -> int:
+    if not _SECONDS.fullmatch(text):
+        raise SignatureInvalid("malformed_timestamp")
+    return int(text) * 1000
+
+
+def _parse_milliseconds(text: str) -> int:
+    if not _MILLISECONDS.fullmatch(text):
+        raise SignatureInvalid("malformed_timestamp")
+    return int(text)
+
+
+def _parse_iso(text: str) -> int:
+    found = _ISO.fullmatch(text)
+    if found is None:
+        raise SignatureInvalid("malformed_timestamp")
+    when, fraction, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    try:
+        zone = timezone(-offset if sign == "-" else offset)
+        moment = datetime.fromisoformat(when).replace(tzinfo=zone)
+        whole = moment - _EPOCH
+    except (ValueError, OverflowError) as error:  # month 13, offset 99:00, year 1 in the far east
+        raise SignatureInvalid("malformed_timestamp") from error
+    return whole // timedelta(milliseconds=1) + int(f"{fraction or '0':0<9}"[:3])
+
+
+#: how each unit is read: seconds, milliseconds, or a date and time
+TIMESTAMP_PARSERS: dict[str, Callable[[str], int]] = {
+    "s": _parse_seconds,
+    "ms": _parse_milliseconds,
+    "iso": _parse_iso,
+}

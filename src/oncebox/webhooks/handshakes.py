@@ -1,0 +1,216 @@
+"""Handshakes: answers to providers' endpoint registration requests (challenge, ping).
+
+Two providers ask for a keyed hash of a text they choose, with the very key that signs events. Such
+an answer is an oracle for whoever asks, so only short plain words are hashed: no event is one.
+"""
+
+import base64
+import hmac
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from oncebox.errors import SignatureInvalid
+from oncebox.webhooks import signing
+from oncebox.webhooks.custom import sns
+from oncebox.webhooks.http_request import WebhookRequest, header_bytes
+from oncebox.webhooks.paths import DECODE_ERRORS
+from oncebox.webhooks.scheme import (
+    NO_OPTIONS,
+    NO_PUBLIC_KEYS,
+    HandshakeReply,
+    PublicKeys,
+    Scheme,
+    SchemeOptions,
+    SubscriptionConfirmation,
+    VerificationContext,
+)
+from oncebox.webhooks.verification import verify_fresh
+
+T = TypeVar("T")
+Verify = Callable[[], object]
+
+#: a word that can be echoed or hashed: no braces, quotes, colons or spaces
+_PLAIN_TOKEN = re.compile(r"[A-Za-z0-9_+/=.-]{1,256}")
+_MAX_QUERY_LENGTH = 4_096
+_TEXT_HEADERS = (
+    ("content-type", "text/plain; charset=utf-8"),
+    ("x-content-type-options", "nosniff"),
+)
+_JSON_HEADERS = (("content-type", "application/json"),)
+
+
+def answer_handshake(
+    scheme: Scheme,
+    request: WebhookRequest,
+    secrets: Sequence[str],
+    *,
+    now: int | None,
+    options: SchemeOptions = NO_OPTIONS,
+    keys: PublicKeys = NO_PUBLIC_KEYS,
+) -> HandshakeReply | SubscriptionConfirmation | None:
+    """Return the answer to a registration request, or None if it is none that may be answered.
+
+    Raises: KeyFetchRequired.
+    """
+    if request.method.upper() == "HEAD":
+        return HandshakeReply()
+    if scheme.handshake is None:
+        return None
+    attempt = VerificationContext(
+        scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
+    )
+
+    def verified() -> object:
+        return verify_fresh(scheme, request, secrets, now=now, options=options, keys=keys)
+
+    try:
+        return scheme.handshake(attempt, verified)
+    except SignatureInvalid:
+        return None
+
+
+class _SlackChallenge(msgspec.Struct):
+    type: str
+    challenge: str
+
+
+class _ZoomPayload(msgspec.Struct):
+    plain: str = msgspec.field(name="plainToken")
+
+
+class _ZoomChallenge(msgspec.Struct):
+    event: str
+    payload: _ZoomPayload
+
+
+class _DiscordPing(msgspec.Struct):
+    type: int
+    version: int = 0
+    application_id: str = ""
+
+
+class _TwitchChallenge(msgspec.Struct):
+    challenge: str
+
+
+def slack(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+    """Echo the challenge of ``url_verification``; Slack signs it."""
+    asked = _decode_body(attempt, _SlackChallenge)
+    if asked is None or asked.type != "url_verification":
+        return None
+    verified()
+    return _echo(asked.challenge)
+
+
+def zoom(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+    """Hash the plain token of ``endpoint.url_validation``; a signature, if there is one, counts."""
+    asked = _decode_body(attempt, _ZoomChallenge)
+    if asked is None or asked.event != "endpoint.url_validation":
+        return None
+    if "x-zm-signature" in attempt.request.headers_by_name:
+        verified()
+    digest = _hmac_of_token(attempt, asked.payload.plain)
+    answer = {"plainToken": asked.payload.plain, "encryptedToken": digest.hex()}
+    return HandshakeReply(headers=_JSON_HEADERS, body=msgspec.json.encode(answer))
+
+
+def x(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+    """Hash the token of X's challenge-response check."""
+    token = _query(attempt.request, "GET").get("crc_token")
+    if token is None:
+        return None
+    digest = base64.b64encode(_hmac_of_token(attempt, token)).decode()
+    return HandshakeReply(
+        headers=_JSON_HEADERS, body=msgspec.json.encode({"response_token": f"sha256={digest}"})
+    )
+
+
+def meta(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+    """Echo the challenge to whoever knows the verify token."""
+    query = _query(attempt.request, "GET")
+    expected, given = attempt.options.verify_token, query.get("hub.verify_token", "")
+    if query.get("hub.mode") != "subscribe" or not expected.strip():
+        return None
+    if not hmac.compare_digest(signing.secret_bytes(expected), signing.secret_bytes(given)):
+        return None
+    return _echo(query.get("hub.challenge", ""))
+
+
+def nylas(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+    """Echo the challenge in the address."""
+    challenge = _query(attempt.request, "GET").get("challenge")
+    return None if challenge is None else _echo(challenge)
+
+
+def discord(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+    """Answer a ping of interactions or of webhook events; both are signed, and probed unsigned."""
+    asked = _decode_body(attempt, _DiscordPing)
+    if asked is None:
+        return None
+    if asked.type == 1:
+        verified()
+        return HandshakeReply(headers=_JSON_HEADERS, body=b'{"type":1}')
+    if asked.type == 0 and asked.version and asked.application_id:
+        verified()
+        return HandshakeReply(status=204)
+    return None
+
+
+def twitch(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+    """Echo the challenge of a signed callback verification."""
+    kind = attempt.request.headers_by_name.get("twitch-eventsub-message-type", "")
+    asked = _decode_body(attempt, _TwitchChallenge)
+    if kind != "webhook_callback_verification" or asked is None:
+        return None
+    verified()
+    return _echo(asked.challenge)
+
+
+def confirm_aws_sns(
+    attempt: VerificationContext, verified: Verify
+) -> SubscriptionConfirmation | None:
+    """Say where a signed subscription of an allowed topic is confirmed."""
+    confirm = sns.subscription_confirmation(attempt)
+    if confirm is not None:
+        verified()
+    return confirm
+
+
+def unisender(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+    """Answer the look that Unisender takes at a new address."""
+    return HandshakeReply() if attempt.request.method.upper() == "GET" else None
+
+
+def _decode_body(attempt: VerificationContext, kind: type[T]) -> T | None:
+    if attempt.request.method.upper() != "POST":
+        return None
+    try:
+        return msgspec.json.decode(attempt.request.body, type=kind)
+    except DECODE_ERRORS:
+        return None
+
+
+def _query(request: WebhookRequest, method: str) -> dict[str, str]:
+    query = request.query
+    if request.method.upper() != method or len(query) > _MAX_QUERY_LENGTH:
+        return {}
+    return dict(parse_qsl(query))
+
+
+def _echo(word: str) -> HandshakeReply | None:
+    return (
+        HandshakeReply(headers=_TEXT_HEADERS, body=header_bytes(word))
+        if _PLAIN_TOKEN.fullmatch(word)
+        else None
+    )
+
+
+def _hmac_of_token(attempt: VerificationContext, word: str) -> bytes:
+    if not _PLAIN_TOKEN.fullmatch(word):
+        raise SignatureInvalid("malformed_body")
+    (_, secret), *_ = signing.nonblank_secrets(attempt.secrets)
+    return hmac.digest(signing.secret_bytes(secret), header_bytes(word), "sha256")

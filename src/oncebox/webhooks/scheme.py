@@ -1,0 +1,223 @@
+"""`Scheme`: one provider's signature format as a table; verifier and handshake types."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Annotated, Protocol
+
+import msgspec
+
+from oncebox.webhooks.http_request import WebhookRequest
+
+
+class FieldPath(msgspec.Struct, frozen=True):
+    """Where an id or a type stands, and whether the signature covers it.
+
+    ``$.id`` is in the JSON of the event, ``^.object`` in that of the whole request, ``form:token``
+    in a form, ``header:x-id`` in a header, ``standard:id`` in the family of headers that was
+    verified, ``=inbound`` always the same. ``+`` joins several, ``?`` marks what may be missing.
+    """
+
+    path: str
+    signed: bool
+
+
+def signed(path: str) -> FieldPath:
+    """Return a place that the signature covers."""
+    return FieldPath(path, signed=True)
+
+
+def unsigned(path: str) -> FieldPath:
+    """Return a place that anybody on the way could have written."""
+    return FieldPath(path, signed=False)
+
+
+class SchemeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a source may say about its scheme."""
+
+    #: seconds a signature stays fresh, both ways; 0 is for ever
+    window: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    #: the address as the sender knows it, for schemes that sign it; the query is the request's
+    public_url: str = ""
+    #: SNS topics that are let in
+    topics: tuple[str, ...] = ()
+    #: what Meta sends back at registration
+    verify_token: str = ""
+    #: the header that holds the signature or the token
+    header: str = ""
+    #: ``sha1``, ``sha256``, ``sha384`` or ``sha512``
+    algorithm: str = ""
+    #: ``hex``, ``HEX``, ``base64`` or ``base64url``
+    encoding: str = ""
+    #: what stands before the signature, such as ``sha256=``; the default may be there or not
+    prefix: str | None = None
+    #: what stands between several signatures
+    separator: str = ""
+    #: what is signed, such as ``{timestamp}.{body}``
+    content: str = ""
+    #: the header that holds the timestamp
+    timestamp: str = ""
+    #: ``s``, ``ms`` or ``iso``
+    unit: str = ""
+    #: where the id stands, such as ``$.id`` or ``header:x-delivery``
+    id: str = ""
+    #: where the type stands
+    type: str = ""
+    #: where the list of events stands, such as ``$.events[*]``
+    batch: str = ""
+    #: members that change from one attempt to the next, such as ``$.attempt``
+    volatile: tuple[str, ...] = ()
+    #: let requests in that nobody signed
+    allow_unsigned: bool = False
+
+
+NO_OPTIONS = SchemeOptions()
+
+
+class PublicKeys(Protocol):
+    """Public keys that were fetched before: certificates by address, JWKs by id."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return a key, or None if it is not here."""
+
+
+NO_PUBLIC_KEYS: PublicKeys = dict[str, str]()
+
+
+class VerificationContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a verifier may look at."""
+
+    scheme: "Scheme"
+    request: WebhookRequest
+    secrets: Sequence[str]
+    #: the receive clock in milliseconds; None judges no time
+    now: int | None
+    options: SchemeOptions = NO_OPTIONS
+    keys: PublicKeys = NO_PUBLIC_KEYS
+
+    def __repr__(self) -> str:
+        """Show the scheme; secrets are in the rest."""
+        return f"VerificationContext({self.scheme.name})"
+
+
+class SignatureMatch(msgspec.Struct, frozen=True):
+    """What a verifier found: the secret that fits, and when the request was signed."""
+
+    #: its place among the secrets; -1 for a fetched key, or for none at all
+    secret_index: int
+    #: milliseconds, where the signature covers a time
+    signed_at: int | None = None
+
+
+class HandshakeReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a handshake."""
+
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+class SubscriptionConfirmation(msgspec.Struct, frozen=True):
+    """A subscription that is confirmed by fetching an address of its provider."""
+
+    url: str
+
+
+Verifier = Callable[[VerificationContext], SignatureMatch]
+#: answers a registration request, or None if it is none; the second argument verifies it
+HandshakeHandler = Callable[
+    [VerificationContext, Callable[[], object]], HandshakeReply | SubscriptionConfirmation | None
+]
+
+
+class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
+    """How one provider signs, and where the parts of its requests stand."""
+
+    name: str
+    title: str
+    #: the header that holds the signature
+    header: str = ""
+    #: further headers that may hold one, such as during a rotation
+    extra_headers: tuple[str, ...] = ()
+    #: what stands before the whole list
+    header_prefix: str = ""
+    #: what stands between several entries; empty: there is one
+    separator: str = ""
+    #: what an entry that counts begins with, and the hash it then uses
+    signature_prefixes: tuple[tuple[str, str], ...] = (("", "sha256"),)
+    #: what the entry with the time begins with
+    timestamp_prefix: str = ""
+    #: where the time stands otherwise: ``header:…``, or ``$.…`` in the body
+    timestamp: str = ""
+    unit: str = "s"
+    #: what is signed
+    content: str = "{body}"
+    #: a keyed hash; ``False``: a plain one, with the secret in the content
+    keyed: bool = True
+    encoding: str = "hex"
+    #: how the key comes out of the secret: ``utf8``, ``whsec`` or ``whsec-or-utf8``
+    key: str = "utf8"
+    #: how the algorithm is called where no table of marks tells it
+    algorithm: str = ""
+    #: other spellings of the address that the sender may have signed
+    url_variants: Callable[[str], Sequence[str]] | None = None
+    #: seconds, both ways; None is for ever
+    window: int | None = None
+    #: what happens by default to a good signature outside the window: ``hold`` or ``run``
+    late: str = "hold"
+    #: what the signature covers, in words
+    covers: tuple[str, ...] = ("body",)
+    id: tuple[FieldPath, ...] = ()
+    type: tuple[FieldPath, ...] = ()
+    batch: str = ""
+    #: members that change from one attempt to the next; no part of the fingerprint
+    volatile: tuple[str, ...] = ()
+    #: one signature fits several spellings of a body, so that it stands for them all
+    malleable: bool = False
+    #: the body may come compressed
+    gzip: bool = False
+    #: options beyond those that every scheme takes
+    accepted_options: tuple[str, ...] = ()
+    #: whether it works without a secret, because keys are fetched or nothing is checked
+    keyless: bool = False
+    #: for providers that no table can describe
+    verifier: Verifier | None = None
+    handshake: HandshakeHandler | None = None
+    #: the headers that the signature of this very request covers
+    signed_headers: Callable[[WebhookRequest], frozenset[str]] | None = None
+    #: a word of warning
+    note: str = ""
+
+    @cached_property
+    def id_signed(self) -> bool:
+        """Whether every place an id is taken from is covered by the signature."""
+        return bool(self.id) and all(place.signed for place in self.id)
+
+    @cached_property
+    def type_signed(self) -> bool:
+        """Whether every place a type is taken from is covered by the signature."""
+        return bool(self.type) and all(place.signed for place in self.type)
+
+    @cached_property
+    def header_names(self) -> tuple[str, ...]:
+        """The headers that may hold a signature, in lower case."""
+        return tuple(name.lower() for name in (self.header, *self.extra_headers) if name)
+
+    @cached_property
+    def algorithm_label(self) -> str:
+        """The algorithm, for people."""
+        if self.algorithm:
+            return self.algorithm
+        names = dict.fromkeys(
+            f"SHA-{name.removeprefix('sha')}" for _, name in self.signature_prefixes
+        )
+        return f"{'HMAC-' if self.keyed else ''}{' or '.join(names)}"
+
+    def covers_path(self, path: str) -> bool:
+        """Return whether the signature covers what stands at a path."""
+        return all(self._covers_part(part) for part in path.split("+"))
+
+    def _covers_part(self, part: str) -> bool:
+        root, _, name = part.rstrip("?").partition(":")
+        if root == "header":
+            return f"{{header:{name.lower()}}}" in self.content.lower()
+        return root == "standard" or part.startswith("=") or "body" in self.covers

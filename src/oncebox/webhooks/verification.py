@@ -1,0 +1,476 @@
+"""Signature verification: source options, signed content, HMAC comparison, freshness."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from oncebox.errors import ConfigInvalid, KeyFetchRequired, SignatureInvalid
+from oncebox.webhooks import formats, paths, signing
+from oncebox.webhooks.formats import DIGEST_ENCODERS
+from oncebox.webhooks.http_request import WebhookRequest, header_bytes
+from oncebox.webhooks.paths import json_field, parse_json_path
+from oncebox.webhooks.scheme import (
+    NO_OPTIONS,
+    NO_PUBLIC_KEYS,
+    FieldPath,
+    PublicKeys,
+    Scheme,
+    SchemeOptions,
+    SignatureMatch,
+    VerificationContext,
+)
+
+_PLACEHOLDER = re.compile(r"\{(body|timestamp|method|url|secret|header:[A-Za-z0-9-]+)\}")
+#: a piece is literal, or the name of a hole
+TemplatePart = bytes | str
+
+
+@lru_cache(1024)
+def parse_template(template: str) -> tuple[TemplatePart, ...]:
+    """Return the literal parts and the holes of a template.
+
+    Raises: ConfigInvalid.
+    """
+    parts = _PLACEHOLDER.split(template)
+    if any(brace in literal for literal in parts[::2] for brace in "{}"):
+        message = f"{template!r} is not a signed content; write it like {{timestamp}}.{{body}}"
+        raise ConfigInvalid(message)
+    return tuple(
+        part if number % 2 else part.encode()
+        for number, part in enumerate(parts)
+        if part or number % 2
+    )
+
+
+def signed_messages(attempt: VerificationContext, timestamp: str, secret: bytes) -> list[bytes]:
+    """Return what the sender may have signed; several only where the address has spellings.
+
+    Raises: SignatureInvalid, if a header that belongs to it is missing.
+    """
+    template = attempt.scheme.content
+    if template == "{body}":
+        return [attempt.request.body]
+    parts = parse_template(template)
+    spellings = signed_url_variants(attempt) if "url" in parts else ("",)
+    return [
+        b"".join(_fill_part(attempt, part, timestamp, secret, url) for part in parts)
+        for url in spellings
+    ]
+
+
+def signed_url_variants(attempt: VerificationContext) -> Sequence[str]:
+    """Return the address as the sender may have spelled it."""
+    url = resolve_public_url(attempt.request.url, attempt.options.public_url)
+    return attempt.scheme.url_variants(url) if attempt.scheme.url_variants else (url,)
+
+
+def resolve_public_url(url: str, public: str) -> str:
+    """Return the public address; its query is that of the request, unless it has its own."""
+    if not public:
+        return url
+    try:
+        query = urlsplit(url).query
+        return public if not query or urlsplit(public).query else f"{public}?{query}"
+    except ValueError:
+        return public
+
+
+def _fill_part(
+    attempt: VerificationContext, part: TemplatePart, timestamp: str, secret: bytes, url: str
+) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    if part == "body":
+        return attempt.request.body
+    if part.startswith("header:"):
+        return header_bytes(attempt.request.header(part[7:].lower()))
+    if part == "secret":
+        return secret
+    return header_bytes(
+        {"timestamp": timestamp, "method": attempt.request.method, "url": url}[part]
+    )
+
+
+MAX_SIGNATURES = 8
+_MAX_ENTRIES = 32
+_MAX_HEADER_LENGTH = 8_192
+
+#: a signature as it was written, and the hash its mark names
+CandidateSignature = tuple[bytes, str]
+
+
+def verify_hmac(attempt: VerificationContext) -> SignatureMatch:
+    """Compare what the header says with what each secret would have made of the content."""
+    scheme = attempt.scheme
+    keys = signing.hmac_keys(attempt.secrets, signing.KEY_DERIVATIONS[scheme.key])
+    candidates, stamp = candidate_signatures(scheme, attempt.request)
+    timestamp = _timestamp(attempt, stamp)
+    signed_at = formats.parse_timestamp(timestamp, scheme.unit) if timestamp else None
+    index = find_matching_secret(attempt, keys, candidates, timestamp)
+    return SignatureMatch(index, signed_at)
+
+
+def find_matching_secret(
+    attempt: VerificationContext,
+    keys: list[tuple[int, bytes]],
+    candidates: list[CandidateSignature],
+    timestamp: str,
+) -> int:
+    """Return the place of the secret that fits.
+
+    Raises: SignatureInvalid.
+    """
+    write = DIGEST_ENCODERS[attempt.scheme.encoding]
+    keyed = attempt.scheme.keyed
+    messages = signed_messages(attempt, timestamp, b"") if keyed else []
+    for index, key in keys:
+        for message in messages or signed_messages(attempt, timestamp, key):
+            for candidate, name in candidates:
+                digest = (
+                    hmac.digest(key, message, name)
+                    if keyed
+                    else hashlib.new(name, message).digest()
+                )
+                if hmac.compare_digest(write(digest), candidate):
+                    return index
+    raise SignatureInvalid("signature_mismatch")
+
+
+def candidate_signatures(
+    scheme: Scheme, request: WebhookRequest
+) -> tuple[list[CandidateSignature], str]:
+    """Return the signatures that count, and the time that stands among them.
+
+    Raises: SignatureInvalid, if there is none.
+    """
+    names = scheme.header_names
+    found, stamp = _parse_signature_header(scheme, request.header(names[0]))
+    for name in names[1:]:
+        if name in request.headers_by_name:
+            found += _parse_signature_header(scheme, request.header(name))[0]
+    if len(found) > MAX_SIGNATURES:
+        raise SignatureInvalid("too_many_signatures")
+    if not any(candidate for candidate, _ in found):
+        raise SignatureInvalid("malformed_signature")
+    return found, stamp
+
+
+def split_signature_header(value: str, separator: str) -> list[str]:
+    """Return the entries of a header.
+
+    Raises: SignatureInvalid, if it is too long.
+    """
+    if len(value) > _MAX_HEADER_LENGTH:
+        raise SignatureInvalid("malformed_signature")
+    if not separator:
+        return [value]
+    parts = value.split(separator)
+    if len(parts) > _MAX_ENTRIES:
+        raise SignatureInvalid("too_many_signatures")
+    return [part.strip() for part in parts]
+
+
+def _parse_signature_header(scheme: Scheme, value: str) -> tuple[list[CandidateSignature], str]:
+    if not value.startswith(scheme.header_prefix):
+        raise SignatureInvalid("malformed_signature")
+    found: list[CandidateSignature] = []
+    stamps: list[str] = []
+    for part in split_signature_header(value[len(scheme.header_prefix) :], scheme.separator):
+        if scheme.timestamp_prefix and part.startswith(scheme.timestamp_prefix):
+            stamps.append(part[len(scheme.timestamp_prefix) :])
+            continue
+        for mark, algorithm in scheme.signature_prefixes:
+            if part.startswith(mark):
+                found.append((header_bytes(part[len(mark) :]), algorithm))
+                break
+    if len(stamps) > 1:
+        # Which of two times was signed is the sender's to say, not ours to try.
+        raise SignatureInvalid("malformed_timestamp")
+    return found, stamps[0] if stamps else ""
+
+
+def _timestamp(attempt: VerificationContext, stamp: str) -> str:
+    """Return the time as it is written; empty where there is none and none is needed."""
+    scheme = attempt.scheme
+    if scheme.timestamp_prefix:
+        if not stamp:
+            raise SignatureInvalid("missing_timestamp")
+        return stamp
+    if not scheme.timestamp:
+        return ""
+    if "{timestamp}" in scheme.content:
+        return attempt.request.header(scheme.timestamp.removeprefix("header:"))
+    return _optional_timestamp(attempt)
+
+
+def _optional_timestamp(attempt: VerificationContext) -> str:
+    for place in attempt.scheme.timestamp.split("|"):
+        if place.startswith("header:"):
+            found = attempt.request.headers_by_name.get(place.removeprefix("header:"), "")
+        else:
+            value = json_field(attempt.request.body, place)
+            found = "" if value is None else str(value)
+        if found:
+            return found
+    return ""
+
+
+#: what every scheme takes
+_COMMON_OPTIONS = frozenset({"window", "id", "type", "batch", "volatile"})
+
+
+def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
+    """Return options as a source keeps them.
+
+    Raises: ConfigInvalid.
+    """
+    if not values:
+        return NO_OPTIONS
+    try:
+        return msgspec.convert(dict(values), SchemeOptions)
+    except msgspec.ValidationError as error:
+        message = f"the options of the scheme cannot be used: {error}"
+        raise ConfigInvalid(message) from error
+
+
+def source_options(
+    scheme: Scheme, values: Mapping[str, Any], *, public_url: str = "", allow_unsigned: bool = False
+) -> SchemeOptions:
+    """Return the options of a source, with those of its own settings that the scheme takes.
+
+    Raises: ConfigInvalid.
+    """
+    settings = {"public_url": public_url, "allow_unsigned": allow_unsigned}
+    taken = {
+        name: value for name, value in settings.items() if value and name in scheme.accepted_options
+    }
+    return parse_options({**values, **taken})
+
+
+def check_scheme(
+    scheme: Scheme, secrets: Sequence[str], options: SchemeOptions = NO_OPTIONS
+) -> None:
+    """Refuse a source that could never verify a request, or would let in everything.
+
+    Raises: ConfigInvalid.
+    """
+    given = {name for name in options.__struct_fields__ if _is_set(options, name)}
+    if extra := given - _COMMON_OPTIONS - set(scheme.accepted_options):
+        message = f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}"
+        raise ConfigInvalid(message)
+    apply_options(scheme, options)
+    if not scheme.keyless and not any(secret.strip() for secret in secrets):
+        message = f"the scheme {scheme.name} needs a secret; without one it refuses everything"
+        raise ConfigInvalid(message)
+    if "topics" in scheme.accepted_options and not options.topics:
+        message = (
+            f"the scheme {scheme.name} needs its topics: a signature alone only proves that "
+            "somebody's topic sent it"
+        )
+        raise ConfigInvalid(message)
+    if scheme.name == "none" and not options.allow_unsigned:
+        message = "the scheme none lets in whatever anybody sends; say so with allow_unsigned"
+        raise ConfigInvalid(message)
+
+
+@lru_cache(1024)
+def apply_options(scheme: Scheme, options: SchemeOptions) -> Scheme:
+    """Return a scheme as the options ask for it.
+
+    Raises: ConfigInvalid, if an option has a value nobody knows.
+    """
+    allowed = _COMMON_OPTIONS.union(scheme.accepted_options)
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("header", "separator", "content", "batch", "volatile")
+        if name in allowed and (value := getattr(options, name))
+    }
+    changes |= _signature_changes(scheme, options)
+    changed = msgspec.structs.replace(scheme, **changes)
+    found = {
+        name: (FieldPath(path, signed=changed.covers_path(path)),)
+        for name in ("id", "type")
+        if (path := getattr(options, name))
+    }
+    changed = msgspec.structs.replace(changed, **found)
+    _check_paths(changed)
+    return changed
+
+
+def _check_paths(scheme: Scheme) -> None:
+    """Find out now, not at the first request, that a path or a template is none."""
+    if scheme.verifier is None:
+        parse_template(scheme.content)
+    for place in (*scheme.id, *scheme.type):
+        paths.parse_field_path(place.path)
+    for path in scheme.volatile:
+        parse_json_path(path)
+    if scheme.batch:
+        paths.parse_batch_path(scheme.batch)
+
+
+def _signature_changes(scheme: Scheme, options: SchemeOptions) -> dict[str, Any]:
+    """Return the changes to how the signature is made."""
+    changes: dict[str, Any] = {}
+    algorithm = options.algorithm or scheme.signature_prefixes[0][1]
+    if "algorithm" in scheme.accepted_options and options.algorithm:
+        _check_choice("algorithm", algorithm, ("sha1", "sha256", "sha384", "sha512"))
+        changes["signature_prefixes"] = _signature_prefixes(scheme, algorithm)
+    if "prefix" in scheme.accepted_options and options.prefix is not None:
+        changes["signature_prefixes"] = ((options.prefix, algorithm),)
+    if "encoding" in scheme.accepted_options and options.encoding:
+        changes["encoding"] = _check_choice("encoding", options.encoding, DIGEST_ENCODERS)
+    if "unit" in scheme.accepted_options and options.unit:
+        changes["unit"] = _check_choice("unit", options.unit, formats.TIMESTAMP_PARSERS)
+    if "timestamp" in scheme.accepted_options and options.timestamp:
+        changes["timestamp"] = f"header:{options.timestamp.lower()}"
+    return changes
+
+
+def _signature_prefixes(scheme: Scheme, algorithm: str) -> tuple[tuple[str, str], ...]:
+    if all(not mark for mark, _ in scheme.signature_prefixes):
+        return (("", algorithm),)
+    return ((f"{algorithm}=", algorithm), ("", algorithm))
+
+
+def _check_choice(what: str, value: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    if value not in known:
+        message = f"there is no {what} {value!r}; choose one of {', '.join(known)}"
+        raise ConfigInvalid(message)
+    return value
+
+
+def _is_set(options: SchemeOptions, name: str) -> bool:
+    return bool(getattr(options, name) != getattr(NO_OPTIONS, name))
+
+
+#: every reason a request is refused for, and what it means
+REASONS: dict[str, str] = {
+    "missing_secret": "no secret is configured, or it is blank",
+    "unusable_secret": "the secret is not of the form that the scheme needs",
+    "missing_header": "a header of the signature is missing or empty",
+    "duplicate_header": "a header of the signature is there twice",
+    "malformed_signature": "the signature is not spelled as the scheme spells it",
+    "too_many_signatures": "more than eight signatures, or more than thirty-two entries",
+    "no_matching_version": "no signature is of the version that the secret is for",
+    "signature_mismatch": "it was signed with another secret, or for other bytes",
+    "missing_timestamp": "the signature names no time",
+    "malformed_timestamp": "the time is not spelled as the scheme spells it, or is there twice",
+    "future": "it is dated later than the window allows",
+    "stale": "it is dated earlier than the window allows",
+    "malformed_body": "the body lacks what the scheme needs in order to verify it",
+    "body_not_covered": "the signature leaves the body uncovered",
+    "body_hash_mismatch": "the body is not the one whose hash was signed",
+    "untrusted_certificate": "the certificate lies at an address that is not the provider's",
+    "unusable_certificate": "the certificate cannot be read, or has no key that fits",
+    "expired_certificate": "the certificate was not valid at the time",
+    "expired_key": "the key had been withdrawn at the time",
+    "wrong_algorithm": "the request asks for an algorithm that the scheme does not use",
+    "topic_not_allowed": "the topic is not among those that are let in",
+    "unsigned": "nothing is signed, and the source does not allow that",
+    "unusable_options": "the options of the source are not of the form that the scheme needs",
+    "scheme_failed": "the code of an added scheme failed",
+}
+
+
+class Freshness(StrEnum):
+    """How the time that was signed compares with the receive clock."""
+
+    #: inside the window, or dated by a scheme that has none
+    FRESH = "fresh"
+    #: a good signature, older than the window
+    LATE = "late"
+    #: there is no time to judge by
+    UNDATED = "undated"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A request that is what its sender signed."""
+
+    #: the place of the secret that fits; -1 for a fetched key, or where nothing is signed
+    secret_index: int
+    #: when it was signed, in milliseconds
+    signed_at: int | None
+    freshness: Freshness
+
+
+def verify(
+    scheme: Scheme,
+    request: WebhookRequest,
+    secrets: Sequence[str],
+    *,
+    now: int | None,
+    options: SchemeOptions = NO_OPTIONS,
+    keys: PublicKeys = NO_PUBLIC_KEYS,
+) -> Verdict:
+    """Return the verdict on a request; an old but good one is ``late``.
+
+    ``now`` is the receive clock in milliseconds; None judges no time.
+
+    Raises: SignatureInvalid, and KeyFetchRequired where a public key must be fetched first;
+        whatever
+    the request holds, nothing else.
+    """
+    attempt = VerificationContext(
+        scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
+    )
+    found = match_signature(attempt)
+    return Verdict(found.secret_index, found.signed_at, _freshness(attempt, found))
+
+
+def match_signature(attempt: VerificationContext) -> SignatureMatch:
+    """Return the secret that fits and the time that was signed, without judging the time.
+
+    Raises: SignatureInvalid, KeyFetchRequired.
+    """
+    try:
+        if attempt.options is not NO_OPTIONS:
+            scheme = apply_options(attempt.scheme, attempt.options)
+            attempt = msgspec.structs.replace(attempt, scheme=scheme)
+        return (attempt.scheme.verifier or verify_hmac)(attempt)
+    except (SignatureInvalid, KeyFetchRequired):
+        raise
+    except ConfigInvalid as error:
+        raise SignatureInvalid("unusable_options") from error
+    except Exception as error:
+        # A scheme may be somebody else's code, and a request anybody's bytes: fail closed.
+        raise SignatureInvalid("scheme_failed") from error
+
+
+def verify_fresh(
+    scheme: Scheme,
+    request: WebhookRequest,
+    secrets: Sequence[str],
+    *,
+    now: int | None,
+    options: SchemeOptions = NO_OPTIONS,
+    keys: PublicKeys = NO_PUBLIC_KEYS,
+) -> Verdict:
+    """Return the verdict on a request that is good and fresh.
+
+    Raises: SignatureInvalid, also for a late one; KeyFetchRequired.
+    """
+    verdict = verify(scheme, request, secrets, now=now, options=options, keys=keys)
+    if verdict.freshness is Freshness.LATE:
+        raise SignatureInvalid("stale")
+    return verdict
+
+
+def _freshness(attempt: VerificationContext, found: SignatureMatch) -> Freshness:
+    if found.signed_at is None or attempt.now is None:
+        return Freshness.UNDATED
+    window = attempt.options.window
+    allowed = (attempt.scheme.window if window is None else window) or 0
+    age = attempt.now - found.signed_at
+    if not allowed or -allowed * 1000 <= age <= allowed * 1000:
+        return Freshness.FRESH
+    if age < 0:
+        raise SignatureInvalid("future")
+    return Freshness.LATE

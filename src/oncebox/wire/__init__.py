@@ -1,1 +1,0 @@
-"""The JSON the outside sees, shared by the service and its client."""

@@ -1,1 +1,0 @@
-"""Who acts: the loop that claims work, runs handlers, journals effects and settles."""

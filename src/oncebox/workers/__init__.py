@@ -1,0 +1,1 @@
+"""Background workers: deliveries, mail, sends, maintenance, and the processes they run in."""

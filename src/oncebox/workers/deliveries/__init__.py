@@ -1,0 +1,1 @@
+"""Delivery workers: claim deliveries, run handlers, journal their effects, settle."""

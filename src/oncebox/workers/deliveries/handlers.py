@@ -1,0 +1,348 @@
+"""Handler and policy registry, and the execution of one try of a delivery."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from oncebox.core.logging import iso_time, traceback_fields
+from oncebox.core.metrics import Telemetry
+from oncebox.errors import (
+    ConfigInvalid,
+    EffectMisused,
+    EffectOutcomeUnknown,
+    HandlerRegisteredTwice,
+    LeaseLost,
+)
+from oncebox.ledger.deliveries import settlements
+from oncebox.ledger.sends.outbox import Outbox
+from oncebox.ledger.transactions import Ledger
+from oncebox.model.deliveries.delivery import (
+    Allow,
+    Delivery,
+    DeliveryOutcome,
+    DeliveryState,
+    Drop,
+    Hold,
+    PolicyDecision,
+    Settlement,
+)
+from oncebox.model.deliveries.retry import RetryRules, failure_from_error, one_line, settle_failure
+from oncebox.model.sends.intent import SendOrigin
+from oncebox.model.validation import check_source_name, check_type
+from oncebox.model.webhooks.source import Source
+from oncebox.workers.deliveries.middleware import Middleware, Process, compose
+from oncebox.workers.deliveries.once import Once, SendApi, SyncOnce, run_in_thread
+
+ANY_TYPE = "*"
+
+HandlerFunction = Callable[..., Any]
+PolicyFunction = Callable[..., Any]
+#: returns what is written of a source in the settings or the database
+FindConfiguredSource = Callable[[str], Source | None]
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """A user's function for one source and type."""
+
+    source: str
+    type: str
+    function: HandlerFunction
+    #: seconds one run may take; None is the worker's own limit
+    limit: float | None
+    is_async: bool
+
+
+class SourceRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What is particular to one source."""
+
+    retry: RetryRules
+    #: what a redelivery of failed or dead work does: ``rearm`` or ``count``
+    redelivery: str = "rearm"
+    #: deliveries begun per second, and worked on at the same time, by all workers together
+    rate: int | None = None
+    concurrency: int | None = None
+    #: nothing of it is claimed
+    paused: bool = False
+    #: who works on it: a ``handler`` here, or workers that come to ``pull``
+    mode: str = "handler"
+
+
+class Handlers:
+    """Everything a program registered."""
+
+    def __init__(self, retry: RetryRules) -> None:
+        """Begin with nothing registered; ``retry`` holds where a source says nothing."""
+        self._retry = retry
+        self._handlers: dict[tuple[str, str], Handler] = {}
+        self._policies: dict[str, PolicyFunction] = {}
+        self._rules: dict[str, SourceRules] = {}
+        self._find_configured: FindConfiguredSource = lambda _name: None
+
+    def use_configured_sources(self, find: FindConfiguredSource) -> None:
+        """Keep to what is written of sources elsewhere, where the program says nothing."""
+        self._find_configured = find
+
+    def add(self, source: str, type_: str, function: HandlerFunction, limit: float | None) -> None:
+        """Register a handler.
+
+        Raises: HandlerRegisteredTwice, KeyInvalid.
+        """
+        check_source_name(source)
+        check_type(type_)
+        if (source, type_) in self._handlers:
+            message = f"there are two handlers for {source!r}, {type_!r}; remove one"
+            raise HandlerRegisteredTwice(message)
+        handler = Handler(source, type_, function, limit, _is_async(function))
+        self._handlers[source, type_] = handler
+
+    def add_policy(self, source: str, function: PolicyFunction) -> None:
+        """Register a policy.
+
+        Raises: HandlerRegisteredTwice, KeyInvalid.
+        """
+        check_source_name(source)
+        if source in self._policies:
+            message = f"there are two policies for {source!r}; remove one"
+            raise HandlerRegisteredTwice(message)
+        self._policies[source] = function
+
+    def set_rules(
+        self, source: str, *, redelivery: str, retry: dict[str, int | None], **limits: int | None
+    ) -> None:
+        """Set what is particular to one source; ``limits`` are its rate and concurrency.
+
+        Raises: ConfigInvalid, KeyInvalid.
+        """
+        check_source_name(source)
+        if redelivery not in {"rearm", "count"}:
+            message = f"redelivery of {source!r} is either 'rearm' or 'count'"
+            raise ConfigInvalid(message)
+        for name, limit in limits.items():
+            if limit is not None and limit < 1:
+                message = f"{name} of {source!r} is at least 1"
+                raise ConfigInvalid(message)
+        given = {name: value for name, value in retry.items() if value is not None}
+        rules = msgspec.structs.replace(self._retry, **given)
+        self.put_rules(
+            source,
+            SourceRules(
+                retry=rules,
+                redelivery=redelivery,
+                rate=limits.get("rate"),
+                concurrency=limits.get("concurrency"),
+            ),
+        )
+
+    def put_rules(self, source: str, rules: SourceRules) -> None:
+        """Let these rules hold from now on, also while the worker runs."""
+        self._rules[source] = rules
+
+    def find(self, source: str, type_: str) -> Handler | None:
+        """Return the handler for a type, or the one for any type."""
+        exact = self._handlers.get((source, type_))
+        return exact or self._handlers.get((source, ANY_TYPE))
+
+    def time_limit(self, source: str, type_: str) -> float | None:
+        """Return the time limit a handler asked for."""
+        handler = self.find(source, type_)
+        return handler.limit if handler else None
+
+    def policy(self, source: str) -> PolicyFunction | None:
+        """Return the policy of a source."""
+        return self._policies.get(source)
+
+    def rules(self, source: str) -> SourceRules:
+        """Return the rules of a source: what the program says, then what is written elsewhere."""
+        mine = self._rules.get(source)
+        written = self._find_configured(source)
+        if written is None:
+            return mine or SourceRules(retry=self._retry)
+        its_own = SourceRules(
+            retry=written.retry_rules(self._retry),
+            redelivery=written.redelivery,
+            rate=written.rate,
+            concurrency=written.concurrency,
+            paused=written.paused,
+            mode=written.mode,
+        )
+        if mine is None:
+            return its_own
+        return msgspec.structs.replace(
+            its_own,
+            retry=mine.retry,
+            redelivery=mine.redelivery,
+            rate=mine.rate or written.rate,
+            concurrency=mine.concurrency or written.concurrency,
+        )
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources that have a handler."""
+        return sorted({source for source, _ in self._handlers})
+
+    @property
+    def claimable(self) -> list[str]:
+        """The sources to claim from now: those with a handler, neither paused nor pulled."""
+        return [source for source in self.sources if _is_claimable(self.rules(source))]
+
+
+def _is_claimable(rules: SourceRules) -> bool:
+    return not rules.paused and rules.mode == "handler"
+
+
+def _is_async(function: HandlerFunction) -> bool:
+    """Look behind decorators and into objects that can be called."""
+    inner = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
+    )
+
+
+#: what happens next with a failed try, in the log
+_NEXT = {DeliveryState.FAILED: "retry", DeliveryState.DEAD: "given_up", DeliveryState.HELD: "held"}
+
+
+class HandlerProcessor:
+    """Runs the policy and the handler of a delivery."""
+
+    def __init__(  # noqa: PLR0913 - its collaborators
+        self,
+        handlers: Handlers,
+        ledger: Ledger,
+        telemetry: Telemetry,
+        *,
+        lease: float,
+        random: Callable[[], float],
+        outbox: Outbox,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        """Run these handlers, with ``middleware`` before the policy; they send by the outbox."""
+        self._handlers = handlers
+        self._ledger = ledger.retrying()
+        self._telemetry = telemetry
+        self._lease = lease
+        self._random = random
+        self._outbox = outbox
+        self.process: Process = compose((*middleware, self._check_policy), self._call_handler)
+
+    def time_limit(self, delivery: Delivery) -> float | None:
+        """Return the time limit of the handler, in seconds."""
+        return self._handlers.time_limit(delivery.source, delivery.type)
+
+    def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
+        """Return how a failed try goes on: repeated later, held or given up."""
+        if isinstance(error, EffectOutcomeUnknown):
+            return self._log_failure(_held_settlement(delivery, str(error)), error)
+        rules = self._handlers.rules(delivery.source).retry
+        now = self._ledger.clock()
+        settlement = settle_failure(
+            delivery, failure_from_error(error), rules, now=now, random=self._random
+        )
+        return self._log_failure(settlement, error)
+
+    def _log_failure(self, settlement: Settlement, error: BaseException) -> Settlement:
+        """Log a failed try; the text of its error is kept with the delivery only."""
+        delivery, due_at = settlement.delivery, settlement.due_at
+        log = self._telemetry.log
+        emit = log.warning if settlement.state is DeliveryState.FAILED else log.error
+        emit(
+            "handler_failed",
+            delivery=delivery.id,
+            source=delivery.source,
+            tries=delivery.tries,
+            outcome=settlement.outcome,
+            next=_NEXT[settlement.state],
+            due=None if due_at is None else iso_time(due_at),
+            **traceback_fields(error),
+        )
+        return settlement
+
+    async def _check_policy(self, process: Process, delivery: Delivery) -> Settlement | None:
+        """Middleware: ask the policy once per delivery; it may hold or drop the delivery."""
+        policy = self._handlers.policy(delivery.source)
+        if policy is None or delivery.policy is not None or self._find(delivery) is None:
+            return await process(delivery)
+        decision = await _ask_policy(policy, delivery)
+        if not isinstance(decision, Allow):
+            return _policy_settlement(delivery, decision)
+        if not await self._ledger.submit(settlements.allow, delivery):
+            message = "the lease was lost while the policy was asked"
+            raise LeaseLost(message)
+        return await process(delivery)
+
+    async def _call_handler(self, delivery: Delivery) -> Settlement:
+        handler = self._find(delivery)
+        if handler is None:
+            return _done_settlement(delivery, DeliveryOutcome.IGNORED)
+        origin = SendOrigin(tenant=delivery.tenant, delivery_id=delivery.id)
+        send_api = SendApi(self._outbox, origin)
+        once = Once(delivery, self._ledger, self._telemetry, lease=self._lease, send_api=send_api)
+        if handler.is_async:
+            await handler.function(delivery, once)
+        else:
+            sync_once = SyncOnce(once, asyncio.get_running_loop())
+            _refuse_awaitable(await run_in_thread(lambda: handler.function(delivery, sync_once)))
+        return _done_settlement(delivery, DeliveryOutcome.HANDLED)
+
+    def _find(self, delivery: Delivery) -> Handler | None:
+        return self._handlers.find(delivery.source, delivery.type)
+
+
+def release_settlement(delivery: Delivery, now: int) -> Settlement:
+    """Return the settlement of a try that a stopping worker did not finish."""
+    return Settlement(
+        delivery=delivery,
+        state=DeliveryState.RECEIVED,
+        outcome=DeliveryOutcome.GIVEN_BACK,
+        due_at=now,
+    )
+
+
+def _refuse_awaitable(result: object) -> None:
+    """Refuse an awaitable that a plain handler returned; it would never be awaited."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        message = "a plain handler returned something to await; make it an async function"
+        raise EffectMisused(message)
+
+
+async def _ask_policy(policy: PolicyFunction, delivery: Delivery) -> PolicyDecision:
+    if inspect.iscoroutinefunction(policy):
+        decision = await policy(delivery)
+    else:
+        decision = await run_in_thread(lambda: policy(delivery))
+        decision = await decision if inspect.isawaitable(decision) else decision
+    if not isinstance(decision, (Allow, Hold, Drop)):
+        message = f"the policy of {delivery.source!r} must return Allow(), Hold(…) or Drop(…)"
+        raise EffectMisused(message)
+    return decision
+
+
+def _done_settlement(delivery: Delivery, outcome: DeliveryOutcome) -> Settlement:
+    return Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=outcome)
+
+
+def _held_settlement(delivery: Delivery, reason: str) -> Settlement:
+    reason = one_line(reason)
+    return Settlement(
+        delivery=delivery,
+        state=DeliveryState.HELD,
+        outcome=DeliveryOutcome.HELD,
+        hold_reason=reason,
+        error=reason,
+    )
+
+
+def _policy_settlement(delivery: Delivery, decision: Hold | Drop) -> Settlement:
+    if isinstance(decision, Hold):
+        return _held_settlement(delivery, f"policy: {decision.reason}")
+    return Settlement(
+        delivery=delivery,
+        state=DeliveryState.DONE,
+        outcome=DeliveryOutcome.DROPPED,
+        error=one_line(f"policy: {decision.reason}"),
+    )

@@ -1,0 +1,1 @@
+"""Mail workers: parse received mail in child processes, authenticate senders, file messages."""

@@ -1,0 +1,279 @@
+"""Sender authentication (SPF, DKIM, DMARC) of one mail within a time limit."""
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from oncebox.core import clock
+from oncebox.errors.mail import DnsRecordNotFound, ResolverUnavailable
+from oncebox.mail.auth import dmarc
+from oncebox.mail.auth.dkim_verify import MOST_SIGNATURES, dkim_key_name
+from oncebox.mail.auth.spf import DnsQuestion, SpfResult, check_spf
+from oncebox.mail.mime.addresses import ascii_domain
+from oncebox.model.inboxes.received_mail import (
+    VERDICT_DETAILS,
+    AuthResult,
+    DkimResult,
+    Envelope,
+    ParsedMail,
+    SenderVerdict,
+)
+from oncebox.model.public_internet import is_public_ip
+from oncebox.settings import MailSettings
+from oncebox.workers.mail.dns_resolver import DnsResolver, Resolver
+
+#: checks the signatures of a mail, given the records of the keys' names: ``mail.dkim.check`` in
+#: a process that may be killed, so the results may come as plain values, and None if it was
+CheckSignatures = Callable[[bytes, Mapping[str, list[bytes]]], Awaitable[Any]]
+
+#: how wrong a signer's clock may be, and how long a mail may have waited for us
+_CLOCK_SLACK = 3_600_000
+#: how long a check that has run out of time may take to notice
+_GRACE = 0.1
+
+#: which of several signatures speaks for the mail
+_PRECEDENCE = (
+    AuthResult.PASS, AuthResult.TEMPERROR, AuthResult.FAIL,
+    AuthResult.NEUTRAL, AuthResult.PERMERROR, AuthResult.NONE,
+)  # fmt: skip
+
+
+#: the share of the time that one question may take, so that its trouble is noticed and kept
+_QUERY_TIME_SHARE = 0.75
+
+
+class _PartialResults(msgspec.Struct):
+    """What is known so far; whatever is still so at the end was not answered."""
+
+    spf: SpfResult = SpfResult(result=AuthResult.TEMPERROR)
+    dkim: tuple[DkimResult, ...] = (DkimResult(result=AuthResult.TEMPERROR),)
+    #: None is not known
+    policy: dmarc.DmarcRecord | None = None
+    flags: tuple[str, ...] = ()
+
+
+def make_authenticator(settings: MailSettings) -> "SenderAuthenticator":
+    """Return an authenticator that asks the name servers of the settings.
+
+    Raises: ConfigInvalid.
+    """
+    within = settings.authenticate_within * _QUERY_TIME_SHARE
+    return SenderAuthenticator(DnsResolver(settings.dns_servers, within=within), settings)
+
+
+class SenderAuthenticator:
+    """Judges mails, any number at a time."""
+
+    def __init__(
+        self, resolver: Resolver, settings: MailSettings, *, now: clock.Clock = clock.system
+    ) -> None:
+        """Ask this resolver."""
+        self._resolver = resolver
+        self._settings = settings
+        self._now = now
+
+    async def authenticate(
+        self, envelope: Envelope, parsed: ParsedMail, raw: bytes, check: CheckSignatures
+    ) -> SenderVerdict:
+        """Return the verdict on a mail that our SMTP edge took, in bounded time.
+
+        What is not answered by then is a temperror. Raises nothing of its own.
+        """
+        if not self._settings.authenticate:
+            return SenderVerdict(details=("not_checked",))
+        client = _public_address(envelope.client)
+        if not client and not parsed.signatures:
+            return SenderVerdict(details=("nothing_to_judge",))
+        found = _PartialResults()
+        parts = [
+            self._check_spf(found, client, envelope),
+            self._check_dkim(found, parsed, raw, check),
+            self._find_policy(found, _author_domain(parsed)),
+        ]
+        troubles = await _run_within(self._settings.authenticate_within, parts)
+        found.flags += troubles
+        return _verdict(found, envelope, parsed, self._now())
+
+    async def _check_spf(self, found: _PartialResults, client: str, envelope: Envelope) -> None:
+        if not client:
+            found.spf = SpfResult(result=AuthResult.NONE, flags=("spf_private_client",))
+            return
+        answers: dict[DnsQuestion, Sequence[Any] | None] = {}
+        while True:
+            judged = check_spf(client, envelope.helo, envelope.sender, answers)
+            if isinstance(judged, SpfResult):
+                found.spf = judged
+                return
+            said = await asyncio.gather(*(self._query(*asked) for asked in judged.questions))
+            answers.update(zip(judged.questions, said, strict=True))
+
+    async def _check_dkim(
+        self, found: _PartialResults, parsed: ParsedMail, raw: bytes, check: CheckSignatures
+    ) -> None:
+        hints = parsed.signatures[:MOST_SIGNATURES]
+        if not hints:
+            found.dkim = ()
+            return
+        names = {dkim_key_name(hint.domain, hint.selector) for hint in hints} - {""}
+        records = await self._txt_records(names)
+        known = {name: texts for name, texts in records.items() if texts is not None}
+        results = await check(raw, known)
+        if results is None:
+            found.flags += ("check_failed",)
+        else:
+            found.dkim = msgspec.convert(results, tuple[DkimResult, ...])
+
+    async def _find_policy(self, found: _PartialResults, author: str) -> None:
+        if not author:
+            found.policy = dmarc.DmarcRecord()
+            return
+        texts = await self._txt_records(dmarc.dmarc_record_names(author))
+        known = {name: text for name, text in texts.items() if text is not None}
+        if len(known) == len(texts):
+            found.policy = dmarc.read_dmarc(author, known)
+
+    async def _txt_records(self, names: Iterable[str]) -> dict[str, list[bytes] | None]:
+        names = list(names)
+        said = await asyncio.gather(*(self._query("txt", name) for name in names))
+        return dict(zip(names, said, strict=True))
+
+    async def _query(self, kind: str, name: str) -> list[Any] | None:
+        """Return the answer; there may be nothing in it, and None is no answer."""
+        ask: Callable[[str], Awaitable[list[Any]]] = getattr(self._resolver, kind)
+        try:
+            return await ask(name)
+        except DnsRecordNotFound:
+            return []
+        except ResolverUnavailable:
+            return None
+
+
+async def _run_within(
+    seconds: float, parts: Iterable[Coroutine[Any, Any, None]]
+) -> tuple[str, ...]:
+    """Run all parts to their end or to the end of time; return what went wrong."""
+    tasks = [asyncio.create_task(part) for part in parts]
+    try:
+        done, pending = await asyncio.wait(tasks, timeout=seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+    if pending:
+        await asyncio.wait(pending, timeout=_GRACE)
+    failed = any(task.cancelled() or task.exception() for task in done)
+    return (*(["timed_out"] if pending else []), *(["check_failed"] if failed else []))
+
+
+def _public_address(client: str) -> str:
+    """Return the client's address if it is public, otherwise nothing."""
+    try:
+        address = ipaddress.ip_address(client.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return str(address) if is_public_ip(str(address)) else ""
+
+
+def _author_domain(parsed: ParsedMail) -> str:
+    """Return the domain in From, if there is exactly one."""
+    return ascii_domain(parsed.sender.domain) if parsed.sender.standing == "single" else ""
+
+
+def _verdict(
+    found: _PartialResults, envelope: Envelope, parsed: ParsedMail, now: int
+) -> SenderVerdict:
+    author = _author_domain(parsed)
+    signatures = [_apply_signature_times(one, now) for one in found.dkim]
+    policy = _alignment_policy(found.policy)
+    by_dkim = [
+        one
+        for one in signatures
+        if one.result is AuthResult.PASS
+        and dmarc.is_aligned(author, one.domain, strict=policy.strict_dkim)
+    ]
+    by_spf = (
+        found.spf.result is AuthResult.PASS
+        and "spf_anybody" not in found.spf.flags
+        and dmarc.is_aligned(author, found.spf.domain, strict=policy.strict_spf)
+    )
+    dkim = min((one.result for one in signatures), key=_PRECEDENCE.index, default=AuthResult.NONE)
+    unsure = _missing_answer_could_pass(found, author, _envelope_domain(envelope), parsed)
+    flags = {
+        *found.flags,
+        *found.spf.flags,
+        *(flag for one in signatures for flag in one.flags),
+        *(f"signed_{name}" for one in by_dkim for name in one.covers),
+        *(found.policy.flags if found.policy else ()),
+        *(["dkim_aligned"] if by_dkim else []),
+        *(["spf_aligned"] if by_spf else []),
+        *([] if author else [_author_flag(parsed)]),
+    }
+    return SenderVerdict(
+        spf=found.spf.result,
+        dkim=dkim,
+        dmarc=_dmarc(found.policy, proven=bool(by_dkim) or by_spf, unsure=unsure),
+        domain=parsed.sender.domain if by_dkim or by_spf else "",
+        details=tuple(code for code in VERDICT_DETAILS if code in flags),
+    )
+
+
+def _missing_answer_could_pass(
+    found: _PartialResults, author: str, bouncing: str, parsed: ParsedMail
+) -> bool:
+    """Say whether an answer that is missing could have proven the author.
+
+    What a stranger leaves unanswered about a domain of its own could not, or a forger would
+    only need a name server that is down.
+    """
+    if found.spf.result is AuthResult.TEMPERROR and dmarc.is_aligned(
+        author, bouncing, strict=False
+    ):
+        return True
+    missing = {one.domain for one in found.dkim if one.result is AuthResult.TEMPERROR}
+    if "" in missing:  # nothing is known of any of them
+        missing |= {hint.domain for hint in parsed.signatures}
+    return any(dmarc.is_aligned(author, domain, strict=False) for domain in missing)
+
+
+def _envelope_domain(envelope: Envelope) -> str:
+    """Return the domain that SPF is about."""
+    return ascii_domain(envelope.sender.rpartition("@")[2] if envelope.sender else envelope.helo)
+
+
+def _apply_signature_times(one: DkimResult, now: int) -> DkimResult:
+    """Return the signature as it counts at this time."""
+    if one.result is not AuthResult.PASS:
+        return one
+    if one.expires_at is not None and one.expires_at < now - _CLOCK_SLACK:
+        late = "dkim_expired"
+    elif one.signed_at is not None and one.signed_at > now + _CLOCK_SLACK:
+        late = "dkim_future"
+    else:
+        return one
+    return msgspec.structs.replace(one, result=AuthResult.FAIL, flags=(*one.flags, late))
+
+
+def _alignment_policy(published: dmarc.DmarcRecord | None) -> dmarc.DmarcPolicy:
+    """Return how close a domain must be; strictly the same where the owner's wish is unknown."""
+    if published is not None and published.policy is not None:
+        return published.policy
+    unknown = published is None or bool(published.flags)
+    return dmarc.DmarcPolicy(disposition="none", strict_spf=unknown, strict_dkim=unknown)
+
+
+def _dmarc(published: dmarc.DmarcRecord | None, *, proven: bool, unsure: bool) -> AuthResult:
+    if published is None:
+        return AuthResult.TEMPERROR
+    if published.policy is None:
+        return AuthResult.PERMERROR if "dmarc_invalid" in published.flags else AuthResult.NONE
+    if proven:
+        return AuthResult.PASS
+    return AuthResult.TEMPERROR if unsure else AuthResult.FAIL
+
+
+def _author_flag(parsed: ParsedMail) -> str:
+    return "from_ambiguous" if parsed.sender.standing == "ambiguous" else "from_missing"

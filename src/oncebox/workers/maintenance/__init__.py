@@ -1,0 +1,1 @@
+"""Periodic jobs of every worker process: retention, inbox expiry, event numbering."""

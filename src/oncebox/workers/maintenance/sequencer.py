@@ -1,0 +1,123 @@
+"""Event sequencer: numbers recorded events, in one process at a time.
+
+Any number of processes run one. A process takes the duty only when there is something to number,
+so that an idle ledger is not written to, and keeps it for a lease. If a lease is too short or a
+clock is wrong, the fence decides, not the time.
+"""
+
+import asyncio
+
+from oncebox.core import clock, faults, ids
+from oncebox.core.metrics import Telemetry
+from oncebox.errors import LeaseLost, StoreError
+from oncebox.ledger.events import sequencer
+from oncebox.ledger.notifications import EVENTS, STREAM
+from oncebox.ledger.transactions import Ledger
+from oncebox.settings import EventSettings
+
+#: seconds between two polls, at most
+_POLL = 1.0
+#: seconds in which events collect for one commit
+_GATHER = 0.02
+#: events numbered in one commit
+_MAX_BATCH = 500
+#: seconds between two log lines about an unavailable database
+_LOG_EVERY = 30.0
+
+
+class Sequencer:
+    """Numbers the events of all tenants while it has the duty."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        telemetry: Telemetry,
+        settings: EventSettings,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """Prepare; nothing is numbered before ``run``."""
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._lease = round(settings.lease * 1000)
+        #: unique, so that the holder of the duty recognises itself
+        self._name = name or ids.new("seq")
+        #: the fence of the duty while this process has it; else 0
+        self._fence = 0
+        self._subscription = ledger.subscribe(EVENTS)
+        self._log_at = 0.0
+
+    async def run(self) -> None:
+        """Number events until cancelled; then release the duty."""
+        try:
+            while True:
+                await self._wait_for_events(await self._run_once())
+        finally:
+            await self._release_lease()
+
+    async def _run_once(self) -> float:
+        """Number one batch; return how long to wait, at most."""
+        try:
+            return await self.number()
+        except LeaseLost:
+            self._fence = 0
+        except StoreError as error:
+            self._telemetry.store_errors.labels(error.code).inc()
+            self._log_store_error(error)
+        except Exception:
+            # Readers depend on this; the next round may succeed.
+            self._telemetry.log.exception("sequencer_stumbled")
+        return _POLL
+
+    async def number(self) -> float:
+        """Number one batch if this process has the duty; return how long to wait before the next.
+
+        Raises: LeaseLost, StoreError.
+        """
+        found = await self._ledger.read(sequencer.status)
+        if not found.work:
+            return _POLL
+        # Also a duty that was taken by a commit whose reply was lost.
+        self._fence = found.fence if found.holder == self._name else 0
+        now = self._ledger.clock()
+        if not self._fence and found.until > now:
+            return min(_POLL, (found.until - now) / 1000)
+        before = self._fence
+        numbered = await self._ledger.write(
+            sequencer.number_events,
+            self._name,
+            before,
+            now=now,
+            until=now + self._lease,
+            most=_MAX_BATCH,
+        )
+        faults.point("sequencer.committed")
+        self._ledger.notify(STREAM)
+        self._fence = numbered.fence
+        self._telemetry.events_numbered.inc(numbered.events)
+        if not before:
+            self._telemetry.sequencer_turns.inc()
+        return 0 if numbered.events == _MAX_BATCH else _GATHER
+
+    async def _wait_for_events(self, within: float) -> None:
+        """Wait until there may be something to do; at least a moment, in which events collect."""
+        if within <= _GATHER:
+            await asyncio.sleep(within)
+        else:
+            await self._subscription.wait(within)
+
+    async def _release_lease(self) -> None:
+        """Release the duty, so that others need not wait for the end of the lease."""
+        fence, self._fence = self._fence, 0
+        if not fence:
+            return
+        try:
+            await self._ledger.write(sequencer.release_duty, self._name, fence)
+            self._ledger.notify(EVENTS)
+        except StoreError as error:
+            self._telemetry.store_errors.labels(error.code).inc()
+
+    def _log_store_error(self, error: StoreError) -> None:
+        if clock.steady() >= self._log_at:
+            self._log_at = clock.steady() + _LOG_EVERY
+            self._telemetry.log.warning("events_not_numbered", code=error.code)

@@ -1,0 +1,1 @@
+"""Worker processes: the supervisor, and what stops or limits a child."""

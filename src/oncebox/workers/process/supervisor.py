@@ -1,0 +1,210 @@
+"""Supervisor: a parent process that starts, restarts and stops worker processes.
+
+Only for a parent that is still alone: one thread, nothing open.
+
+It does nothing but start, restart and stop, and loads nothing that its children need. What they
+do is in ``leash``: each hangs on a pipe that closes when this process ends.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from queue import SimpleQueue
+from subprocess import PIPE, Popen
+from threading import Event, Thread
+from typing import Self
+
+from oncebox.core import clock
+from oncebox.core.logging import Log
+
+
+class ForkedChild:
+    """A child as ``subprocess.Popen`` would show it, as far as a supervisor looks."""
+
+    def __init__(self, pid: int, leash: int) -> None:
+        """Know its process, and the end of its pipe that closes when this process ends."""
+        self._pid = pid
+        self._pipe = leash
+        self._status: int | None = None
+
+    def __enter__(self) -> Self:
+        """Hold the pipe."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Let the pipe go."""
+        os.close(self._pipe)
+
+    def wait(self) -> int:
+        """Wait for its end; return its status, negative for a signal."""
+        if self._status is None:
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has been buried."""
+        if self._status is None:
+            os.kill(self._pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+
+def fork() -> ForkedChild | None:
+    """Return the child to the parent, and None to the child, whose standard input is the pipe."""
+    end, leash = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(end)
+        return ForkedChild(pid, leash)
+    os.setpgid(0, 0)  # ^C at the terminal is for the parent, which passes it on once
+    os.close(leash)
+    if end:  # it is the standard input already, where that was closed
+        os.dup2(end, 0)
+        os.close(end)
+    return None
+
+
+#: a child ends with this when starting it again cannot help; the reason is on its stderr
+GIVE_UP = 78
+
+_NOT_STARTED = 71
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 5.0
+_HEALTHY_AFTER = 60.0
+
+#: the command line of a child, by its number and how often it was started before
+Command = Callable[[int, int], Sequence[str]]
+
+
+class Backoff:
+    """Waits before a restart: doubling, and short again after a healthy life."""
+
+    def __init__(self) -> None:
+        """Begin with the shortest wait."""
+        self._next = _FIRST_WAIT
+
+    def delay_after(self, lived: float) -> float:
+        """Return the wait after a process that lived for so many seconds."""
+        if lived >= _HEALTHY_AFTER:
+            self._next = _FIRST_WAIT
+        wait = self._next
+        self._next = min(_LONGEST_WAIT, wait * 2)
+        return wait
+
+
+class _Message(Enum):
+    """What whoever runs the supervisor is told."""
+
+    STOP = auto()
+    GAVE_UP = auto()
+    ENDED = auto()
+
+
+class Supervisor:
+    """Keeps a number of child processes running until told to stop."""
+
+    def __init__(
+        self,
+        command: Command,
+        *,
+        processes: int,
+        environ: Mapping[str, str],
+        log: Log,
+        first: ForkedChild | None = None,
+    ) -> None:
+        """Prepare; nothing is started before ``run``, but a ``first`` may be there already."""
+        self._command = command
+        self._numbers = range(processes)
+        self._environ = environ
+        self._log = log
+        self._first = first
+        self._running: dict[int, Popen[bytes] | ForkedChild] = {}
+        self._stopping = Event()
+        self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._gave_up = False
+
+    def handle_signals(self) -> None:
+        """Stop by ^C and SIGTERM; only for the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+
+    def run(self) -> bool:
+        """Keep the children running until ``stop``; say whether all went well."""
+        keepers = [
+            Thread(target=self._keep_running, args=(each,), daemon=True) for each in self._numbers
+        ]
+        for each in keepers:
+            each.start()
+        at_work = len(keepers)
+        while at_work:
+            word = self._messages.get()
+            if word is _Message.ENDED:
+                at_work -= 1
+            else:
+                self._stop(again=word is _Message.STOP)
+        return not self._gave_up
+
+    def stop(self) -> None:
+        """Ask every child to finish; the second time, end them at once."""
+        # Only a word, which may come from a signal in the middle of anything.
+        self._messages.put(_Message.STOP)
+
+    def _stop(self, *, again: bool) -> None:
+        if not self._stopping.is_set():
+            how = signal.SIGTERM
+        elif again:
+            how = signal.SIGKILL
+        else:
+            return
+        self._stopping.set()
+        for child in list(self._running.values()):
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                child.send_signal(how)
+
+    def _keep_running(self, number: int) -> None:
+        """Start one child again and again."""
+        backoff = Backoff()
+        starts = 0
+        while not self._stopping.is_set():
+            began = clock.steady()
+            status = self._run_child(number, starts)
+            starts += 1
+            if status == GIVE_UP:
+                self._gave_up = True
+                self._messages.put(_Message.GAVE_UP)
+                break
+            if not self._stopping.is_set():
+                wait = backoff.delay_after(clock.steady() - began)
+                self._log.warning("worker_died", process=number, status=status, restart_in=wait)
+                self._stopping.wait(wait)
+        self._messages.put(_Message.ENDED)
+
+    def _run_child(self, number: int, starts: int) -> int:
+        """See one child through its life; return how it ended."""
+        try:
+            child = self._start(number, starts)
+        except OSError:  # no room for a process now; there may be later
+            return _NOT_STARTED
+        with child:
+            self._running[number] = child
+            if self._stopping.is_set():
+                child.terminate()
+            try:
+                return child.wait()
+            finally:
+                del self._running[number]
+
+    def _start(self, number: int, starts: int) -> Popen[bytes] | ForkedChild:
+        if self._first is not None and (number, starts) == (0, 0):
+            return self._first
+        return subprocess.Popen(  # noqa: S603 - our own program
+            self._command(number, starts),
+            stdin=PIPE,  # never written to: it closes when this process ends
+            env=self._environ,
+            process_group=0,  # ^C at the terminal is for the parent, which passes it on once
+        )

@@ -1,0 +1,206 @@
+"""Replay, hold and release: aware of effects, audited, and able to be rehearsed."""
+
+import pytest
+
+from oncebox.errors import Permanent
+from oncebox.model.deliveries.delivery import Delivery
+from oncebox.workers.deliveries.once import Once
+from tests.cli.ledger import Ledger
+
+calls: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    calls.clear()
+
+
+async def charge_then_fail(delivery: Delivery, once: Once) -> None:
+    await once.do("charge", calls.append, "charge")
+    raise Permanent("broken after the charge")
+
+
+async def charge_and_mail(delivery: Delivery, once: Once) -> None:
+    await once.do("charge", calls.append, "charge")
+    await once.do("mail", calls.append, "mail")
+
+
+async def lose_the_answer(delivery: Delivery, once: Once) -> None:
+    def call() -> None:
+        calls.append("charge")
+        raise OSError("the answer was lost")
+
+    await once.do("charge", call)
+
+
+def replay(ledger: Ledger, id_: str, *options: str) -> int:
+    return ledger.type("delivery", "replay", id_, "--why", "mended", *options).code
+
+
+def test_a_replay_runs_only_what_is_not_done(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.work(charge_then_fail)
+
+    assert replay(ledger, id_) == 0
+    ledger.work(charge_and_mail)
+    assert calls == ["charge", "mail"]
+    assert ledger.state(id_) == "done"
+
+
+def test_a_dry_run_says_what_is_done_and_changes_nothing(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.work(charge_then_fail)
+    before = ledger.inspect(id_)
+
+    plain = ledger.type("delivery", "replay", id_, "--dry-run")
+    as_json = ledger.type("delivery", "replay", id_, "--dry-run", "--json").record
+
+    assert plain.code == 0
+    assert ["done", "charge", "will not run again; its stored result is used"] in plain.rows
+    assert as_json == {"id": id_, "would_run": True, "done": ["charge"], "may_run": []}
+    assert ledger.inspect(id_) == before
+
+
+def test_a_dry_run_says_that_it_would_be_refused(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    answer = ledger.type("delivery", "replay", id_, "--dry-run")
+
+    assert answer.code == 4
+    assert answer.rows[0][0] == "would be refused"
+    assert (
+        ledger.type("delivery", "replay", id_, "--dry-run", "--json").record["would_run"] is False
+    )
+
+
+def test_every_deed_is_audited_with_who_and_why(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.type("delivery", "hold", id_, "--why", "a look first", "--who", "ada")
+    ledger.type("delivery", "release", id_, "--why", "looked")
+    hold, release = ledger.inspect(id_)["audit"]
+
+    assert (hold["action"], hold["who"], hold["why"]) == ("hold", "ada", "a look first")
+    assert (release["action"], release["why"]) == ("release", "looked")
+    assert "@" in release["who"]
+
+
+@pytest.mark.parametrize("deed", ["replay", "hold", "release"])
+def test_a_deed_without_a_reason_is_refused(ledger: Ledger, deed: str) -> None:
+    id_ = ledger.accept("k1")
+    answer = ledger.type("delivery", deed, id_, "--why", " ")
+
+    assert answer.code == 2
+    assert "--why" in answer.err
+    assert ledger.inspect(id_)["audit"] == []
+
+
+@pytest.mark.parametrize("deed", ["replay", "release"])
+def test_a_deed_that_does_not_fit_the_state_is_exit_code_4(ledger: Ledger, deed: str) -> None:
+    id_ = ledger.accept("k1")
+    answer = ledger.type("delivery", deed, id_, "--why", "try", "--json")
+
+    assert answer.code == 4
+    assert answer.error["code"] == "state_conflict"
+
+
+@pytest.mark.parametrize("deed", ["replay", "hold", "release"])
+def test_a_deed_to_nothing_is_exit_code_3(ledger: Ledger, deed: str) -> None:
+    assert ledger.type("delivery", deed, "dlv_nothing", "--why", "try").code == 3
+
+
+def test_a_held_one_does_not_run_until_released(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.type("delivery", "hold", id_, "--why", "wait")
+    ledger.work(charge_and_mail)
+    assert calls == []
+
+    ledger.type("delivery", "release", id_, "--why", "go")
+    ledger.work(charge_and_mail)
+    assert calls == ["charge", "mail"]
+
+
+def test_an_effect_in_doubt_waits_for_a_persons_word(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.work(lose_the_answer)
+    assert ledger.state(id_) == "held"
+
+    refused = ledger.type("delivery", "release", id_, "--why", "go")
+    assert refused.code == 4
+    assert "--effect charge=done" in refused.err
+
+    word = ("--effect", "charge=done")
+    assert ledger.type("delivery", "release", id_, "--dry-run", *word).code == 0
+    assert ledger.type("delivery", "release", id_, "--why", "seen there", *word).code == 0
+    ledger.work(charge_and_mail)
+    assert calls == ["charge", "mail"]
+    assert ledger.inspect(id_)["audit"][0]["detail"] == "charge=done"
+
+
+def test_a_word_that_it_did_not_happen_lets_it_run_again(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.work(lose_the_answer)
+    ledger.type("delivery", "release", id_, "--why", "not there", "--effect", "charge=not-done")
+    ledger.work(charge_and_mail)
+
+    assert calls == ["charge", "charge", "mail"]
+
+
+@pytest.mark.parametrize("word", ["charge", "charge=maybe", "=done"])
+def test_a_word_that_says_nothing_is_misuse(ledger: Ledger, word: str) -> None:
+    id_ = ledger.accept("k1")
+
+    assert replay(ledger, id_, "--effect", word) == 2
+
+
+def test_a_key_that_means_several_is_not_guessed_at(ledger: Ledger) -> None:
+    ids = {ledger.accept("k1", body="a"), ledger.accept("k1", body="b")}
+    answer = ledger.type("delivery", "hold", "k1", "--why", "which?")
+
+    assert answer.code == 2
+    assert all(id_ in answer.err for id_ in ids)
+
+
+def test_the_dead_are_replayed_by_name_or_all_together(ledger: Ledger) -> None:
+    ids = [ledger.accept(f"k{number}") for number in range(4)]
+    ledger.work(charge_then_fail)
+
+    by_name = ledger.type("dead", "replay", ids[0], ids[2], "--why", "mended")
+    together = ledger.type("dead", "replay", "--all", "--why", "mended", "--json")
+
+    assert by_name.rows == [[ids[0], "replayed"], [ids[2], "replayed"]]
+    assert [each["id"] for each in together.records] == [ids[1], ids[3]]
+    assert ledger.type("dead", "list").out == ""
+    assert ledger.type("dead", "replay", "--all", "--why", "mended").code == 0
+
+
+def test_one_refusal_among_the_dead_stops_no_other(ledger: Ledger) -> None:
+    dead = ledger.accept("k1")
+    ledger.work(charge_then_fail)
+    waiting = ledger.accept("k2")
+    answer = ledger.type("dead", "replay", "dlv_nothing", waiting, dead, "--why", "mended")
+
+    assert answer.code == 4
+    assert answer.rows == [[dead, "replayed"]]
+    assert [line.split(":")[1].strip() for line in answer.err.splitlines()] == [
+        "not_found",
+        "state_conflict",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [[], ["dlv_1", "--all"]])
+def test_which_dead_are_meant_must_be_said(ledger: Ledger, arguments: list[str]) -> None:
+    assert ledger.type("dead", "replay", *arguments, "--why", "x").code == 2
+
+
+def test_the_dead_are_marked_as_seen_by_name_or_all_together(ledger: Ledger) -> None:
+    ids = [ledger.accept(key) for key in ("k1", "k2", "k3")]
+    ledger.work(charge_then_fail)
+
+    by_name = ledger.type("dead", "seen", ids[0], "--why", "known")
+    together = ledger.type("dead", "seen", "--all", "--why", "known")
+
+    assert by_name.rows == [[ids[0], "seen"]]
+    assert [row[0] for row in together.rows] == ids
+    record = ledger.inspect(ids[1])
+    assert record["delivery"]["seen_at"] is not None
+    assert [each["action"] for each in record["audit"]] == ["see"]
+    assert ledger.type("dead", "seen", "--why", "which?").code == 2

@@ -1,0 +1,389 @@
+"""Ways: paused, rated and resting transports, for all processes together."""
+
+import msgspec
+import pytest
+
+from oncebox.errors import MasterKeyWrong, NotFound, StateConflict
+from oncebox.ledger.sends import lifecycle, transports
+from oncebox.model.sends.send import OnUnknown, SendState
+from oncebox.model.sends.transports import (
+    BreakerRules,
+    ConfiguredTransport,
+    NewTransport,
+    NotSent,
+    SendOutcome,
+    SendPhase,
+    SendRejected,
+    SendUnknown,
+    TransportRate,
+    counts_as_failure,
+    proves_working,
+)
+from tests.support.clerk import DAY, HOUR, LEASE, MINUTE, TENANT, Clerk
+from tests.support.interleaved import interleave
+from tests.support.mailer import (
+    BOUNCED,
+    BOX,
+    NO_KEY,
+    REFUSED,
+    RELAY,
+    SILENCE,
+    TAKEN,
+    UNREACHED,
+    Mailer,
+)
+
+RULES = BreakerRules()
+
+
+@pytest.fixture
+def mailer(clerk: Clerk) -> Mailer:
+    return Mailer(clerk)
+
+
+def _way(mailer: Mailer, name: str = RELAY) -> ConfiguredTransport:
+    return mailer.clerk.run(transports.get, TENANT, name)
+
+
+# configured
+
+
+def test_a_transport_is_added_changed_and_listed_by_its_place(mailer: Mailer) -> None:
+    sealed = BOX.encrypt_config(TENANT, "second", b"secret")
+    new = NewTransport(name="second", kind="resend", config=sealed, position=-1)
+    mailer.clerk.run(transports.add, new, mailer.deed())
+    with pytest.raises(StateConflict):
+        mailer.clerk.run(transports.add, new, mailer.deed())
+    changed = msgspec.structs.replace(new, position=5)
+    mailer.clerk.run(transports.change, changed, mailer.deed())
+
+    names = [each.name for each in mailer.clerk.run(transports.of_tenant, TENANT)]
+    assert names == [RELAY, "second"]
+    assert BOX.decrypt_config(TENANT, "second", _way(mailer, "second").config or b"") == b"secret"
+    with pytest.raises(MasterKeyWrong):
+        BOX.decrypt_config(TENANT, RELAY, sealed)
+    assert mailer.audited("transport:second") == [
+        ("transport add", "resend"),
+        ("transport change", "resend"),
+    ]
+    with pytest.raises(NotFound):
+        mailer.clerk.run(transports.get, "globex", RELAY)
+
+
+# paused
+
+
+def _due(mailer: Mailer, now: int) -> list[tuple[str, str]]:
+    found = mailer.clerk.run(transports.with_due_sends, now)
+    return [(each.tenant, each.name) for each in found]
+
+
+def test_by_a_paused_transport_nothing_is_claimed(mailer: Mailer) -> None:
+    mailer.intend()
+    mailer.pause()
+    assert mailer.claim() == []
+    assert _due(mailer, mailer.clerk.now) == []
+    mailer.pause(paused=False)
+
+    assert _due(mailer, mailer.clerk.now) == [(TENANT, RELAY)]
+    assert len(mailer.claim()) == 1
+    assert [action for action, _ in mailer.audited(f"transport:{RELAY}")] == [
+        "transport add",
+        "transport pause",
+        "transport resume",
+    ]
+
+
+def test_what_is_on_its_way_goes_on_when_its_transport_is_paused(mailer: Mailer) -> None:
+    send = mailer.start()
+    mailer.pause()
+
+    assert mailer.say(send, TAKEN)
+    with pytest.raises(NotFound):
+        mailer.pause("nowhere")
+
+
+def test_a_way_is_waited_for_only_by_what_is_due(mailer: Mailer) -> None:
+    mailer.intend(send_at=mailer.clerk.now + MINUTE)
+    assert _due(mailer, mailer.clerk.now) == []
+
+    assert _due(mailer, mailer.clerk.now + MINUTE) == [(TENANT, RELAY)]
+
+
+# rates
+
+
+def test_no_more_is_begun_than_the_rate_allows(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=TransportRate(3, MINUTE))
+    for n in range(10):
+        mailer.intend(f"key {n}", transport="slow")
+
+    assert [len(mailer.claim(transport="slow")) for _ in range(3)] == [3, 0, 0]
+    mailer.clerk.now += MINUTE // 3
+    assert [len(mailer.claim(transport="slow")) for _ in range(2)] == [1, 0]
+    mailer.clerk.now += HOUR
+    assert len(mailer.claim(transport="slow")) == 3, "a long rest saves up no more than a minute's"
+
+
+def test_of_two_who_claim_at_once_nobody_exceeds_the_rate(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=TransportRate(3, MINUTE))
+    for n in range(10):
+        mailer.intend(f"key {n}", transport="slow")
+    now = mailer.clerk.now
+    ann, ben = (lifecycle.SendClaimant(TENANT, "slow", name, LEASE) for name in ("ann", "ben"))
+    first, second = interleave(
+        mailer.clerk.place,
+        lambda tx: lifecycle.claim(tx, ann, 2, now),
+        lambda tx: lifecycle.claim(tx, ben, 2, now),
+    )
+
+    assert (len(first), len(second)) == (2, 1)
+
+
+def test_a_clock_that_steps_back_brings_no_room(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=TransportRate(1, MINUTE))
+    for n in range(3):
+        mailer.intend(f"key {n}", transport="slow")
+    assert len(mailer.claim(transport="slow")) == 1
+    mailer.clerk.now -= 1
+    assert mailer.claim(transport="slow") == []
+    mailer.clerk.now += 1
+
+    assert mailer.claim(transport="slow") == []
+
+
+def test_a_clock_that_was_far_ahead_stops_no_mail_for_ever(mailer: Mailer) -> None:
+    mailer.add_transport("slow", rate=TransportRate(1, MINUTE))
+    for n in range(3):
+        mailer.intend(f"key {n}", transport="slow")
+    right = mailer.clerk.now
+    mailer.clerk.now += 400 * DAY
+    assert len(mailer.claim(transport="slow")) == 1
+    mailer.clerk.now = right
+
+    assert mailer.claim(transport="slow") == []
+    mailer.clerk.now += MINUTE
+    assert len(mailer.claim(transport="slow")) == 1
+
+
+# the breaker
+
+
+def _fail(mailer: Mailer, count: int, outcome: NotSent = UNREACHED) -> None:
+    for n in range(count):
+        mailer.intend(f"failing {n} {mailer.clerk.now}")
+        send = mailer.claim(most=1)[0].send
+        mailer.say(send, outcome, wait=None)
+
+
+def test_a_transport_rests_after_failures_in_a_row(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures - 1)
+    assert _way(mailer).rests_until is None
+    _fail(mailer, 1)
+
+    assert _way(mailer).rests_until == mailer.clerk.now + RULES.first_rest
+    mailer.intend()
+    assert mailer.claim() == []
+    assert _due(mailer, mailer.clerk.now) == []
+
+
+def test_a_success_ends_the_row_of_failures(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures - 1)
+    mailer.say(mailer.start(), TAKEN)
+    _fail(mailer, RULES.failures - 1)
+
+    assert _way(mailer).rests_until is None
+
+
+def test_a_revoked_key_lets_the_transport_rest_at_once_and_burns_nothing(mailer: Mailer) -> None:
+    for key in "abc":
+        mailer.intend(key)
+    send = mailer.claim(most=1)[0].send
+    mailer.say(send, NO_KEY)
+
+    assert mailer.claim() == []
+    states = {row[0] for row in mailer.rows("SELECT state FROM oncebox_sends")}
+    assert states == {SendState.PENDING}
+
+
+def test_after_its_rest_one_send_tries_and_the_others_wait(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures)
+    for key in "abc":
+        mailer.intend(key)
+    mailer.clerk.now += RULES.first_rest
+    (probe,) = mailer.claim()
+    assert mailer.claim() == []
+
+    mailer.say(probe.send, TAKEN)
+    assert (_way(mailer).failures, _way(mailer).rests_until) == (0, None)
+    assert len(mailer.claim()) == 2
+
+
+def test_a_probe_that_fails_lets_it_rest_twice_as_long(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures)
+    rest = RULES.first_rest
+    for _ in range(8):
+        mailer.clerk.now = _way(mailer).rests_until or 0
+        _fail(mailer, 1)
+        rest = min(2 * rest, RULES.longest_rest)
+        assert _way(mailer).rests_until == mailer.clerk.now + rest
+
+
+def test_a_probe_that_is_lost_is_followed_by_another(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures)
+    for key in "ab":
+        mailer.intend(key)
+    mailer.clerk.now += RULES.first_rest
+    assert len(mailer.claim()) == 1
+    mailer.lose()
+
+    assert len(mailer.claim()) == 1
+
+
+def test_a_rest_with_nothing_to_try_goes_on_to_be_a_probe(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures)
+    mailer.clerk.now += RULES.first_rest
+    assert mailer.claim() == []
+    mailer.intend()
+
+    assert len(mailer.claim()) == 1
+
+
+def test_of_two_who_claim_after_a_rest_one_tries(mailer: Mailer) -> None:
+    _fail(mailer, RULES.failures)
+    for key in "ab":
+        mailer.intend(key)
+    mailer.clerk.now += RULES.first_rest
+    now = mailer.clerk.now
+    ann, ben = (lifecycle.SendClaimant(TENANT, RELAY, name, LEASE) for name in ("ann", "ben"))
+    first, second = interleave(
+        mailer.clerk.place,
+        lambda tx: lifecycle.claim(tx, ann, 9, now),
+        lambda tx: lifecycle.claim(tx, ben, 9, now),
+    )
+
+    assert (len(first), len(second)) == (1, 0)
+
+
+def test_what_fails_while_it_rests_was_begun_before_and_prolongs_nothing(mailer: Mailer) -> None:
+    for n in range(20):
+        mailer.intend(f"key {n}")
+    for claimed in mailer.claim():
+        mailer.say(claimed.send, UNREACHED)
+
+    assert _way(mailer).rests == 1
+    assert _way(mailer).rests_until == mailer.clerk.now + RULES.first_rest
+
+
+def test_failures_of_one_commit_count_together(mailer: Mailer) -> None:
+    for n in range(RULES.failures):
+        mailer.intend(f"key {n}")
+    mailer.settle(*(mailer.word(each.send, UNREACHED) for each in mailer.claim()))
+
+    assert _way(mailer).rests == 1
+
+
+def test_one_transport_rests_and_the_others_go_on(mailer: Mailer) -> None:
+    mailer.add_transport("other")
+    mailer.intend("x", transport="other")
+    _fail(mailer, RULES.failures)
+
+    assert len(mailer.claim(transport="other")) == 1
+
+
+def test_what_waits_for_a_resting_way_goes_by_the_first_that_works(mailer: Mailer) -> None:
+    held = mailer.in_doubt("held", on_unknown=OnUnknown.RESEND)
+    _fail(mailer, 1, NO_KEY)
+    waiting = mailer.intend("waiting").send
+    later = mailer.intend("later", send_at=mailer.clerk.now + HOUR).send
+    for n, name in enumerate(("nothing", "paused", "second", "third")):
+        mailer.add_transport(name, position=n + 1)
+    nothing = NewTransport(name="nothing", kind="log", position=1)
+    mailer.clerk.run(transports.change, nothing, mailer.deed())
+    mailer.pause("paused")
+
+    assert mailer.clerk.run(transports.divert_stranded, mailer.clerk.now) == 1
+    assert mailer.get(waiting.id).transport == "second"
+    assert mailer.get(held.id).transport == RELAY
+    assert mailer.get(later.id).transport == RELAY
+    assert mailer.clerk.run(transports.divert_stranded, mailer.clerk.now) == 0
+
+
+def test_nothing_is_diverted_from_a_way_that_somebody_paused(mailer: Mailer) -> None:
+    _fail(mailer, 1, NO_KEY)
+    waiting = mailer.intend("waiting").send
+    mailer.add_transport("second", position=1)
+    mailer.pause()
+
+    assert mailer.clerk.run(transports.divert_stranded, mailer.clerk.now) == 0
+    assert mailer.get(waiting.id).transport == RELAY
+
+
+def test_a_try_that_is_free_is_not_counted(mailer: Mailer) -> None:
+    mailer.intend()
+    send = mailer.claim_one()
+    assert mailer.say(send, NO_KEY, uncounted=True)
+
+    assert (mailer.get(send.id).tries, mailer.state(send.id)) == (0, SendState.PENDING)
+
+
+def test_a_transport_that_is_changed_is_tried_at_once(mailer: Mailer) -> None:
+    _fail(mailer, 1, NO_KEY)
+    mailer.clerk.run(transports.change, NewTransport(name=RELAY, kind="smtp"), mailer.deed())
+    mailer.intend()
+
+    assert len(mailer.claim()) == 1
+
+
+def test_who_keeps_a_part_of_a_transport_overwrites_no_later_change(mailer: Mailer) -> None:
+    seen = mailer.clerk.run(transports.get, TENANT, RELAY).changed_at
+    new = NewTransport(name=RELAY, kind="smtp", position=1)
+    first = mailer.clerk.run(transports.change, new, mailer.deed(), seen=seen)
+
+    assert first.changed_at > seen  # though no time has passed
+    with pytest.raises(StateConflict):
+        mailer.clerk.run(transports.change, new, mailer.deed(), seen=seen)
+    gone = msgspec.structs.replace(new, name="gone")
+    with pytest.raises(NotFound):
+        mailer.clerk.run(transports.change, gone, mailer.deed(), seen=seen)
+    again = mailer.clerk.run(transports.change, new, mailer.deed(), seen=first.changed_at)
+    assert again.position == 1
+
+
+def test_a_mail_that_nobody_was_asked_to_take_does_not_show_that_its_way_works(
+    mailer: Mailer,
+) -> None:
+    for n in range(RULES.failures):
+        mailer.say(mailer.start(f"{n}"), UNREACHED)
+    mailer.clerk.now += RULES.first_rest
+    mailer.intend("malformed")
+    (probe,) = mailer.claim()
+    flaw = SendRejected(code="line_too_long", phase=SendPhase.CONNECT)
+    assert mailer.say(probe.send, flaw)
+
+    assert _way(mailer).failures == RULES.failures
+    assert _way(mailer).state(mailer.clerk.now) == "resting"
+    mailer.clerk.now += LEASE
+    assert len(mailer.claim()) == 1, "the next one tries whether it works again"
+
+
+def test_a_try_that_was_ended_from_here_says_nothing_of_the_way(mailer: Mailer) -> None:
+    ended: list[SendOutcome] = [
+        NotSent(code="given_back", phase=SendPhase.CONNECT),
+        NotSent(code="store_unavailable", phase=SendPhase.CONNECT),
+        SendUnknown(code="worker_stopped", phase=SendPhase.HANDED_OVER),
+    ]
+    for n, outcome in enumerate(ended * 2):
+        assert mailer.say(mailer.start(f"{n}"), outcome)
+
+    assert (_way(mailer).failures, _way(mailer).rests_until) == (0, None)
+
+
+def test_what_is_wrong_with_one_message_says_nothing_of_the_way() -> None:
+    fence_lost = NotSent(code="fence_lost", phase=SendPhase.CONNECT)
+
+    assert [counts_as_failure(each) for each in (TAKEN, BOUNCED, REFUSED, fence_lost)] == [
+        False
+    ] * 4
+    assert [counts_as_failure(each) for each in (UNREACHED, NO_KEY, SILENCE)] == [True] * 3
+    assert [proves_working(each) for each in (TAKEN, BOUNCED, UNREACHED)] == [True, True, False]

@@ -1,0 +1,264 @@
+"""Settings: arguments before environment before file before defaults; mistakes are named."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oncebox.errors import ConfigInvalid
+from oncebox.settings import RENAMED_SETTINGS, Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No settings file is found by chance."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_a_default_for_everything() -> None:
+    settings = load_settings({})
+
+    assert settings == Settings()
+    assert settings.database.startswith("sqlite:///")
+    assert settings.folder.is_absolute()
+
+
+def test_the_environment_is_read_with_nesting_by_two_underscores() -> None:
+    settings = load_settings(
+        {
+            "ONCEBOX_TENANT": "acme",
+            "ONCEBOX_WORKER__LEASE": "12.5",
+            "ONCEBOX_WORKER__CONCURRENCY": "7",
+            "ONCEBOX_LIMITS__BODY": "99",
+        }
+    )
+
+    assert (settings.tenant, settings.worker.lease) == ("acme", 12.5)
+    assert (settings.worker.concurrency, settings.limits.body) == (7, 99)
+    assert settings.worker.poll == Settings().worker.poll
+
+
+def test_the_file_is_read_where_it_lies_or_where_it_is_said_to(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text('tenant = "here"')
+    (elsewhere / "other.toml").write_text('tenant = "there"\n[retry]\ntries = 2')
+
+    assert load_settings({}).tenant == "here"
+    named = load_settings({"ONCEBOX_CONFIG": str(elsewhere / "other.toml")})
+    assert (named.tenant, named.retry.tries) == ("there", 2)
+
+
+def test_arguments_go_before_environment_before_file_before_default(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text(
+        'tenant = "file"\ndata_dir = "file"\nmaster_key = "file"\n[worker]\nlease = 1\npoll = 2'
+    )
+    environ = {
+        "ONCEBOX_TENANT": "environment",
+        "ONCEBOX_DATA_DIR": "environment",
+        "ONCEBOX_WORKER__LEASE": "3",
+    }
+
+    settings = load_settings(environ, tenant="argument", database_url=None)
+
+    assert (settings.tenant, settings.data_dir, settings.master_key) == (
+        "argument",
+        "environment",
+        "file",
+    )
+    assert (settings.worker.lease, settings.worker.poll) == (3, 2)
+    assert (settings.worker.concurrency, settings.database_url) == (100, "")
+
+
+def test_a_database_url_goes_before_the_data_folder() -> None:
+    environ = {"ONCEBOX_DATABASE_URL": "postgresql://host/db", "ONCEBOX_DATA_DIR": "/data"}
+
+    assert load_settings(environ).database == "postgresql://host/db"
+
+
+def test_other_variables_are_left_alone() -> None:
+    environ = {
+        "ONCEBOX_FAULTS": "",
+        "ONCEBOX_NOTHING": "1",
+        "ONCEBOX_STRIPE_SECRET": "whsec_1",
+        "ONCEBOX_URL": "http://localhost",
+        "ONCEBOX_WALK": "1",
+        "ONCEBOX_TEST_SCRATCH": "/tmp",
+        "WORKER__LEASE": "1",
+        "xONCEBOX_TENANT": "x",
+    }
+
+    assert load_settings(environ) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "named"),
+    [
+        ("ONCEBOX_WORKER__LEASE", "long", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "0", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "-1", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "nan", "worker.lease"),
+        ("ONCEBOX_WORKER__LEASE", "inf", "worker.lease"),
+        ("ONCEBOX_WORKER__POLL", "0", "worker.poll"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "0", "worker.concurrency"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "1.5", "worker.concurrency"),
+        ("ONCEBOX_WORKER__CONCURRENCY", "", "worker.concurrency"),
+        ("ONCEBOX_WORKER__LEASE__MORE", "1", "worker.lease"),
+        ("ONCEBOX_WORKER", "fast", "worker"),
+        ("ONCEBOX_RETRY__TRIES", "0", "retry.tries"),
+        ("ONCEBOX_RETRY__BUDGET", "-1", "retry.budget"),
+        ("ONCEBOX_CONNECTIONS", "0", "connections"),
+        ("ONCEBOX_LIMITS__BODY", "25 MB", "limits.body"),
+        ("ONCEBOX_LIMITS__WAITING", "0", "limits.waiting"),
+        ("ONCEBOX_HTTP__PORT", "65536", "http.port"),
+        ("ONCEBOX_HTTP__PORT", "-1", "http.port"),
+        ("ONCEBOX_HTTP__CONNECTIONS", "0", "http.connections"),
+        ("ONCEBOX_HTTP__HEADERS_WITHIN", "0", "http.headers_within"),
+        ("ONCEBOX_HTTP__PUBLIC_URL", "hooks.example.com", "http.public_url"),
+        ("ONCEBOX_SOURCES", "stripe", "sources"),
+        ("ONCEBOX_SOURCES__STRIPE", "stripe", "sources"),
+    ],
+)
+def test_a_bad_value_names_its_setting(variable: str, value: str, named: str) -> None:
+    with pytest.raises(ConfigInvalid, match=named.replace(".", r"\.")):
+        load_settings({variable: value})
+
+
+@pytest.mark.parametrize(
+    ("variable", "remedy"),
+    [
+        ("ONCEBOX_HTPP__PORT", "did you mean ONCEBOX_HTTP__PORT?"),
+        ("ONCEBOX_HTTP_PORT", "did you mean ONCEBOX_HTTP__PORT?"),
+        ("ONCEBOX_DATADIR", "did you mean ONCEBOX_DATA_DIR?"),
+        ("ONCEBOX_WORKER__LEASES", "did you mean ONCEBOX_WORKER__LEASE?"),
+        ("ONCEBOX_QUUX__X", "list all settings with: oncebox config show"),
+        ("ONCEBOX_SENDS__HAND_OVER_WITHIN", "renamed; use ONCEBOX_SENDS__TRANSPORT_TIMEOUT"),
+    ],
+)
+def test_misspelt_variable_is_refused_with_the_right_name(variable: str, remedy: str) -> None:
+    with pytest.raises(ConfigInvalid, match=re.escape(remedy)) as caught:
+        load_settings({variable: "120"})
+
+    assert str(caught.value).startswith(variable)
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("[sends]\nhand_over_within = 5", "renamed; use sends.transport_timeout"),
+        ("[htpp]\nport = 1", "did you mean http.port?"),
+        ("tenants = 'x'", "did you mean tenant?"),
+        ("[worker]\nspeed = 1", "worker.speed in the settings file is not a setting"),
+    ],
+)
+def test_misspelt_name_in_the_file_is_refused_with_the_right_name(
+    elsewhere: Path, text: str, remedy: str
+) -> None:
+    (elsewhere / "oncebox.toml").write_text(text)
+
+    with pytest.raises(ConfigInvalid, match=re.escape(remedy)):
+        load_settings({})
+
+
+def test_renamed_settings_lead_to_settings() -> None:
+    names = {
+        f"{section.name}.{name}"
+        for section in msgspec.structs.fields(Settings)
+        for name in getattr(section.type, "__struct_fields__", ())
+    }
+
+    assert set(RENAMED_SETTINGS.values()) <= names
+    assert not set(RENAMED_SETTINGS) & names
+
+
+def test_service_links_of_kubernetes_are_no_settings() -> None:
+    environ = {
+        "ONCEBOX_SERVICE_HOST": "10.0.0.1",
+        "ONCEBOX_SERVICE_PORT_HTTP": "8808",
+        "ONCEBOX_PORT": "tcp://10.0.0.1:8808",
+        "ONCEBOX_HTTP_PORT": "tcp://10.0.0.1:8808",
+        "ONCEBOX_PORT_8808_TCP_ADDR": "10.0.0.1",
+    }
+
+    assert load_settings(environ) == Settings()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_setting_that_is_a_group_and_a_value_is_named(order: int) -> None:
+    given = [("ONCEBOX_WORKER", "fast"), ("ONCEBOX_WORKER__LEASE", "3")][::order]
+
+    with pytest.raises(ConfigInvalid, match="worker"):
+        load_settings(dict(given))
+
+
+@pytest.mark.parametrize(
+    "text", ["tenants = 'x'", "[worker]\nspeed = 1", "worker = 3", "tenant = 3", "tenant =", "\0"]
+)
+def test_a_mistake_in_the_file_is_refused(elsewhere: Path, text: str) -> None:
+    (elsewhere / "oncebox.toml").write_text(text)
+
+    with pytest.raises(ConfigInvalid):
+        load_settings({})
+
+
+def test_a_file_that_is_named_must_be_there(elsewhere: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"nothing\.toml"):
+        load_settings({"ONCEBOX_CONFIG": str(elsewhere / "nothing.toml")})
+
+
+def test_a_refusal_never_quotes_a_secret() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        load_settings({"ONCEBOX_MASTER_KEY__X": "secret", "ONCEBOX_WORKER__LEASE": "secret"})
+
+    assert "secret" not in str(caught.value)
+
+
+def test_no_time_is_so_long_that_it_cannot_be_counted() -> None:
+    century = str(100 * 365 * 86_400)
+    for variable in ("ONCEBOX_RETRY__BUDGET", "ONCEBOX_WORKER__WATCHDOG"):
+        with pytest.raises(ConfigInvalid):
+            load_settings({variable: "1e300"})
+        with pytest.raises(ConfigInvalid):
+            load_settings({variable: century})
+
+
+def test_the_limits_of_the_service_are_those_that_are_written_down() -> None:
+    http = load_settings({}).http
+
+    assert (http.host, http.port, http.public_url) == ("127.0.0.1", 8808, "")
+    assert (http.body, http.headers, http.header_count) == (1024 * 1024, 32 * 1024, 100)
+    assert (http.headers_within, http.body_rate, http.request_within) == (10, 1024, 30)
+    assert (http.connections, http.rate) == (1_000, 0)
+
+
+def test_sources_are_tables_that_the_environment_may_change(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text(
+        '[sources.stripe]\nscheme = "stripe"\nsecrets = ["env:A"]\nexpect = { "$.account" = "x" }\n'
+        '[sources."a.b"]\nscheme = "github"\n'
+    )
+
+    settings = load_settings({"ONCEBOX_SOURCES__STRIPE__RATE": "5"})
+
+    assert settings.sources["stripe"] == {
+        "scheme": "stripe",
+        "secrets": ["env:A"],
+        "expect": {"$.account": "x"},
+        "rate": "5",
+    }
+    assert settings.sources["a.b"] == {"scheme": "github"}
+
+
+def test_settings_show_nothing_that_may_be_a_secret() -> None:
+    settings = load_settings(
+        {
+            "ONCEBOX_MASTER_KEY": "CANARY",
+            "ONCEBOX_DATABASE_URL": "postgresql://user:CANARY@host/db",
+            "ONCEBOX_SOURCES__STRIPE__SECRETS": "CANARY",
+            "ONCEBOX_TENANT": "acme",
+        }
+    )
+
+    shown = f"{settings!r} {settings} {settings.__rich_repr__()}"
+    assert "CANARY" not in shown
+    assert "tenant='acme'" in shown
+    assert "master_key=''" in repr(Settings())

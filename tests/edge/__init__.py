@@ -1,1 +1,0 @@
-"""The edges: real sockets, real requests."""

@@ -1,1 +1,0 @@
-"""Signatures: every scheme, against vectors, against the providers' own packages, and hostile."""

@@ -1,1 +1,0 @@
-"""Mail on its way out, against servers that fail at every step."""
