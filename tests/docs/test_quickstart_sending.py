@@ -1,5 +1,6 @@
 """The quickstart of sending, read and typed from its first block to its last."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,12 +51,9 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(
     assert first.splitlines()[:2] == ["logged", "logged"]
     way, sent, lost, explained, resolved = answers
     assert shown(printed[0], way)
-    assert [line.split()[0] for line in sent.split("\n") if line] == [
-        "sent",
-        "duplicate",
-        "duplicate",
-    ]
-    assert len({line.split()[1] for line in sent.split("\n") if line}) == 1
+    # Two of the processes print at the same time, so their lines may be mixed.
+    assert re.findall("sent|duplicate", sent) == ["sent", "duplicate", "duplicate"]
+    assert len(set(re.findall("<[^>]+>", sent))) == 1
     assert [line.split()[0] for line in lost.split("\n") if line] == ["unknown", "unknown"]
     assert shown(printed[3], explained)
     assert shown(printed[4], resolved)
