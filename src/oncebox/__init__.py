@@ -67,8 +67,7 @@ if not TYPE_CHECKING:  # or any name would look like one of ours
     def __getattr__(name: str) -> Any:
         """Load a public name from its room."""
         if name not in _PUBLIC_NAMES:
-            message = f"module 'oncebox' has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(f"module 'oncebox' has no attribute {name!r}")
         return getattr(import_module(f"oncebox.{_PUBLIC_NAMES[name]}"), name)
 
 

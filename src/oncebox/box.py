@@ -168,8 +168,7 @@ class Oncebox:
         Raises: OnceboxError, when the box is not open.
         """
         if self._components is None:
-            message = "the box is not open; use it inside: async with box"
-            raise OnceboxError(message)
+            raise OnceboxError("the box is not open; use it inside: async with box")
         return self._components
 
     def metrics(self) -> str:

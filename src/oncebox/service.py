@@ -109,8 +109,9 @@ class Service:
         try:
             smtp = listen(settings.smtp.host, settings.smtp.port)
         except ListenAddressUnavailable as error:
-            message = f"{error} (smtp.host and smtp.port, or smtp.enabled = false)"
-            raise ListenAddressUnavailable(message) from error
+            raise ListenAddressUnavailable(
+                f"{error} (smtp.host and smtp.port, or smtp.enabled = false)"
+            ) from error
         return http, [stack.enter_context(each) for each in smtp]
 
     async def _start_servers(self, http: list[socket], smtp: list[socket]) -> None:

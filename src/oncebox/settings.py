@@ -397,8 +397,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Set
     try:
         return msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
-        message = f"a setting cannot be used: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"a setting cannot be used: {error}") from error
 
 
 def name_problems(in_file: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
@@ -501,8 +500,7 @@ def settings_from_file(environ: Mapping[str, str]) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        message = f"the settings file {path} cannot be read: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"the settings file {path} cannot be read: {error}") from error
 
 
 def _set_path(tree: dict[str, Any], path: list[str], value: str) -> None:

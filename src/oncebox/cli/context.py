@@ -125,8 +125,7 @@ def _check_database_exists(settings: "Settings") -> None:
     """Keep a mistyped folder from becoming a new, empty database."""
     path = database_file(settings)
     if path is not None and not path.exists():
-        message = f"there is no database at {path}; check --data-dir, or run: oncebox migrate"
-        raise NotFound(message)
+        raise NotFound(f"there is no database at {path}; check --data-dir, or run: oncebox migrate")
 
 
 async def _with_components(settings: "Settings", work: Callable[["Components"], Awaitable[R]]) -> R:

@@ -32,8 +32,9 @@ def read_master_key(settings: Settings) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        message = f"the master key file {path} cannot be read; check its owner and permissions"
-        raise MasterKeyMissing(message) from error
+        raise MasterKeyMissing(
+            f"the master key file {path} cannot be read; check its owner and permissions"
+        ) from error
 
 
 def settings_file(environ: Mapping[str, str] | None = None) -> Path:

@@ -259,8 +259,7 @@ class LazyGroup(click.Group):
                 f"oncebox {words} {name}" for words, table in GROUPS.items() if name in table
             ]
         hint = f"; did you mean: {', '.join(commands)}" if commands else ""
-        message = f"there is no command {f'oncebox {above}{name}'!r}{hint}"
-        raise click.UsageError(message, ctx)
+        raise click.UsageError(f"there is no command {f'oncebox {above}{name}'!r}{hint}", ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Complete from the table, without importing the commands."""

@@ -78,8 +78,7 @@ def require_source(entry: SourceEntry | None) -> SourceEntry:
     Raises: NotFound.
     """
     if entry is None:
-        message = "there is no such source; list them with: oncebox source list"
-        raise NotFound(message)
+        raise NotFound("there is no such source; list them with: oncebox source list")
     return entry
 
 
@@ -115,8 +114,7 @@ def audit_options_with_reason(command: F) -> F:
 def require_reason(why: str | None) -> str:
     """Refuse a change without a reason."""
     if not (why or "").strip():
-        message = "give a reason: --why TEXT; it is kept in the audit log"
-        raise click.UsageError(message)
+        raise click.UsageError("give a reason: --why TEXT; it is kept in the audit log")
     return str(why)
 
 
@@ -131,11 +129,10 @@ def read_secret(typed: str) -> str:
     if typed == "-":
         return _read_secret_input()
     if not is_reference(typed):
-        message = (
+        raise click.UsageError(
             "everybody on this machine could read a secret on the command line; write env:NAME "
             "or file:PATH, or - to be asked for it or to read it from standard input"
         )
-        raise click.UsageError(message)
     if typed.startswith(_FILE_PREFIX):
         return f"{_FILE_PREFIX}{Path(typed.removeprefix(_FILE_PREFIX)).absolute()}"
     return typed
@@ -147,5 +144,4 @@ def _read_secret_input() -> str:
     try:
         return sys.stdin.buffer.read().decode().strip()
     except UnicodeDecodeError:
-        message = "standard input is not UTF-8; send the secret as text"
-        raise click.UsageError(message) from None
+        raise click.UsageError("standard input is not UTF-8; send the secret as text") from None

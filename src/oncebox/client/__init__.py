@@ -86,6 +86,5 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     """Load a public name from its module."""
     if name not in __all__:
-        message = f"module 'oncebox.client' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'oncebox.client' has no attribute {name!r}")
     return getattr(import_module(f"oncebox.{_MODULES.get(name, 'client.errors')}"), name)

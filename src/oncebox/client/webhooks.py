@@ -43,5 +43,4 @@ def verify(  # noqa: PLR0913 - the parts of a request
 def _check_bytes(body: object) -> None:
     """Refuse text: it may differ from the bytes that were signed."""
     if not isinstance(body, bytes):
-        message = "give the body as bytes, exactly as it was received"
-        raise TypeError(message)
+        raise TypeError("give the body as bytes, exactly as it was received")

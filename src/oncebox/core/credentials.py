@@ -41,8 +41,9 @@ def read(folder: Path) -> Credentials | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        message = f"the credentials file {file} cannot be read; mend it, or delete it"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the credentials file {file} cannot be read; mend it, or delete it"
+        ) from error
 
 
 def write(folder: Path, credentials: Credentials) -> Credentials:
@@ -56,6 +57,7 @@ def write(folder: Path, credentials: Credentials) -> Credentials:
         folder.mkdir(parents=True, exist_ok=True)
         write_private_file(path(folder), msgspec.json.encode(credentials) + b"\n")
     except OSError as error:
-        message = f"the folder {folder} cannot be written; choose one with ONCEBOX_DATA_DIR"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the folder {folder} cannot be written; choose one with ONCEBOX_DATA_DIR"
+        ) from error
     return read(folder) or credentials

@@ -79,11 +79,11 @@ class Egress:
             async with asyncio.timeout(within):
                 return await self._fetch(url, most)
         except (TimeoutError, OSError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-            message = "a key service did not answer; try again in a moment"
-            raise EgressFailed(message) from error
+            raise EgressFailed("a key service did not answer; try again in a moment") from error
         except (httpcore2.TimeoutException, httpcore2.UnsupportedProtocol) as error:
-            message = "a key service did not answer in time; try again in a moment"
-            raise EgressFailed(message) from error
+            raise EgressFailed(
+                "a key service did not answer in time; try again in a moment"
+            ) from error
 
     async def post(
         self,
@@ -113,29 +113,25 @@ class Egress:
                 }
                 return EgressResponse(answer.status, named, await _read_bounded(answer, most))
         except _NETWORK_ERRORS as error:
-            message = "the other side did not answer; nothing more is known"
-            raise EgressFailed(message) from error
+            raise EgressFailed("the other side did not answer; nothing more is known") from error
 
     def _check_url(self, url: str) -> None:
         parts = urlsplit(url)
         local = f"{parts.hostname}:{parts.port}" in self._local
         plain = parts.scheme == "https" and parts.port in {None, _HTTPS} and not parts.username
         if not parts.hostname or not (local or plain):
-            message = "only https addresses on the usual port are fetched"
-            raise EgressRefused(message)
+            raise EgressRefused("only https addresses on the usual port are fetched")
 
     async def _fetch(self, url: str, most: int) -> bytes:
         headers = {"accept": "*/*", "user-agent": "oncebox", "accept-encoding": "identity"}
         async with self._pool.stream("GET", url, headers=list(headers.items())) as answer:
             if answer.status != _OK:
-                message = f"a key service answered {answer.status}; try again later"
-                raise EgressFailed(message)
+                raise EgressFailed(f"a key service answered {answer.status}; try again later")
             body = b""
             async for piece in answer.aiter_stream():
                 body += piece
                 if len(body) > most:
-                    message = f"a key service answered with over {most} bytes"
-                    raise EgressRefused(message)
+                    raise EgressRefused(f"a key service answered with over {most} bytes")
             return body
 
     async def close(self) -> None:
@@ -184,11 +180,9 @@ class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         addresses = await self._resolve(host, port)
         if f"{host}:{port}" not in self._local and not all(map(is_public_ip, addresses)):
-            message = "a host has an address that is not public; it is not fetched"
-            raise EgressRefused(message)
+            raise EgressRefused("a host has an address that is not public; it is not fetched")
         if not addresses:
-            message = "a host has no address; try again later"
-            raise EgressFailed(message)
+            raise EgressFailed("a host has no address; try again later")
         return await self._inner.connect_tcp(
             addresses[0], port, timeout, local_address, socket_options
         )

@@ -23,11 +23,10 @@ class MasterKey:
     def __init__(self, secret: bytes) -> None:
         """Take exactly 32 secret bytes."""
         if len(secret) != _KEY_BYTES:
-            message = (
+            raise MasterKeyMissing(
                 f"the master key has {len(secret)} bytes instead of {_KEY_BYTES}; "
                 "make one with: openssl rand -base64 32"
             )
-            raise MasterKeyMissing(message)
         self.id = hashlib.sha256(b"oncebox master key id\0" + secret).hexdigest()[:16]
         self._cipher = AESGCM(secret)
         self._root = hmac.digest(secret, b"oncebox derived keys", "sha256")
@@ -60,8 +59,9 @@ class MasterKey:
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
         except (InvalidTag, ValueError) as error:  # altered, or too short to have been sealed
-            message = "this value was sealed with another master key, or for another row"
-            raise MasterKeyWrong(message) from error
+            raise MasterKeyWrong(
+                "this value was sealed with another master key, or for another row"
+            ) from error
 
 
 def master_key_from_text(text: str) -> MasterKey:
@@ -69,8 +69,9 @@ def master_key_from_text(text: str) -> MasterKey:
     try:
         return MasterKey(base64.b64decode(text.strip(), validate=True))
     except ValueError as error:  # not base64, or not even ASCII
-        message = "the master key is not base64; make one with: openssl rand -base64 32"
-        raise MasterKeyMissing(message) from error
+        raise MasterKeyMissing(
+            "the master key is not base64; make one with: openssl rand -base64 32"
+        ) from error
 
 
 def master_key_from_file(path: Path) -> MasterKey:
@@ -78,11 +79,10 @@ def master_key_from_file(path: Path) -> MasterKey:
     try:
         return master_key_from_text(path.read_text("ascii"))
     except (OSError, UnicodeDecodeError) as error:
-        message = (
+        raise MasterKeyMissing(
             f"the master key file {path} cannot be read; restore it from a backup, or name it "
             "with ONCEBOX_MASTER_KEY_FILE"
-        )
-        raise MasterKeyMissing(message) from error
+        ) from error
 
 
 def load_or_create_master_key(path: Path, random: Callable[[int], bytes] = os.urandom) -> MasterKey:

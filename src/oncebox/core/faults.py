@@ -89,8 +89,7 @@ def arm(plan: str) -> None:
     for entry in filter(None, plan.split(";")):
         name, nth, action = entry.split(":")
         if name not in POINTS:
-            message = f"unknown fault point {name!r}; known: {', '.join(sorted(POINTS))}"
-            raise ValueError(message)
+            raise ValueError(f"unknown fault point {name!r}; known: {', '.join(sorted(POINTS))}")
         _armed[name] = _Armed(int(nth), _action(action))
 
 

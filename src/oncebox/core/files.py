@@ -21,11 +21,10 @@ def refuse_network_filesystem(folder: Path, mounts: Path = _MOUNT_TABLE) -> None
     """
     kind = _filesystem_type(folder.resolve(), mounts)
     if kind in _NETWORK_FILESYSTEMS:
-        message = (
+        raise DatabaseUnsafe(
             f"{folder} is on a network file system ({kind}), which can lose or corrupt SQLite; "
             "choose a local folder with ONCEBOX_DATA_DIR, or use PostgreSQL"
         )
-        raise DatabaseUnsafe(message)
 
 
 def _filesystem_type(folder: Path, mounts: Path) -> str:

@@ -162,8 +162,7 @@ class GroupCommit(Generic[Item, Result]):
         Raises: StoreUnavailable, if too many wait.
         """
         if len(self._pending) >= self._max_pending:
-            message = "too many calls wait for the database; try again in a moment"
-            raise StoreUnavailable(message)
+            raise StoreUnavailable("too many calls wait for the database; try again in a moment")
         self._pending.append((item, waiter))
         if self._flushers < self._max_flushers:
             self._flushers += 1

@@ -63,11 +63,10 @@ def require_current_schema(tx: Transaction, kind: str) -> None:
     Raises: SchemaOutdated, SchemaTooNew, MigrationChanged.
     """
     if pending := _pending(tx, kind):
-        message = (
+        raise SchemaOutdated(
             f"the database needs {len(pending)} migration(s) first; stop older Oncebox processes "
             "that use it, then run: oncebox migrate"
         )
-        raise SchemaOutdated(message)
 
 
 def _apply_pending(tx: Transaction, kind: str, now: int, most: int | None = None) -> list[str]:
@@ -102,12 +101,12 @@ def _not_applied(tx: Transaction, kind: str) -> list[Migration]:
 def _refuse_unknown_history(known: Sequence[Migration], applied: dict[int, str]) -> None:
     newest = known[-1].number
     if applied and max(applied) > newest:
-        message = (
+        raise SchemaTooNew(
             f"a newer Oncebox migrated the database to schema {max(applied)}, this version knows "
             f"schema {newest}; install the newer version: pip install --upgrade oncebox"
         )
-        raise SchemaTooNew(message)
     for migration in known:
         if applied.get(migration.number, migration.checksum) != migration.checksum:
-            message = f"migration {migration.name} was applied with another text; reinstall Oncebox"
-            raise MigrationChanged(message)
+            raise MigrationChanged(
+                f"migration {migration.name} was applied with another text; reinstall Oncebox"
+            )

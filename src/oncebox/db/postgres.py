@@ -284,8 +284,7 @@ def _retry_deadlocks(work: Callable[[], T]) -> T:
             return work()
         except _DEADLOCK_ERRORS:
             time.sleep(random.uniform(0, 0.01 * 2**round_))  # noqa: S311 - not in step again
-    message = "the database kept reporting deadlocks; try again"
-    raise errors.DatabaseBusy(message)
+    raise errors.DatabaseBusy("the database kept reporting deadlocks; try again")
 
 
 def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
@@ -298,8 +297,9 @@ def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
     except psycopg.OperationalError as error:
         raise _connect_error(error) from error
     except psycopg.Error:
-        message = "the database URL cannot be used; it looks like postgresql://user@host/name"
-        raise errors.ConfigInvalid(message) from None  # the driver's words quote the password
+        raise errors.ConfigInvalid(
+            "the database URL cannot be used; it looks like postgresql://user@host/name"
+        ) from None  # the driver's words quote the password
     try:
         register_array_dumpers(connection)
         connection.execute(_SESSION_TIMEOUTS)

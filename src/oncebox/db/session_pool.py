@@ -74,8 +74,7 @@ class SessionPool(Generic[S]):
     async def submit(self, work: Callable[[Any], T], *, alone: bool = False) -> T:
         """Run a function of a session in one of the threads; one hop there, one back."""
         if self._closed:
-            message = "this database was closed; open it again"
-            raise DatabaseClosed(message)
+            raise DatabaseClosed("this database was closed; open it again")
         job = Job(work, alone=alone)
         self._jobs.put(job)
         answer: T = await job.future

@@ -440,11 +440,10 @@ def refuse_old_library(version: str) -> None:
     """
     major, minor, patch = (int(part) for part in version.split(".")[:3])
     if major * 1_000_000 + minor * 1_000 + patch < FIRST_SAFE_VERSION:
-        message = (
+        raise errors.DatabaseUnsafe(
             f"SQLite {version} can corrupt a database in WAL mode; "
             "install apsw 3.51.3 or newer, which brings a fixed one"
         )
-        raise errors.DatabaseUnsafe(message)
 
 
 @contextmanager
@@ -453,13 +452,11 @@ def _translate_errors(session: SqliteSession) -> Iterator[None]:
     try:
         yield
     except _REFUSED_DATA_ERRORS as error:
-        message = f"the database refused a value: {type(error).__name__}"
-        raise errors.RowRefused(message) from error
+        raise errors.RowRefused(f"the database refused a value: {type(error).__name__}") from error
     except apsw.BusyError as error:
-        message = (
+        raise errors.DatabaseBusy(
             f"another process held the database for over {_BUSY_TIMEOUT_MS // 1000} s; try again"
-        )
-        raise errors.DatabaseBusy(message) from error
+        ) from error
     except (apsw.FullError, apsw.IOError) as error:
         session.broken = True
         raise _disk_error(error) from error
@@ -468,12 +465,14 @@ def _translate_errors(session: SqliteSession) -> Iterator[None]:
         raise _read_only_error(error) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         session.broken = True
-        message = "the file is not a healthy database; restore it from a backup"
-        raise errors.DatabaseCorrupt(message) from error
+        raise errors.DatabaseCorrupt(
+            "the file is not a healthy database; restore it from a backup"
+        ) from error
     except apsw.Error as error:
         session.broken = True
-        message = f"the database failed ({type(error).__name__}); try again"
-        raise errors.StoreFailed(message) from error
+        raise errors.StoreFailed(
+            f"the database failed ({type(error).__name__}); try again"
+        ) from error
 
 
 def _read_only_error(error: apsw.Error) -> errors.StoreError:

@@ -97,8 +97,7 @@ class Archive:
         try:
             self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - closed by ``__exit__``
         except OSError as error:
-            message = f"{path} cannot be read: {error.strerror}"
-            raise NotFound(message) from error
+            raise NotFound(f"{path} cannot be read: {error.strerror}") from error
         except _DAMAGE_ERRORS as error:
             raise self._damaged() from error
         try:
@@ -155,8 +154,9 @@ class Archive:
         if DATABASE_FILE not in found.files:
             raise self._damaged()
         if found.format != ARCHIVE_FORMAT:
-            message = f"{self._path} was made by a newer Oncebox ({found.version}); install that"
-            raise BackupDamaged(message)
+            raise BackupDamaged(
+                f"{self._path} was made by a newer Oncebox ({found.version}); install that"
+            )
         return found
 
     def _damaged(self) -> BackupDamaged:
@@ -261,8 +261,7 @@ def verify_database(path: Path) -> tuple[str, str]:
         except apsw.SQLError:  # it has not even the tables
             key = schema = None
     if key is None or schema is None:
-        message = "nothing was ever stored in this database; start with: oncebox serve"
-        raise NotFound(message)
+        raise NotFound("nothing was ever stored in this database; start with: oncebox serve")
     return str(key[0]), str(schema[0])
 
 
@@ -275,8 +274,7 @@ def replace_database(new: Path, path: Path, kept: Path) -> bool:
     Raises: StateConflict, DatabaseReadOnly.
     """
     if _wal_size(new):
-        message = f"{new} has a log that was not taken in; try again"
-        raise StoreFailed(message)
+        raise StoreFailed(f"{new} has a log that was not taken in; try again")
     sync_file(new)
     # A file of our own where there is none: whoever opens it now waits for the lock below, and
     # is told by SQLite then that the file is no longer the one of that name.
@@ -370,16 +368,17 @@ def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (apsw.FullError, apsw.IOError) as error:
-        message = f"the disk of {path} is full or failed; nothing was changed; free some room"
-        raise DiskFull(message) from error
+        raise DiskFull(
+            f"the disk of {path} is full or failed; nothing was changed; free some room"
+        ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise DatabaseCorrupt(_CORRUPT_MESSAGE) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
-        message = f"{path} cannot be opened; check owner and permissions of it and of its folder"
-        raise DatabaseReadOnly(message) from error
+        raise DatabaseReadOnly(
+            f"{path} cannot be opened; check owner and permissions of it and of its folder"
+        ) from error
     except apsw.BusyError as error:
-        message = "another process held the database for too long; try again"
-        raise DatabaseBusy(message) from error
+        raise DatabaseBusy("another process held the database for too long; try again") from error
 
 
 _CORRUPT_MESSAGE = "the database is not healthy; use an earlier backup"

@@ -46,8 +46,9 @@ def open_read_only(url: str, *, check_schema: bool = True) -> ReadSession:
     if _url_scheme(url) == "sqlite":
         path = sqlite_path(url)
         if not path.exists():
-            message = f"there is no database at {path}; check --data-dir, or run: oncebox migrate"
-            raise NotFound(message)
+            raise NotFound(
+                f"there is no database at {path}; check --data-dir, or run: oncebox migrate"
+            )
         session: ReadSession = SqliteReader(path)
     else:
         session = _postgres().PostgresReader(url)
@@ -66,11 +67,10 @@ def _url_scheme(url: str) -> str:
         return "postgresql"
     if scheme == "sqlite":
         return scheme
-    message = (
+    raise ConfigInvalid(
         f"the database URL begins with {scheme[:20]!r}; use sqlite:///path/to/file.db "
         "or postgresql://user:password@host/name"
     )
-    raise ConfigInvalid(message)
 
 
 async def prepare(database: Database, telemetry: "Telemetry", *, migrate: bool) -> None:
@@ -97,19 +97,19 @@ def load_master_key(settings: Settings, *, may_create: bool) -> MasterKey:
     if settings.master_key_file:
         return encryption.master_key_from_file(Path(settings.master_key_file))
     if not settings.database.startswith("sqlite:"):
-        message = (
+        raise MasterKeyMissing(
             "PostgreSQL needs a master key that all hosts share: set ONCEBOX_MASTER_KEY or "
             "ONCEBOX_MASTER_KEY_FILE; make one with: openssl rand -base64 32"
         )
-        raise MasterKeyMissing(message)
     path = sqlite_path(settings.database).with_suffix(".key")
     if not may_create:
         return encryption.master_key_from_file(path)
     try:
         return encryption.load_or_create_master_key(path)
     except OSError as error:
-        message = "the folder of the database cannot be written; choose one with ONCEBOX_DATA_DIR"
-        raise DatabaseReadOnly(message) from error
+        raise DatabaseReadOnly(
+            "the folder of the database cannot be written; choose one with ONCEBOX_DATA_DIR"
+        ) from error
 
 
 async def master_key_id(database: Database) -> str | None:
@@ -132,11 +132,10 @@ def require_same_key(known: str | None, key: MasterKey) -> None:
     Raises: MasterKeyWrong.
     """
     if known != key.id:
-        message = (
+        raise MasterKeyWrong(
             f"this database belongs to master key {known}, not {key.id}; set ONCEBOX_MASTER_KEY "
             "or ONCEBOX_MASTER_KEY_FILE to the key it was created with"
         )
-        raise MasterKeyWrong(message)
 
 
 async def check_writable(database: Database) -> None:
@@ -165,11 +164,10 @@ def _store_key_id(tx: Transaction, id_: str) -> str | None:
 def _check_durability(tx: Transaction, telemetry: "Telemetry") -> None:
     """Refuse a server that acknowledges before it has written."""
     if tx.execute("SHOW synchronous_commit") == [("off",)]:
-        message = (
+        raise DatabaseUnsafe(
             "synchronous_commit is off, so the server loses acknowledged work in a crash; "
             "set it to on for this database or user"
         )
-        raise DatabaseUnsafe(message)
     if tx.execute("SHOW fsync") == [("off",)]:
         telemetry.log.warning("database_unsafe", remedy="fsync is off on the server: set it to on")
 
@@ -181,8 +179,7 @@ def sqlite_path(url: str) -> Path:
     """
     parts = urlsplit(url)
     if parts.netloc or len(parts.path) < 2:  # noqa: PLR2004 - a slash and a name
-        message = "a SQLite URL has three slashes and a path: sqlite:///path/to/file.db"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid("a SQLite URL has three slashes and a path: sqlite:///path/to/file.db")
     return Path("/" + unquote(parts.path).lstrip("/"))
 
 
@@ -191,8 +188,9 @@ def _connect_sqlite(url: str, now: clock.Clock) -> Database:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"the folder {path.parent} cannot be made; choose one with ONCEBOX_DATA_DIR"
-        raise DatabaseReadOnly(message) from error
+        raise DatabaseReadOnly(
+            f"the folder {path.parent} cannot be made; choose one with ONCEBOX_DATA_DIR"
+        ) from error
     return SqliteDatabase(path, now=now)
 
 
@@ -200,6 +198,7 @@ def _postgres() -> ModuleType:
     try:
         from oncebox.db import postgres  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = "PostgreSQL needs an extra; install it with: pip install 'oncebox[postgres]'"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            "PostgreSQL needs an extra; install it with: pip install 'oncebox[postgres]'"
+        ) from error
     return postgres

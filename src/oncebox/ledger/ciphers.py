@@ -67,11 +67,10 @@ class MailCipher:
         try:
             return self._master_key.decrypt(memoryview(stored)[_PREFIX_LENGTH:], bound_to=place)
         except MasterKeyWrong as error:
-            message = (
+            raise MailDecryptionFailed(
                 "this mail is damaged, or was sealed with another master key or for another row; "
                 "restore it from a backup"
-            )
-            raise MailDecryptionFailed(message) from error
+            ) from error
 
 
 _SEPARATOR = "\0"

@@ -41,5 +41,4 @@ def find_id(tx: Transaction, kind: IdKind, tenant: str, typed: str) -> str:
         return typed if not found or typed in found else found[0]
     more = " and more" if len(found) > _MOST_SHOWN else ""
     shown = ", ".join(found[:_MOST_SHOWN])
-    message = f"{typed} is ambiguous; type more of the id: {shown}{more}"
-    raise InputRefused(message)
+    raise InputRefused(f"{typed} is ambiguous; type more of the id: {shown}{more}")

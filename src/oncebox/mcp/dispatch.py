@@ -19,8 +19,9 @@ def check_installed() -> None:
     Raises: ExtraMissing.
     """
     if find_spec("mcp") is None:
-        message = "the tools for agents are not installed; run: pip install 'oncebox[mcp]'"
-        raise ExtraMissing(message)
+        raise ExtraMissing(
+            "the tools for agents are not installed; run: pip install 'oncebox[mcp]'"
+        )
 
 
 class Advice(NamedTuple):

@@ -43,8 +43,7 @@ class ToolContext:
         try:
             while not task.done():
                 if stopped.done():
-                    message = "the service is stopping"
-                    raise ServerBusy(message)
+                    raise ServerBusy("the service is stopping")
                 await self.report_progress(min(clock.steady() - began, within), within)
                 await asyncio.wait(
                     {task, stopped}, timeout=_PROGRESS_INTERVAL, return_when=asyncio.FIRST_COMPLETED

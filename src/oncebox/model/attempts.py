@@ -187,6 +187,5 @@ def check_action_name(name: str) -> str:
 
 def _check_line(what: str, text: str, longest: int) -> str:
     if not is_single_line(text, longest):
-        message = f"the {what} is 1 to {longest} characters, without control characters"
-        raise KeyInvalid(message)
+        raise KeyInvalid(f"the {what} is 1 to {longest} characters, without control characters")
     return text

@@ -30,11 +30,11 @@ def check_key(key: str, what: str = "key") -> None:
     Raises: KeyInvalid.
     """
     if not 1 <= len(key) <= _LONGEST_KEY:
-        message = f"the {what} has {len(key)} characters; give between 1 and {_LONGEST_KEY}"
-        raise KeyInvalid(message)
+        raise KeyInvalid(f"the {what} has {len(key)} characters; give between 1 and {_LONGEST_KEY}")
     if _CONTROL_CHARACTERS.search(key):
-        message = f"the {what} has control characters; send it as plain text, or send its hash"
-        raise KeyInvalid(message)
+        raise KeyInvalid(
+            f"the {what} has control characters; send it as plain text, or send its hash"
+        )
 
 
 @lru_cache(1024)
@@ -44,11 +44,10 @@ def check_source_name(source: str) -> None:
     Raises: KeyInvalid.
     """
     if len(source) > _LONGEST_NAME or not _SOURCE_NAME.fullmatch(source):
-        message = (
+        raise KeyInvalid(
             f"a source is a name of 1 to {_LONGEST_NAME} letters, digits and . _ : / -, "
             "such as stripe"
         )
-        raise KeyInvalid(message)
 
 
 @lru_cache(1024)
@@ -67,8 +66,7 @@ def check_sequence(sequence: int) -> None:
     Raises: KeyInvalid.
     """
     if not -_LARGEST_SEQUENCE <= sequence <= _LARGEST_SEQUENCE:
-        message = f"the sequence is too large; give at most {_LARGEST_SEQUENCE}"
-        raise KeyInvalid(message)
+        raise KeyInvalid(f"the sequence is too large; give at most {_LARGEST_SEQUENCE}")
 
 
 def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) -> Headers:
@@ -82,16 +80,13 @@ def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) 
         kept = tuple([(str(name), str(value)) for name, value in kept])
         flat = [*chain.from_iterable(kept)]
     if len(kept) > count:
-        message = f"there are {len(kept)} headers; at most {count} are kept"
-        raise HeaderInvalid(message)
+        raise HeaderInvalid(f"there are {len(kept)} headers; at most {count} are kept")
     text = "".join(flat)  # all at once: this is on the way of every arrival
     if len(text) > size:
-        message = f"the headers are over {size} bytes; send fewer or shorter ones"
-        raise HeaderInvalid(message)
+        raise HeaderInvalid(f"the headers are over {size} bytes; send fewer or shorter ones")
     plain = text.isascii() and text.isprintable()
     if not all(map(_is_header_name, flat[::2])) or (not plain and _HEADER_FORBIDDEN.search(text)):
-        message = "a header has characters that HTTP does not allow; remove it"
-        raise HeaderInvalid(message)
+        raise HeaderInvalid("a header has characters that HTTP does not allow; remove it")
     return kept
 
 
@@ -107,8 +102,9 @@ def check_body(body: bytes, *, limit: int) -> None:
     Raises: BodyTooLarge.
     """
     if len(body) > limit:
-        message = f"the body has {len(body)} bytes; the limit is {limit} (ONCEBOX_LIMITS__BODY)"
-        raise BodyTooLarge(message)
+        raise BodyTooLarge(
+            f"the body has {len(body)} bytes; the limit is {limit} (ONCEBOX_LIMITS__BODY)"
+        )
 
 
 #: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline

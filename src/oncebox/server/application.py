@@ -88,11 +88,10 @@ class McpEndpoint:
         """Raises: HostRefused, OriginRefused."""
         found = [value for name, value in scope["headers"] if name == b"origin"]
         if _host_of(b"//" + request_context(scope).headers.get(b"host", b"")) not in self._hosts:
-            message = (
+            raise HostRefused(
                 "this name is not one of the service's own; set ONCEBOX_HTTP__PUBLIC_URL or "
                 "ONCEBOX_HTTP__HOSTS"
             )
-            raise HostRefused(message)
         if any(_host_of(each) not in self._hosts for each in found):
             raise OriginRefused
 

@@ -79,8 +79,9 @@ def _parse_network(text: str) -> Network:
     try:
         return ip_network(text, strict=False)
     except ValueError as error:
-        message = f"http.proxies has {text!r}, which is no address or network such as 10.0.0.0/8"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"http.proxies has {text!r}, which is no address or network such as 10.0.0.0/8"
+        ) from error
 
 
 _MAX_NAMES = 10_000

@@ -57,11 +57,11 @@ class ChaosRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         Raises: ValueError.
         """
         if self.seconds is not None and self.fault not in _DEFAULT_SECONDS:
-            message = f"seconds says nothing about {self.fault}; it is for delay and reorder"
-            raise ValueError(message)
+            raise ValueError(
+                f"seconds says nothing about {self.fault}; it is for delay and reorder"
+            )
         if self.copies is not None and self.fault != "duplicate":
-            message = f"copies says nothing about {self.fault}; it is for duplicate"
-            raise ValueError(message)
+            raise ValueError(f"copies says nothing about {self.fault}; it is for duplicate")
 
     @property
     def hold_seconds(self) -> float:
@@ -117,21 +117,21 @@ def read_rules(path: Path) -> ChaosRules:
     try:
         written = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        message = f"the rules of chaos in {path} cannot be read: {error.strerror}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the rules of chaos in {path} cannot be read: {error.strerror}"
+        ) from error
     except ValueError as error:
-        message = f"the rules of chaos in {path} are no TOML: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"the rules of chaos in {path} are no TOML: {error}") from error
     try:
         rules = msgspec.convert(written, ChaosRules)
     except msgspec.ValidationError as error:
-        message = f"the rules of chaos in {path} cannot be used: {_explain_error(str(error))}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the rules of chaos in {path} cannot be used: {_explain_error(str(error))}"
+        ) from error
     if not rules.mail and not rules.webhook:
-        message = (
+        raise ConfigInvalid(
             f"there are no rules of chaos in {path}; write at least one [[mail]] or [[webhook]]"
         )
-        raise ConfigInvalid(message)
     return rules
 
 
@@ -143,8 +143,7 @@ def mail_rule(fault: str, **fields: object) -> MailRule:
     try:
         return msgspec.convert({"mail": [{"fault": fault, **fields}]}, ChaosRules).mail[0]
     except msgspec.ValidationError as error:
-        message = f"this fault cannot be used: {_explain_error(str(error))}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"this fault cannot be used: {_explain_error(str(error))}") from error
 
 
 def _explain_error(error: str) -> str:

@@ -353,11 +353,10 @@ class ServiceTestMode:
 
         self._catch_all = await rooms.database.write(verb)
         if self._catch_all.state is not InboxState.ACTIVE:
-            message = (
+            raise ConfigInvalid(
                 f"the catch-all inbox {self._catch_all.id} of test mode was closed; "
                 "start with another --data-dir"
             )
-            raise ConfigInvalid(message)
 
     def addresses(self, directory: RecipientLookup) -> RecipientLookup:
         """Let every address lead somewhere, in test mode."""

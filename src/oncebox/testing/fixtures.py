@@ -102,8 +102,7 @@ def make_assert_no_mail(
         came = max(0, report.cursor - after) or report.unread
         if came > 0:
             numbers = ", ".join(f"{m.message_id} (number {m.sequence})" for m in report.seen)
-            message = f"{came} mails came to {inbox.email}: {numbers or 'not read yet'}"
-            raise AssertionError(message)
+            raise AssertionError(f"{came} mails came to {inbox.email}: {numbers or 'not read yet'}")
 
     async def awaited(within: float = 0.0, *, after: int = 0) -> None:
         __tracebackhide__ = True

@@ -53,8 +53,9 @@ class LoopbackServer(ABC):
         )
         self._thread.start()
         if not ready.wait(_STOP_TIMEOUT) or self._loop is None:
-            message = f"no server could be started on {self.host}:{self.port}"
-            raise OSError(message) from self._failure
+            raise OSError(
+                f"no server could be started on {self.host}:{self.port}"
+            ) from self._failure
         return self
 
     def __exit__(self, *error: object) -> None:

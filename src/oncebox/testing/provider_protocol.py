@@ -58,8 +58,9 @@ class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
         """
         form = _FAULT_NAME.fullmatch(name)
         if form is None or (form["word"] in _NEEDS_NUMBER and form["number"] is None):
-            message = f"there is no fault {name!r}; write such as accept_then_drop, reject(422)"
-            raise ValueError(message)
+            raise ValueError(
+                f"there is no fault {name!r}; write such as accept_then_drop, reject(422)"
+            )
         word, number = form["word"], float(form["number"] or 0)
         takes = form["takes"] is not None
         if word in _ACTIONS:

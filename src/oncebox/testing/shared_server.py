@@ -97,8 +97,7 @@ def _wait_for_credentials(folder: Path) -> Credentials:
         time.sleep(_POLL_INTERVAL)
     words = log.read_text(errors="replace") if log.exists() else "nothing; its keeper was ended"
     last = words.splitlines()[-_SHOWN_LOG_LINES:]
-    message = "\n".join(["no service could be started for the tests; it said:", *last])
-    raise ConfigInvalid(message)
+    raise ConfigInvalid("\n".join(["no service could be started for the tests; it said:", *last]))
 
 
 def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
@@ -111,11 +110,10 @@ def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
         try:
             told = client._runner.run(about)  # noqa: SLF001 - a call that users do not make
         except NotFound as error:
-            message = (
+            raise ConfigInvalid(
                 f"the service at {found.url} is not in test mode, and tests are kept away from it; "
                 "start one with: oncebox serve --test"
-            )
-            raise ConfigInvalid(message) from error
+            ) from error
     host, _, port = (told.smtp or "").rpartition(":")
     return OnceboxServer(
         url=found.url,

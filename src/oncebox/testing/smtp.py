@@ -86,8 +86,9 @@ class SmtpFault(msgspec.Struct, frozen=True, kw_only=True):
             return cls(step=SmtpStep.DOT)
         form = _FAULT_NAME.fullmatch(name)
         if form is None or (form["takes"] is None) != (form["step"] in list(SmtpStep)):
-            message = f"there is no fault {name!r}; write such as drop@dot, 451@rcpt, sleep=2@mail"
-            raise ValueError(message)
+            raise ValueError(
+                f"there is no fault {name!r}; write such as drop@dot, 451@rcpt, sleep=2@mail"
+            )
         return cls(
             step=SmtpStep(form["step"] or "dot"),
             action=SmtpFaultAction.REPLY

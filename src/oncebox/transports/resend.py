@@ -237,8 +237,9 @@ def check_resend_config(config: ResendConfig) -> None:
     here = parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
     more = parts.query or parts.fragment or "@" in parts.netloc
     if not parts.hostname or not (secured or here) or more:
-        message = "the address of Resend is one such as https://api.resend.com, without a port"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            "the address of Resend is one such as https://api.resend.com, without a port"
+        )
 
 
 def request_body(mail: OutgoingMail) -> bytes:

@@ -313,14 +313,13 @@ def check_relay(relay: Relay) -> None:
     Raises: ConfigInvalid.
     """
     if not _is_host(relay.host):
-        message = "a relay needs a host, such as smtp.example.com"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid("a relay needs a host, such as smtp.example.com")
     if not relay.name.isascii() or not relay.name.isprintable() or not relay.name.split():
-        message = "a relay is greeted by a name in ASCII, such as app.example.com"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid("a relay is greeted by a name in ASCII, such as app.example.com")
     if relay.username and relay.security is RelaySecurity.NONE and not _is_loopback(relay.host):
-        message = "a password is not sent in the clear; use starttls or tls for this relay"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            "a password is not sent in the clear; use starttls or tls for this relay"
+        )
 
 
 async def open_connection(

@@ -103,8 +103,9 @@ def decode_config(data: bytes | None) -> TransportConfig:
         found: TransportConfig = _CONFIG_DECODER.decode(data)
     except msgspec.MsgspecError:
         # The decoder's message may quote a password.
-        message = "the configuration of the transport cannot be read; write it anew"
-        raise ConfigInvalid(message) from None
+        raise ConfigInvalid(
+            "the configuration of the transport cannot be read; write it anew"
+        ) from None
     return found
 
 
@@ -146,8 +147,9 @@ def _tls_context(ca: str) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=ca)
         except (ssl.SSLError, ValueError):
-            message = "the certificates to trust cannot be read; give them in PEM"
-            raise ConfigInvalid(message) from None
+            raise ConfigInvalid(
+                "the certificates to trust cannot be read; give them in PEM"
+            ) from None
     return context
 
 

@@ -26,8 +26,9 @@ def find_scheme(name: str) -> Scheme:
     if not offered:
         close = difflib.get_close_matches(name, scheme_names(), n=3)
         guess = f"did you mean {' or '.join(close)}? " if close else ""
-        message = f"there is no scheme {name!r}; {guess}list them with: oncebox hook schemes"
-        raise UnknownScheme(message)
+        raise UnknownScheme(
+            f"there is no scheme {name!r}; {guess}list them with: oncebox hook schemes"
+        )
     return _load_entry_point(offered[0])
 
 
@@ -50,16 +51,17 @@ def _load_entry_point(offer: EntryPoint) -> Scheme:
         found = offer.load()
     except Exception as error:
         # A package is somebody else's code: whatever it raises, its name is what helps.
-        message = (
+        raise SchemeInvalid(
             f"{_describe_entry_point(offer)} cannot be loaded: {type(error).__name__}: {error}"
-        )
-        raise SchemeInvalid(message) from error
+        ) from error
     if not isinstance(found, Scheme):
-        message = f"{_describe_entry_point(offer)} is a {type(found).__name__}, not a Scheme"
-        raise SchemeInvalid(message)
+        raise SchemeInvalid(
+            f"{_describe_entry_point(offer)} is a {type(found).__name__}, not a Scheme"
+        )
     if found.name != offer.name:
-        message = f"{_describe_entry_point(offer)} calls itself {found.name!r}; give it one name"
-        raise SchemeInvalid(message)
+        raise SchemeInvalid(
+            f"{_describe_entry_point(offer)} calls itself {found.name!r}; give it one name"
+        )
     return found
 
 

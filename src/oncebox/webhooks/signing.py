@@ -38,8 +38,7 @@ def decode_unpadded_base64(text: str) -> bytes:
     try:
         return base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True)
     except binascii.Error as error:
-        message = "not base64"
-        raise ValueError(message) from error
+        raise ValueError("not base64") from error
 
 
 def _decode_whsec_or_text(secret: str) -> bytes:

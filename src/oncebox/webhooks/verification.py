@@ -40,8 +40,9 @@ def parse_template(template: str) -> tuple[TemplatePart, ...]:
     """
     parts = _PLACEHOLDER.split(template)
     if any(brace in literal for literal in parts[::2] for brace in "{}"):
-        message = f"{template!r} is not a signed content; write it like {{timestamp}}.{{body}}"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            f"{template!r} is not a signed content; write it like {{timestamp}}.{{body}}"
+        )
     return tuple(
         part if number % 2 else part.encode()
         for number, part in enumerate(parts)
@@ -236,8 +237,7 @@ def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
     try:
         return msgspec.convert(dict(values), SchemeOptions)
     except msgspec.ValidationError as error:
-        message = f"the options of the scheme cannot be used: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"the options of the scheme cannot be used: {error}") from error
 
 
 def source_options(
@@ -263,21 +263,21 @@ def check_scheme(
     """
     given = {name for name in options.__struct_fields__ if _is_set(options, name)}
     if extra := given - _COMMON_OPTIONS - set(scheme.accepted_options):
-        message = f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}")
     apply_options(scheme, options)
     if not scheme.keyless and not any(secret.strip() for secret in secrets):
-        message = f"the scheme {scheme.name} needs a secret; without one it refuses everything"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            f"the scheme {scheme.name} needs a secret; without one it refuses everything"
+        )
     if "topics" in scheme.accepted_options and not options.topics:
-        message = (
+        raise ConfigInvalid(
             f"the scheme {scheme.name} needs its topics: a signature alone only proves that "
             "somebody's topic sent it"
         )
-        raise ConfigInvalid(message)
     if scheme.name == "none" and not options.allow_unsigned:
-        message = "the scheme none lets in whatever anybody sends; say so with allow_unsigned"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            "the scheme none lets in whatever anybody sends; say so with allow_unsigned"
+        )
 
 
 @lru_cache(1024)
@@ -342,8 +342,7 @@ def _signature_prefixes(scheme: Scheme, algorithm: str) -> tuple[tuple[str, str]
 
 def _check_choice(what: str, value: str, known: Sequence[str] | Mapping[str, object]) -> str:
     if value not in known:
-        message = f"there is no {what} {value!r}; choose one of {', '.join(known)}"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"there is no {what} {value!r}; choose one of {', '.join(known)}")
     return value
 
 

@@ -110,8 +110,7 @@ def resolve(  # noqa: PLR0913 - a entry simply has this many sides
     that is not done may run again.
     """
     if done is None:
-        message = "say what you found: --done or --not-done"
-        raise click.UsageError(message)
+        raise click.UsageError("say what you found: --done or --not-done")
     reason, stored = require_reason(why), _encode_result(result, done=done)
 
     async def work(components: Components) -> Action:
@@ -134,13 +133,13 @@ def _encode_result(text: str | None, *, done: bool) -> bytes | None:
     if text is None:
         return None
     if not done:
-        message = "what is not done has no result; leave --result away"
-        raise click.UsageError(message)
+        raise click.UsageError("what is not done has no result; leave --result away")
     try:
         return msgspec.json.encode(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
-        message = "write JSON, such as '{\"account\": 7}'"
-        raise click.BadParameter(message, param_hint="--result") from error
+        raise click.BadParameter(
+            "write JSON, such as '{\"account\": 7}'", param_hint="--result"
+        ) from error
 
 
 def _action_row(call: CommandContext, action: Action, now: int) -> tuple[object, ...]:

@@ -336,8 +336,9 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
     try:
         mark = bytes.fromhex(after)
     except ValueError as error:
-        message = "write an id as the list shows it"
-        raise click.BadParameter(message, param_hint="--after") from error
+        raise click.BadParameter(
+            "write an id as the list shows it", param_hint="--after"
+        ) from error
 
     with call.reader() as reader:
         owner = tenant_of(reader, tenant)

@@ -109,16 +109,18 @@ def _lock_folder(folder: Path) -> int:
     except BaseException as error:
         os.close(handle)
         if isinstance(error, BlockingIOError):
-            message = f"another process is at work in {folder}; wait for it, or stop it"
-            raise StateConflict(message) from error
+            raise StateConflict(
+                f"another process is at work in {folder}; wait for it, or stop it"
+            ) from error
         raise
     return handle
 
 
 def _check_owner(folder: Path, handle: int) -> None:
     if os.fstat(handle).st_uid != os.geteuid():
-        message = f"{folder} belongs to somebody else; remove it, or choose another folder"
-        raise StateConflict(message)
+        raise StateConflict(
+            f"{folder} belongs to somebody else; remove it, or choose another folder"
+        )
 
 
 def _make_folder(folder: Path) -> bool:
@@ -134,11 +136,10 @@ def _make_folder(folder: Path) -> bool:
 def _check_free_space(folder: Path, room: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < room:
-        message = (
+        raise DiskFull(
             f"{folder.parent} has {free // _MEBIBYTE} MiB free and {room // _MEBIBYTE} MiB are "
             "needed; free some room, or choose another folder"
         )
-        raise DiskFull(message)
 
 
 def _folder_error(folder: Path, error: OSError) -> OnceboxError:
@@ -195,14 +196,12 @@ def backup(call: CommandContext, *, dest: Path, with_key: bool, force: bool) -> 
 def _database_to_copy(settings: Settings) -> Path:
     path = database_file(settings)
     if path is None:
-        message = (
+        raise StateConflict(
             "PostgreSQL has its own tools: copy the database with pg_dump, put it back with "
             "pg_restore, and before anything is started run: oncebox restore --pause-only"
         )
-        raise StateConflict(message)
     if not path.exists():
-        message = f"there is no database at {path}; check --data-dir"
-        raise NotFound(message)
+        raise NotFound(f"there is no database at {path}; check --data-dir")
     return path
 
 
@@ -213,11 +212,9 @@ def _backup_path(dest: Path, made_at: int) -> Path:
 def _check_target(target: Path, *, force: bool) -> None:
     """Replace nothing unless told, and make no folder: perhaps a disk is not mounted."""
     if not target.parent.is_dir():
-        message = f"there is no folder {target.parent}; make it, or mount it"
-        raise NotFound(message)
+        raise NotFound(f"there is no folder {target.parent}; make it, or mount it")
     if target.exists() and not force:
-        message = f"{target} is there already; choose another name, or say --force"
-        raise StateConflict(message)
+        raise StateConflict(f"{target} is there already; choose another name, or say --force")
 
 
 def _check_not_own_file(target: Path, source: Path, settings: Settings) -> None:
@@ -229,8 +226,7 @@ def _check_not_own_file(target: Path, source: Path, settings: Settings) -> None:
         settings_file(),
     )
     if target.resolve() in [each.resolve() for each in own if each is not None]:
-        message = f"{target} is in use by Oncebox itself; choose another name"
-        raise StateConflict(message)
+        raise StateConflict(f"{target} is in use by Oncebox itself; choose another name")
 
 
 def _pack(
@@ -274,12 +270,14 @@ def _key_and_settings_files(settings: Settings, key_id: str) -> Iterator[tuple[s
     """
     text = cli_files.read_master_key(settings)
     if text is None:
-        message = f"there is no key file {cli_files.master_key_path(settings)} to put in"
-        raise MasterKeyMissing(message)
+        raise MasterKeyMissing(
+            f"there is no key file {cli_files.master_key_path(settings)} to put in"
+        )
     found = encryption.master_key_from_text(text).id
     if found != key_id:
-        message = f"the database belongs to master key {key_id}, and {found} is configured"
-        raise MasterKeyWrong(message)
+        raise MasterKeyWrong(
+            f"the database belongs to master key {key_id}, and {found} is configured"
+        )
     yield sqlite_backup.KEY_FILE, f"{text.strip()}\n".encode()
     file = settings_file()
     if file.is_file():
@@ -368,8 +366,7 @@ def restore(
     or the new database. The replaced one is kept beside it.
     """
     if (src is None) == (not pause_only):
-        message = "name the backup, or say --pause-only"
-        raise click.UsageError(message)
+        raise click.UsageError("name the backup, or say --pause-only")
     entry = _Operator(who, why)
     outcome = _pause_only(call, entry) if src is None else _restore(call, src, entry, force=force)
     _print_restore(call, src, outcome)
@@ -434,11 +431,11 @@ def _restore(call: CommandContext, src: Path, entry: _Operator, *, force: bool) 
 def _restore_target(settings: Settings, *, force: bool) -> Path:
     path = database_file(settings)
     if path is None:
-        message = "put a PostgreSQL database back with pg_restore, then say --pause-only"
-        raise StateConflict(message)
+        raise StateConflict("put a PostgreSQL database back with pg_restore, then say --pause-only")
     if not force and path.exists() and path.stat().st_size:
-        message = f"there is a database at {path}; to replace it, say --force: it is kept beside"
-        raise StateConflict(message)
+        raise StateConflict(
+            f"there is a database at {path}; to replace it, say --force: it is kept beside"
+        )
     return path
 
 
@@ -454,21 +451,20 @@ def _check_master_key(settings: Settings, packed: Archive) -> tuple[Path, bytes]
         if found == wanted:
             return None
         where = "ONCEBOX_MASTER_KEY" if place is None else str(place)
-        message = (
+        raise MasterKeyWrong(
             f"the backup belongs to master key {wanted}, and {where} holds {found}; give the "
             "right one, or move the file away if the backup has it inside"
         )
-        raise MasterKeyWrong(message)
     if place is None or sqlite_backup.KEY_FILE not in packed.manifest.files:
-        message = (
+        raise MasterKeyMissing(
             f"the backup belongs to master key {wanted}, which is not here; put its file at "
             f"{place}, or name it with ONCEBOX_MASTER_KEY_FILE"
         )
-        raise MasterKeyMissing(message)
     inside = packed.read_bytes(sqlite_backup.KEY_FILE)
     if encryption.master_key_from_text(inside.decode("ascii", "replace")).id != wanted:
-        message = "the master key in the backup is not the one it belongs to; take another one"
-        raise BackupDamaged(message)
+        raise BackupDamaged(
+            "the master key in the backup is not the one it belongs to; take another one"
+        )
     return place, inside
 
 
@@ -488,8 +484,7 @@ def _unpack(call: CommandContext, packed: Archive, made: Path) -> None:
     faults.point("restore.unpacked")
     key_id, _ = sqlite_backup.verify_database(made)
     if key_id != packed.manifest.master_key_id:
-        message = "the database in the backup belongs to another master key than it says"
-        raise BackupDamaged(message)
+        raise BackupDamaged("the database in the backup belongs to another master key than it says")
 
 
 async def _migrate_and_pause(

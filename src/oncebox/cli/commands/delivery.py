@@ -110,8 +110,9 @@ def _read_body(
 ) -> bytes:
     """Return the body, reading no more than it takes to see that it is too large."""
     if sum(each is not None for each in (stdin, text, file)) != 1:
-        message = "give the body once: --body TEXT, --body-file FILE, or - for standard input"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
+        )
     if text is not None:
         return text.encode("utf-8", "surrogateescape")
     most = settings.limits.body + 1
@@ -124,8 +125,7 @@ def _read_body(
 def _parse_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon:
-        message = "a header looks like 'Name: value'"
-        raise click.BadParameter(message, param_hint="--header")
+        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
     return name.strip(), value.strip()
 
 

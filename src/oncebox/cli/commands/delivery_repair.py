@@ -197,8 +197,9 @@ def _single_delivery(tx: Transaction, tenant: str, wanted: str) -> str:
     """Return the one delivery that is meant by an id or key."""
     found = inspections.find(tx, tenant, wanted)
     if len(found) > 1:
-        message = f"that key means {len(found)} deliveries; give the id: {', '.join(found)}"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"that key means {len(found)} deliveries; give the id: {', '.join(found)}"
+        )
     return found[0]
 
 
@@ -207,8 +208,9 @@ def _effect_outcomes(effects: tuple[str, ...]) -> EffectResolutions:
     for text in effects:
         name, _, word = text.rpartition("=")
         if not name or word not in _EFFECT_STATES:
-            message = f"{text!r} is not NAME=done or NAME=not-done"
-            raise click.BadParameter(message, param_hint="--effect")
+            raise click.BadParameter(
+                f"{text!r} is not NAME=done or NAME=not-done", param_hint="--effect"
+            )
         words[name] = _EFFECT_STATES[word]
     return words
 
@@ -337,8 +339,7 @@ def _selected_ids(
     """Return the deliveries that are meant: some, or all that are dead."""
     require_reason(why)
     if bool(wanted) == everything:
-        message = "name the deliveries, or say --all"
-        raise click.UsageError(message)
+        raise click.UsageError("name the deliveries, or say --all")
     return _all_dead(call, source) if everything else list(wanted)
 
 

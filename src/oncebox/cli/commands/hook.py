@@ -144,8 +144,7 @@ def load_vectors(path: Path) -> list[Vector]:
         lines = (line for line in text.splitlines() if line.strip())
         return [msgspec.json.decode(line, type=Vector) for line in lines]
     except msgspec.DecodeError as error:
-        message = f"{path} is not a list of vectors: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"{path} is not a list of vectors: {error}") from error
 
 
 def judge_vector(vector: Vector) -> VectorVerdict:
@@ -170,8 +169,7 @@ def judge_vector(vector: Vector) -> VectorVerdict:
 def _vector_scheme(vector: Vector) -> tuple[Scheme, SchemeOptions]:
     known = SCHEME_NAMES.get((vector.provider or "", vector.scheme))
     if known is None and vector.provider not in {None, vector.scheme}:
-        message = f"{vector.id}: nothing is called {vector.provider} / {vector.scheme}"
-        raise UnknownScheme(message)
+        raise UnknownScheme(f"{vector.id}: nothing is called {vector.provider} / {vector.scheme}")
     scheme = registry.find_scheme(known or vector.scheme)
     if vector.signature_header and scheme.header:
         scheme = replace(scheme, header=vector.signature_header)
@@ -196,8 +194,7 @@ def _vector_request(vector: Vector) -> WebhookRequest:
     try:
         body = base64.b64decode(vector.body_base64 or "", validate=True)
     except ValueError as error:
-        message = f"{vector.id}: the body is not base64"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"{vector.id}: the body is not base64") from error
     return WebhookRequest(
         method=vector.method or "POST",
         url=vector.url_if_needed or "",
@@ -299,8 +296,7 @@ def verify(  # noqa: PLR0913 - a request simply has this many sides
     if batch is not None:
         return _verify_batch(call, batch)
     if name is None:
-        message = "name the scheme with --scheme, or recorded requests with --batch"
-        raise click.UsageError(message)
+        raise click.UsageError("name the scheme with --scheme, or recorded requests with --batch")
     scheme, options = registry.find_scheme(name), _parse_options(tuning)
     keys = [_read_secret(text) for text in secrets]
     check_scheme(scheme, keys, options)
@@ -420,30 +416,28 @@ def _read_secret(text: str) -> str:
     if kind == "env":
         value = os.environ.get(rest)
         if value is None:
-            message = f"the environment has no {rest}"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(f"the environment has no {rest}")
         return value
     if kind == "file":
         try:
             return Path(rest).read_text().removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
-            message = f"the secret in {rest} cannot be read"
-            raise ConfigInvalid(message) from error
+            raise ConfigInvalid(f"the secret in {rest} cannot be read") from error
     return text
 
 
 def _parse_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon:
-        message = "a header looks like 'Name: value'"
-        raise click.BadParameter(message, param_hint="--header")
+        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
     return name.strip(), value.strip()
 
 
 def _read_body(*, stdin: str | None, text: str | None, file: Path | None) -> bytes:
     if sum(each is not None for each in (stdin, text, file)) > 1:
-        message = "give the body once: --body TEXT, --body-file FILE, or - for standard input"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
+        )
     if file is not None:
         return file.read_bytes()
     if stdin is not None:
@@ -459,8 +453,9 @@ def _parse_time(text: str | None) -> int:
             return int(float(text) * 1000)
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        message = "a time looks like 1700000000 or 2026-01-31T12:00:00Z"
-        raise click.BadParameter(message, param_hint="--now") from error
+        raise click.BadParameter(
+            "a time looks like 1700000000 or 2026-01-31T12:00:00Z", param_hint="--now"
+        ) from error
 
 
 def _parse_options(texts: tuple[str, ...]) -> SchemeOptions:
@@ -468,8 +463,7 @@ def _parse_options(texts: tuple[str, ...]) -> SchemeOptions:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            message = "an option looks like name=value"
-            raise click.BadParameter(message, param_hint="--option")
+            raise click.BadParameter("an option looks like name=value", param_hint="--option")
         if name in {"topics", "volatile"}:
             values.setdefault(name, []).append(value)
         else:

@@ -318,8 +318,7 @@ def _parse_metadata(typed: tuple[str, ...]) -> dict[str, str]:
     for text in typed:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            message = "write NAME=VALUE"
-            raise click.BadParameter(message, param_hint="--metadata")
+            raise click.BadParameter("write NAME=VALUE", param_hint="--metadata")
         found[name] = value
     return found
 

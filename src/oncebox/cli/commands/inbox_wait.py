@@ -65,11 +65,9 @@ def wait(
     not match.
     """
     if kind is None:
-        message = "choose what to wait for: --code or --link"
-        raise click.UsageError(message)
+        raise click.UsageError("choose what to wait for: --code or --link")
     if kind == "code" and host is not None:
-        message = "--host is for links"
-        raise click.UsageError(message)
+        raise click.UsageError("--host is for links")
     from oncebox.client.sync import Client  # noqa: PLC0415 - most commands need no HTTP
 
     with Client(*_service_credentials(call)) as client:

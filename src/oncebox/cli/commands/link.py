@@ -73,8 +73,7 @@ def check(
             _print_case(call, case)
         return failures.OK
     if url is None:
-        message = "give a link, or recorded ones with --batch"
-        raise click.UsageError(message)
+        raise click.UsageError("give a link, or recorded ones with --batch")
     entries = [link_rules.normalize_entry(text) for text in allow]
     origins = [link_rules.normalize_origin(text) for text in local]
     found = link_policy.link_verdict(url, entries, local=origins)
@@ -128,8 +127,7 @@ def _load_cases(path: Path) -> list[_LinkCase]:
         # Python's own reader takes halves of characters too, and they are to be judged.
         return [msgspec.convert(json.loads(line), _LinkCase) for line in lines]
     except (ValueError, msgspec.ValidationError) as error:
-        message = f"{path} is not a list of links, an object a line"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"{path} is not a list of links, an object a line") from error
 
 
 def _resolver(answers: dict[str, list[str] | None] | None) -> Resolve | None:

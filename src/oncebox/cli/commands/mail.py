@@ -87,8 +87,7 @@ def read_raw_mail(path: Path, limit: int) -> bytes:
         with path.open("rb") as opened:
             raw = opened.read(limit + 1)
     if len(raw) > limit:
-        message = f"{path} is over the limit of {limit} bytes (ONCEBOX_LIMITS__BODY)"
-        raise BodyTooLarge(message)
+        raise BodyTooLarge(f"{path} is over the limit of {limit} bytes (ONCEBOX_LIMITS__BODY)")
     return raw
 
 

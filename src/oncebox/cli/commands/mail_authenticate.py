@@ -29,8 +29,7 @@ def _parse_ip(_context: click.Context, _parameter: click.Parameter, value: str) 
     try:
         return str(ipaddress.ip_address(value))
     except ValueError as error:
-        message = f"{value!r} is no address, such as 192.0.2.7"
-        raise click.BadParameter(message) from error
+        raise click.BadParameter(f"{value!r} is no address, such as 192.0.2.7") from error
 
 
 @click.command(

@@ -98,8 +98,7 @@ def raw_message(call: CommandContext, *, wanted: str, tenant: str | None) -> Non
 
     """
     if call.out.on_terminal:
-        message = "write it to a file: oncebox message raw ID > mail.eml"
-        raise click.UsageError(message)
+        raise click.UsageError("write it to a file: oncebox message raw ID > mail.eml")
 
     with call.reader() as reader:
         owner = tenant_of(reader, tenant)

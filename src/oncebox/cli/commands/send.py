@@ -201,11 +201,9 @@ def resolve(  # noqa: PLR0913 - a entry simply has this many sides
     the next request for it, or by: oncebox send resend.
     """
     if sent is None:
-        message = "give the outcome: --sent or --not-sent"
-        raise click.UsageError(message)
+        raise click.UsageError("give the outcome: --sent or --not-sent")
     if provider_id and not sent:
-        message = "what was not sent has no name there; leave --provider-id away"
-        raise click.UsageError(message)
+        raise click.UsageError("what was not sent has no name there; leave --provider-id away")
     change = partial(lifecycle.resolve, sent=sent, provider_id=provider_id)
     _apply(call, wanted, change, tenant, who=who, why=why)
 
@@ -276,8 +274,9 @@ def _single_send(tx: Transaction, tenant: str, wanted: str) -> str:
     if not found:
         raise sends.not_found()
     if len(found) > 1:
-        message = f"that name means {len(found)} sends; give the id: {', '.join(found)}"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"that name means {len(found)} sends; give the id: {', '.join(found)}"
+        )
     return found[0]
 
 
@@ -361,8 +360,7 @@ def mail(  # noqa: PLR0913 - a mail simply has this many sides
     --wait prints the outcome. The exit code is 1 if the mail was not sent.
     """
     if text == html == "-":
-        message = "standard input is one text; give --text or --html in words"
-        raise click.UsageError(message)
+        raise click.UsageError("standard input is one text; give --text or --html in words")
     email = Email(
         sender=sender,
         to=to,
@@ -405,8 +403,7 @@ def _read_text_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
-        message = "standard input is not UTF-8; write the text in it"
-        raise click.UsageError(message) from None
+        raise click.UsageError("standard input is not UTF-8; write the text in it") from None
 
 
 def _read_attachment(path: Path) -> Attachment:

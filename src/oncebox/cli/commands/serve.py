@@ -71,8 +71,9 @@ def serve(  # noqa: PLR0913 - each option is one
     if wanted is not None:
         box_loader.parse_target(wanted)
     if role == "worker" and (test or chaos is not None):
-        message = "a worker takes nothing in; give --test and --chaos to the service that does"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "a worker takes nothing in; give --test and --chaos to the service that does"
+        )
 
     def serve_here() -> int:
         gc.disable()  # until it serves: what is made while loading stays, and is much
@@ -158,6 +159,7 @@ def worker(
 def _parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the last port
-        message = f"{text!r} is not HOST:PORT, such as 127.0.0.1:9464"
-        raise click.BadParameter(message, param_hint="--metrics")
+        raise click.BadParameter(
+            f"{text!r} is not HOST:PORT, such as 127.0.0.1:9464", param_hint="--metrics"
+        )
     return host.strip("[]"), int(port)

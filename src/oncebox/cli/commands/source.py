@@ -41,8 +41,7 @@ def _pairs_callback(
         for text in value:
             left, equals, right = text.partition("=")
             if not (left and equals):
-                message = f"write {name}"
-                raise click.BadParameter(message, param=param)
+                raise click.BadParameter(f"write {name}", param=param)
             found[left] = _parse_value(right) if param.name == "options" else right
         return found or None
 
@@ -224,8 +223,9 @@ def add(  # noqa: PLR0913 - a source simply has this many sides
     Without a secret it is not ready, and requests get 503.
     """
     if secrets.count("-") > 1:
-        message = "standard input holds one secret; add others with: oncebox source secret add"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "standard input holds one secret; add others with: oncebox source secret add"
+        )
     texts = [options.read_secret(each) for each in secrets]
     table = given_fields(typed)
 
@@ -272,8 +272,7 @@ def set_(
     changes = given_fields(typed)
     fields = tuple(each.replace("-", "_") for each in unset)
     if not (changes or fields):
-        message = "say what to change, such as --rate 20"
-        raise click.UsageError(message)
+        raise click.UsageError("say what to change, such as --rate 20")
 
     def change(keeper: SourceService, tx: Transaction, audited: AuditEntry) -> None:
         keeper.change(tx, name, changes, audited, unset=fields)

@@ -103,15 +103,13 @@ def new_config(kind: str, typed: Mapping[str, Any]) -> TransportConfig:
     given = _options_of_kind(kind, typed)
     if kind == "smtp":
         if "host" not in given:
-            message = "a mail server has a name: --host smtp.example.com"
-            raise click.UsageError(message)
+            raise click.UsageError("a mail server has a name: --host smtp.example.com")
         if given.get("security") == RelaySecurity.TLS:
             given.setdefault("port", _TLS_PORT)
         return _smtp_config(SmtpConfig(relay=Relay(host=given["host"])), given)
     if kind == "resend":
         if "api_key" not in given:
-            message = "Resend needs a key: --api-key env:NAME, file:PATH or -"
-            raise click.UsageError(message)
+            raise click.UsageError("Resend needs a key: --api-key env:NAME, file:PATH or -")
         return _resend_config(ResendConfig(api_key=""), given)
     return LogConfig()
 
@@ -137,8 +135,7 @@ def with_secrets(typed: Mapping[str, Any]) -> dict[str, Any]:
     named = [typed["password"], typed["api_key"], *(each.partition("=")[2] for each in
              typed["dkim"])]  # fmt: skip
     if named.count("-") > 1:
-        message = "standard input holds one secret; give the others by env: or file:"
-        raise click.UsageError(message)
+        raise click.UsageError("standard input holds one secret; give the others by env: or file:")
     found = dict(typed)
     for name in ("password", "api_key"):
         if typed[name] is not None:
@@ -153,8 +150,9 @@ def parse_rate(typed: str | None) -> TransportRate | None:
         return None
     count, _, within = typed.partition("/")
     if not count.isdecimal() or len(count) > len("1000000"):
-        message = "write a number, or a number and a time, such as 10 or 100/1min"
-        raise click.BadParameter(message, param_hint="--rate")
+        raise click.BadParameter(
+            "write a number, or a number and a time, such as 10 or 100/1min", param_hint="--rate"
+        )
     return TransportRate(int(count), max(1, round(parse_duration(within or "1s") * _MILLISECONDS)))
 
 
@@ -163,8 +161,7 @@ def _options_of_kind(kind: str, typed: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in typed.items() if value not in (None, ())}
     for flag, of_kind, _, _ in _CONFIG_OPTIONS:
         if _option_name(flag) in found and of_kind != kind:
-            message = f"{flag} is for transports of the kind {of_kind}, not {kind}"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{flag} is for transports of the kind {of_kind}, not {kind}")
     return found
 
 
@@ -184,8 +181,7 @@ def _smtp_config(config: SmtpConfig, given: Mapping[str, Any]) -> SmtpConfig:
     if "greylisted_for" in given:
         rest["greylisted_for"] = round(given["greylisted_for"] * _MILLISECONDS)
     if rest["relay"].username and not rest["relay"].password:
-        message = "who logs in needs a password: --password env:NAME, file:PATH or -"
-        raise click.UsageError(message)
+        raise click.UsageError("who logs in needs a password: --password env:NAME, file:PATH or -")
     return msgspec.structs.replace(config, **rest)
 
 
@@ -208,8 +204,9 @@ def _parse_dkim(typed: str) -> DkimKey:
     where, equals, reference = typed.partition("=")
     domain, slash, selector = where.partition("/")
     if not (equals and slash and domain and selector):
-        message = f"write {_DKIM_METAVAR}, or env:NAME or - behind the ="
-        raise click.BadParameter(message, param_hint="--dkim")
+        raise click.BadParameter(
+            f"write {_DKIM_METAVAR}, or env:NAME or - behind the =", param_hint="--dkim"
+        )
     return DkimKey(domain=domain, selector=selector, key=_fetch_secret(reference))
 
 
@@ -217,8 +214,9 @@ def _read_pem(path: Path) -> str:
     try:
         return path.read_text("ascii")
     except (OSError, UnicodeError) as error:
-        message = f"the certificates in {path} cannot be read; give them in PEM"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the certificates in {path} cannot be read; give them in PEM"
+        ) from error
 
 
 def _option_name(flag: str) -> str:
@@ -397,8 +395,7 @@ def change(  # noqa: PLR0913 - as above
 ) -> None:
     """Change the given options of a transport and reset its circuit breaker."""
     if position is None and rate is None and not any(typed.values()):
-        message = "say what to change, such as --rate 100/1min"
-        raise click.UsageError(message)
+        raise click.UsageError("say what to change, such as --rate 100/1min")
     given, limit = with_secrets(typed), parse_rate(rate)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
@@ -517,8 +514,9 @@ def _check_config(name: str, config: TransportConfig) -> None:
     Raises: ConfigInvalid, SigningInvalid.
     """
     if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
-        message = f"a transport is called by 1 to {_MAX_NAME_LENGTH} printable characters"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            f"a transport is called by 1 to {_MAX_NAME_LENGTH} printable characters"
+        )
     configs.open_transport(config)
 
 

@@ -69,8 +69,9 @@ class SignalGuard:
     def _on_signal(self, number: int, _frame: FrameType | None) -> NoReturn:
         self._ignore_signals()
         if number == signal.SIGALRM:
-            message = f"the demo took longer than {_TIME_LIMIT} s; try again on a less busy machine"
-            raise DemoFailed(message)
+            raise DemoFailed(
+                f"the demo took longer than {_TIME_LIMIT} s; try again on a less busy machine"
+            )
         raise KeyboardInterrupt
 
 
@@ -96,8 +97,9 @@ def demo(call: CommandContext, *, wanted: tuple[str, ...], fast: bool, keep: boo
     SCENE is code, crash, storm, worker or reply; all of them unless named.
     """
     if call.database is not None or call.data_dir is not None:
-        message = "the demo makes a folder of its own; leave --database and --data-dir away"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "the demo makes a folder of its own; leave --database and --data-dir away"
+        )
     scenes = _selected_scenes(wanted)
     try:
         played, folder = _run_demo(call, scenes, pause=0.0 if fast else _PAUSE, keep=keep)
@@ -113,8 +115,7 @@ def _selected_scenes(wanted: tuple[str, ...]) -> list[Scene]:
     unknown = sorted(set(wanted) - {scene.name for scene in SCENES})
     if unknown:
         names = ", ".join(scene.name for scene in SCENES)
-        message = f"there is no scene {unknown[0]!r}; choose from {names}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"there is no scene {unknown[0]!r}; choose from {names}")
     return [scene for scene in SCENES if not wanted or scene.name in wanted]
 
 

@@ -84,8 +84,9 @@ class DemoProcess:
         self._process.kill()
         status = self._process.wait()
         words = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        message = f"{self._name!r} ended with {status}: {' / '.join(words) or 'without a word'}"
-        raise DemoFailed(message)
+        raise DemoFailed(
+            f"{self._name!r} ended with {status}: {' / '.join(words) or 'without a word'}"
+        )
 
 
 #: short leases, so that what a killed worker held is soon free; and no questions to name servers

@@ -492,5 +492,6 @@ def _as_demo_failure(scene: Scene) -> Iterator[None]:
     try:
         yield
     except (OSError, HTTPException, BrokenBarrierError) as error:
-        message = f"the scene {scene.name!r} broke off: {type(error).__name__}: {error}"
-        raise DemoFailed(message) from error
+        raise DemoFailed(
+            f"the scene {scene.name!r} broke off: {type(error).__name__}: {error}"
+        ) from error

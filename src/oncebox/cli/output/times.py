@@ -46,6 +46,5 @@ def parse_duration(typed: str | float) -> float:
     """Return the seconds of a duration; for click, the type of an option."""
     found = _DURATION.fullmatch(str(typed))
     if found is None:
-        message = "write a number and a unit, such as 30s, 5min, 12h or 90d"
-        raise click.BadParameter(message)
+        raise click.BadParameter("write a number and a unit, such as 30s, 5min, 12h or 90d")
     return float(found[1]) * _INPUT_UNITS[found[2]]

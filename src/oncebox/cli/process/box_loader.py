@@ -23,8 +23,9 @@ def parse_target(target: str) -> tuple[str, str]:
         part.isidentifier() for part in (*module.split("."), *attribute.split("."))
     )  # fmt: skip
     if not (colon and named):
-        message = f"{target!r} does not name a box; write module:attribute, such as app:box"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"{target!r} does not name a box; write module:attribute, such as app:box"
+        )
     return module, attribute
 
 
@@ -38,11 +39,9 @@ def load_box(target: str) -> "Oncebox":
     module, attribute = parse_target(target)
     found = _get_attribute(_import_module(module), attribute)
     if not isinstance(found, Oncebox):
-        message = f"{target} is a {type(found).__name__}, not an Oncebox"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"{target} is a {type(found).__name__}, not an Oncebox")
     if not found.handlers.sources:
-        message = f"{target} has no handlers; register one with @box.on(source)"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"{target} has no handlers; register one with @box.on(source)")
     return found
 
 
@@ -57,8 +56,7 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _import_failed(name, error) from error
-        message = f"there is no module {error.name!r} in {here} or installed"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"there is no module {error.name!r} in {here} or installed") from error
     except Exception as error:
         raise _import_failed(name, error) from error
 
@@ -74,5 +72,4 @@ def _get_attribute(module: ModuleType, path: str) -> object:
     try:
         return reduce(getattr, path.split("."), module)
     except AttributeError as error:
-        message = f"the module {module.__name__} has no attribute {path!r}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"the module {module.__name__} has no attribute {path!r}") from error

@@ -103,8 +103,9 @@ def _serve_metrics(child: WorkerProcess, box: Oncebox) -> None:
     try:
         start_http_server(first + child.number, addr=host, registry=box.telemetry.registry)
     except (OSError, OverflowError) as error:
-        message = f"metrics cannot be served on {host} port {first + child.number}: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"metrics cannot be served on {host} port {first + child.number}: {error}"
+        ) from error
 
 
 # greeting

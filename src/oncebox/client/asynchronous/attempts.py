@@ -135,8 +135,9 @@ class AsyncAction(BaseAction):
         try:
             stopped = await self._lease.leave(kind, error, trace)
             if stopped is not None:
-                message = f"the lease of {self.name!r} was lost, so it was stopped"
-                raise LeaseLost(message) from stopped
+                raise LeaseLost(
+                    f"the lease of {self.name!r} was lost, so it was stopped"
+                ) from stopped
             await self._runner.run_plan(self._leave_plan(error))
         finally:
             self._lease.stop()

@@ -158,8 +158,7 @@ class AsyncRunner:
 
     def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
         if self._http.is_closed:
-            message = "this client is closed; make a new one"
-            raise ClientClosed(message)
+            raise ClientClosed("this client is closed; make a new one")
         method, path, headers, content = request
         return self._http.build_request(
             method,

@@ -145,16 +145,14 @@ class BaseAction:
     @property
     def _current(self) -> BeginActionResult:
         if self._begun is None:
-            message = f"the action {self.name!r} was not begun; use it inside: with …"
-            raise ActionMisused(message)
+            raise ActionMisused(f"the action {self.name!r} was not begun; use it inside: with …")
         return self._begun
 
     @property
     def _fence(self) -> int:
         fence = self._current.fence
         if fence is None:
-            message = f"the action {self.name!r} is {self.state}; it is not yours to end"
-            raise ActionMisused(message)
+            raise ActionMisused(f"the action {self.name!r} is {self.state}; it is not yours to end")
         return fence
 
     # plans
@@ -172,15 +170,15 @@ class BaseAction:
                 if self.state != "done":
                     continue
             if self.state == "held":
-                message = f"the outcome of {self.name!r} is unknown; a person must decide"
-                raise ActionHeld(message)
+                raise ActionHeld(f"the outcome of {self.name!r} is unknown; a person must decide")
             if self.state != "in_flight":
                 return
             tries += 1
             left = until - clock.steady()
             if left <= 0:
-                message = f"another caller is doing {self.name!r}; try again, or wait longer"
-                raise ActionInFlight(message)
+                raise ActionInFlight(
+                    f"another caller is doing {self.name!r}; try again, or wait longer"
+                )
             yield PauseStep(min(left, _MAX_POLL_INTERVAL, 0.05 + backoff(tries)))
 
     def _begin(self) -> Plan[None]:
@@ -204,8 +202,9 @@ class BaseAction:
             yield from self._record_not_done()
             return
         if not isinstance(answer, Done):
-            message = f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
-            raise ActionMisused(message)
+            raise ActionMisused(
+                f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
+            )
         yield from self._record_done(answer.result)
 
     def _do_plan(self, function: Function, timeout: float) -> Plan[Any]:
@@ -216,8 +215,7 @@ class BaseAction:
         left = self._left(timeout)
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._record_not_done()
-            message = f"the process was paused before {self.name!r} was called"
-            raise Transient(message)
+            raise Transient(f"the process was paused before {self.name!r} was called")
         bound = functools.partial(function, **key_argument(function, self.key))
         try:
             result = yield RunStep(bound, left, None, self._record_done)
@@ -313,8 +311,7 @@ def action_options(
     verify = safe if callable(safe) else None
     word = Safety.VERIFY if callable(safe) else safe
     if word not in set(Safety):
-        message = "safe is 'once', 'idempotent', 'verify' or a function that verifies"
-        raise ActionMisused(message)
+        raise ActionMisused("safe is 'once', 'idempotent', 'verify' or a function that verifies")
     return ActionOptions(
         attempt_id=attempt_id,
         name=name,
@@ -334,6 +331,5 @@ def call_timeout(timeout: float | None, lease: float) -> float:
     if timeout is None:
         return min(CALL_TIMEOUT, lease * 2 / 3)
     if not 0 < timeout < lease:
-        message = f"the timeout must be shorter than the lease ({lease} s)"
-        raise ActionMisused(message)
+        raise ActionMisused(f"the timeout must be shorter than the lease ({lease} s)")
     return timeout

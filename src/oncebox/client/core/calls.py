@@ -247,8 +247,7 @@ def check_idempotency_key(key: str | None) -> str | None:
     """
     if key is None or (0 < len(key) <= _MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
         return key
-    message = f"a key is 1 to {_MAX_KEY_LENGTH} printable ASCII characters; choose another"
-    raise KeyInvalid(message)
+    raise KeyInvalid(f"a key is 1 to {_MAX_KEY_LENGTH} printable ASCII characters; choose another")
 
 
 def _quote(part: str) -> str:
@@ -320,8 +319,9 @@ def to_request(call: Call[Any]) -> HttpRequest:
 def _try_timeout(call: Call[Any], left: float) -> float:
     """Return the seconds of one request: half of what is left if it can be repeated."""
     if left <= 0:
-        message = "the time for the call was up before it was sent; allow more with within(…)"
-        raise DeadlinePassed(message, sent=False)
+        raise DeadlinePassed(
+            "the time for the call was up before it was sent; allow more with within(…)", sent=False
+        )
     if call.no_retry or not call.repeatable:
         return left
     return min(left, max(_MIN_TRY_TIMEOUT, call.wait + (left - call.wait) / 2))

@@ -197,16 +197,14 @@ class EventFollower:
         )
         if opened.stream is None:
             decode_answer(self._call(), opened.reply)  # raises the service's error
-            message = "the service answers with a page where a stream was asked for"
-            raise ServiceUnreachable(message)
+            raise ServiceUnreachable("the service answers with a page where a stream was asked for")
         self._stream, self._reader, self._stream_alive = opened.stream, SseParser(), False
 
     def _take(self, chunk: bytes) -> None:
         try:
             blocks = self._reader.feed(chunk)
         except SseInvalid as error:
-            message = "the stream is not one of Oncebox; check the address"
-            raise AnswerUnreadable(message) from error
+            raise AnswerUnreadable("the stream is not one of Oncebox; check the address") from error
         for each in blocks:
             self._handle_sse_event(each)
         if blocks:
@@ -217,8 +215,9 @@ class EventFollower:
             try:
                 self._events.append(msgspec.json.decode(block.data, type=Event))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                message = "an event is not one of Oncebox; check the versions of both sides"
-                raise AnswerUnreadable(message) from error
+                raise AnswerUnreadable(
+                    "an event is not one of Oncebox; check the versions of both sides"
+                ) from error
         if block.id:
             self._set_cursor(block.id)
         if block.retry is not None:

@@ -100,14 +100,11 @@ class WaitPlan:
         Raises: ConfigInvalid, InboxInvalid.
         """
         if not 0 < self.within < inf:
-            message = f"within is a number of seconds above zero, not {self.within}"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(f"within is a number of seconds above zero, not {self.within}")
         if not 0 <= self.grace < inf:
-            message = f"grace is a number of seconds, not {self.grace}"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(f"grace is a number of seconds, not {self.grace}")
         if not self.inboxes:
-            message = "name at least one inbox to wait in"
-            raise InboxInvalid(message)
+            raise InboxInvalid("name at least one inbox to wait in")
         self._until = self.now() + self.within + self.grace
         self._longest = _LONGEST_POLL
 

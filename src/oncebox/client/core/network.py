@@ -53,12 +53,11 @@ def find(url: str | None, key: str | None, environ: Mapping[str, str] | None = N
             key = stored.key
         url = url or (stored.url if stored is not None else _DEFAULT_URL)
     if key is None:
-        message = (
+        raise ConfigInvalid(
             f"no API key: set {_KEY_VARIABLE} or {_KEY_FILE_VARIABLE}, or run this as the user "
             "and on the machine "
             "of: oncebox serve"
         )
-        raise ConfigInvalid(message)
     return Credentials(url=_checked_url(url), key=_checked_key(key))
 
 
@@ -68,8 +67,9 @@ def _key_from_file(name: str | None) -> str | None:
     try:
         return Path(name).read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        message = f"the file that {_KEY_FILE_VARIABLE} names cannot be read: {name}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"the file that {_KEY_FILE_VARIABLE} names cannot be read: {name}"
+        ) from error
 
 
 def _data_folder(environ: Mapping[str, str]) -> Path:
@@ -100,16 +100,16 @@ def _checked_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.host or parts.query or parts.fragment:
         raise ConfigInvalid(_BAD_URL)
     if parts.userinfo:
-        message = "the address must not hold a user or password; the API key is given apart"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(
+            "the address must not hold a user or password; the API key is given apart"
+        )
     return url.rstrip("/")
 
 
 def _checked_key(key: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        message = "the API key is not one: keys begin with obx_ and have no spaces"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid("the API key is not one: keys begin with obx_ and have no spaces")
     return key
 
 
@@ -191,6 +191,5 @@ def check_timeout(seconds: float) -> float:
     Raises: ConfigInvalid.
     """
     if not 0 < seconds < inf:
-        message = f"a deadline is a number of seconds above zero, not {seconds}"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"a deadline is a number of seconds above zero, not {seconds}")
     return seconds

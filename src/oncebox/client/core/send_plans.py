@@ -60,8 +60,7 @@ def send_request(  # noqa: PLR0913 - the options of a send
     Raises: KeyInvalid.
     """
     if key is not None:
-        message = "a mail of a batch has event_type and entity_id, and no key of its own"
-        raise KeyInvalid(message)
+        raise KeyInvalid("a mail of a batch has event_type and entity_id, and no key of its own")
     return request_from_options(
         email,
         SendOptions(
@@ -88,8 +87,7 @@ def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswe
     """
     key = check_idempotency_key(options.get("key"))
     if key is None and not (options.get("event_type") and options.get("entity_id")):
-        message = "say what the mail is about by event_type and entity_id, or give a key"
-        raise KeyInvalid(message)
+        raise KeyInvalid("say what the mail is about by event_type and entity_id, or give a key")
     body = request_from_options(email, options)
     polls, first = PollSchedule(within=_check_wait(wait)), min(wait, _LONGEST_POLL)
     is_later = body.send_at is not None and body.send_at > clock.system() + wait * _MILLISECONDS
@@ -232,6 +230,5 @@ def _size(body: SendRequest) -> int:
 
 def _check_wait(seconds: float) -> float:
     if not 0 <= seconds < inf:
-        message = f"a wait is a number of seconds from zero on, not {seconds}"
-        raise ConfigInvalid(message)
+        raise ConfigInvalid(f"a wait is a number of seconds from zero on, not {seconds}")
     return seconds

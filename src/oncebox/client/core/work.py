@@ -310,11 +310,11 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
     def _earlier_effect(self, begun: BeginEffectResult) -> Effect:
         """Return what an earlier try recorded, unless the effect is held."""
         if begun.held:
-            message = f"effect {self.name!r} was started and its outcome is unknown"
-            raise EffectOutcomeUnknown(message)
+            raise EffectOutcomeUnknown(
+                f"effect {self.name!r} was started and its outcome is unknown"
+            )
         if begun.before is None:
-            message = "the lease was lost, so the effect was not begun"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost, so the effect was not begun")
         return begun.before
 
     def _perform(self, begun: BeginEffectResult, requested_at: float) -> Plan[Any]:
@@ -322,8 +322,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         left = min(self.timeout, 2 * self.timeout - (clock.steady() - requested_at))
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._finish("not_done", error="TooLate", started_at=begun.started_at)
-            message = f"the process was paused before {self.name!r} was called"
-            raise Transient(message)
+            raise Transient(f"the process was paused before {self.name!r} was called")
         function = functools.partial(self.function, **key_argument(self.function, begun.key))
         try:
             result = yield RunStep(function, left, self._record_still_running, self._record_success)
@@ -339,8 +338,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
     def _verify(self, key: str, before: Effect) -> Plan[Any]:
         """Verify with the other side, once the lost call can no longer be running."""
         if self.verify is None:
-            message = f"effect {self.name!r} was started by another try that is not over"
-            raise Transient(message)
+            raise Transient(f"effect {self.name!r} was started by another try that is not over")
         leased = yield from perform(
             heartbeat_call(self.id, Heartbeat(fence=self.fence, lease=self.lease))
         )
@@ -352,8 +350,9 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         except NotDone:
             return (yield from self._begin_again(before))
         if not isinstance(answer, Done):
-            message = f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"the verify function of {self.name!r} must return Done(…) or raise NotDone"
+            )
         yield from self._record_success(answer.result)
         return answer.result
 
@@ -366,8 +365,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
             return (yield from self._perform(begun, requested_at))
         known = self._earlier_effect(begun)
         if known.state != "done":
-            message = f"effect {self.name!r} is being done by another try"
-            raise LeaseLost(message)
+            raise LeaseLost(f"effect {self.name!r} is being done by another try")
         return known.result
 
     def _record_success(self, result: Any) -> Plan[None]:
@@ -464,13 +462,13 @@ class BaseWork:
         Raises: WorkMisused.
         """
         if not self._entered:
-            message = "use the work you claimed: with work: …; else its lease expires unused"
-            raise WorkMisused(message)
+            raise WorkMisused(
+                "use the work you claimed: with work: …; else its lease expires unused"
+            )
 
     def _enter(self) -> None:
         if self._entered:
-            message = f"the work {self.id} was used before; claim the next"
-            raise WorkMisused(message)
+            raise WorkMisused(f"the work {self.id} was used before; claim the next")
         self._entered = True
 
     def _heartbeats(self) -> Plan[bool]:
@@ -528,8 +526,9 @@ class BaseWork:
         self._check_usable(name)
         timeout = min(CALL_TIMEOUT, self.lease * 2 / 3) if timeout is None else timeout
         if not 0 < timeout < self.lease:
-            message = f"the timeout of {name!r} must be shorter than the lease ({self.lease} s)"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"the timeout of {name!r} must be shorter than the lease ({self.lease} s)"
+            )
         effect = EffectCall(
             id=self.id,
             fence=self.delivery.fence,
@@ -553,14 +552,13 @@ class BaseWork:
     def _check_usable(self, name: str) -> None:
         check_key(name, "effect name")
         if not self._entered or self.ended is not None:
-            message = "effects happen inside: with work: …"
-            raise WorkMisused(message)
+            raise WorkMisused("effects happen inside: with work: …")
         if self.lost:
-            message = "the lease was lost; another worker may have the delivery"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost; another worker may have the delivery")
         if name in self._used_names:
-            message = f"the effect name {name!r} was used twice in one run; give each its own"
-            raise EffectNameReused(message)
+            raise EffectNameReused(
+                f"the effect name {name!r} was used twice in one run; give each its own"
+            )
         self._used_names.add(name)
 
 

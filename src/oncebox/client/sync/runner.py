@@ -154,8 +154,7 @@ class SyncRunner:
 
     def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
         if self._http.is_closed:
-            message = "this client is closed; make a new one"
-            raise ClientClosed(message)
+            raise ClientClosed("this client is closed; make a new one")
         method, path, headers, content = request
         return self._http.build_request(
             method,
@@ -234,8 +233,7 @@ class Deadline(threading.local):
         """Return the seconds left, at most ``timeout``; raise ``late`` if there are none."""
         left = self.at - clock.steady()
         if left <= 0:
-            message = "the deadline of the call has passed"
-            raise late(message)
+            raise late("the deadline of the call has passed")
         return timeout if left == inf else min(left, inf if timeout is None else timeout)
 
 

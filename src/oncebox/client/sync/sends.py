@@ -106,8 +106,7 @@ class Sends:
         """
         named = all(each.event_type and each.entity_id for each in sends)
         if key is None and not named:
-            message = "every mail needs event_type and entity_id, or the batch a key"
-            raise KeyInvalid(message)
+            raise KeyInvalid("every mail needs event_type and entity_id, or the batch a key")
         call = Call(
             method="POST",
             path=api_path("sends", "batch"),

@@ -36,8 +36,7 @@ def generate(
     """
     texts.check_key_name(name)
     if expires_at is not None and expires_at <= deed.at:
-        message = "the key would have expired already; choose a later time"
-        raise KeyInvalid(message)
+        raise KeyInvalid("the key would have expired already; choose a later time")
     text = texts.make_key_text(random(texts.KEY_RANDOM_BYTES))
     key = ApiKey(
         id=new_id("key"),
@@ -98,8 +97,7 @@ def revoke(tx: Transaction, id_: str, deed: audit.AuditEntry) -> ApiKey:
     changed = tx.run(_sql.revoke, tenant=deed.tenant, id=id_, now=deed.at)
     row = tx.one(_sql.one, tenant=deed.tenant, id=id_)
     if row is None:
-        message = "there is no such key; list them with: oncebox key list"
-        raise NotFound(message)
+        raise NotFound("there is no such key; list them with: oncebox key list")
     if changed:
         audit.record(tx, deed, "key revoke", f"key:{id_}")
     return _to_key(row)

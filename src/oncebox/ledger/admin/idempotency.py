@@ -58,8 +58,9 @@ async def create_once(
     if isinstance(found, ReplayedResponse):
         return found.response, True
     if isinstance(found, BodyMismatch):
-        message = "this Idempotency-Key came with another body before; take a new one"
-        raise IdempotencyKeyReused(message)
+        raise IdempotencyKeyReused(
+            "this Idempotency-Key came with another body before; take a new one"
+        )
     if not isinstance(found, FreshRequest):
         raise RequestInProgress
     try:
@@ -122,8 +123,7 @@ def finish(
     sealed = master_key.encrypt(msgspec.msgpack.encode(answer), bound_to=_answer_aad(fresh.request))
     name = _params(fresh.request)
     if not tx.run(_sql.finish, **name, holder=fresh.holder, answer=sealed, now=now):
-        message = "somebody else answers this request now; send it again with the same key"
-        raise LeaseLost(message)
+        raise LeaseLost("somebody else answers this request now; send it again with the same key")
 
 
 def abandon(tx: Transaction, fresh: FreshRequest) -> None:

@@ -132,8 +132,7 @@ class SourceService:
         _refuse_references([text], allowed=references)
         source = self._locked_source(tx, name, deed)
         if sum(secret.is_active(deed.at) for secret in source.secrets) >= _MOST_SECRETS:
-            message = f"the source has {_MOST_SECRETS} secrets already; retire one first"
-            raise StateConflict(message)
+            raise StateConflict(f"the source has {_MOST_SECRETS} secrets already; retire one first")
         secret = self._new_secret(deed, text)
         sources.add_secret(tx, deed.tenant, name, secret)
         audit.record(tx, deed, "secret add", f"source:{name}", secret.id)
@@ -159,11 +158,10 @@ class SourceService:
 
     def _refuse_configured(self, tenant: str, name: str) -> None:
         if (tenant, name) in self._configured:
-            message = (
+            raise StateConflict(
                 f"source {name} is written in the settings file (oncebox.toml), which wins and is "
                 "never changed from here; change it there"
             )
-            raise StateConflict(message)
 
     def _new_source(
         self,
@@ -186,8 +184,9 @@ class SourceService:
             table, tenant=source.tenant, name=source.name, public_id=source.public_id
         )
         if not self._schemes.known(parsed.scheme):
-            message = f"there is no scheme {parsed.scheme!r}; write another, or install its plugin"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(
+                f"there is no scheme {parsed.scheme!r}; write another, or install its plugin"
+            )
         kept = webhooks_source.source_to_table(parsed)
         return kept, bool(kept.pop("paused", False))
 
@@ -218,8 +217,7 @@ class SourceService:
 def _refuse_references(texts: Sequence[str], *, allowed: bool) -> None:
     """Keep who calls from afar from having this host's files and variables read."""
     if not allowed and any(sources.is_reference(text) for text in texts):
-        message = (
+        raise ConfigInvalid(
             "references to variables and files are taken at the terminal and in the settings "
             "file only; send the secret itself"
         )
-        raise ConfigInvalid(message)

@@ -75,8 +75,7 @@ def by_name(tx: Transaction, tenant: str, name: str) -> StoredSource:
     """
     found = list(_grouped(tx.all(_sql.by_name, tenant=tenant, name=name)))
     if not found:
-        message = "there is no such source; list them with: oncebox source list"
-        raise NotFound(message)
+        raise NotFound("there is no such source; list them with: oncebox source list")
     return found[0]
 
 
@@ -176,10 +175,9 @@ def retire_secret(tx: Transaction, tenant: str, name: str, id_: str, *, at: int,
     """
     lock_changes(tx)
     if all(secret.id != id_ for secret in by_name(tx, tenant, name).secrets):
-        message = (
+        raise NotFound(
             f"the source has no such secret; list them with: oncebox source secret list {name}"
         )
-        raise NotFound(message)
     tx.run(_sql.retire_secret, tenant=tenant, name=name, id=id_, at=at)
     erase_retired_secrets(tx, now)
 
@@ -291,8 +289,9 @@ def resolve_reference(reference: str, environ: Mapping[str, str]) -> str:
 def _from_environ(name: str, environ: Mapping[str, str]) -> str:
     value = environ.get(name, "").strip()
     if not value:
-        message = f"the variable {name} is not set in the environment of this process; set it"
-        raise SecretUnavailable(message)
+        raise SecretUnavailable(
+            f"the variable {name} is not set in the environment of this process; set it"
+        )
     return value
 
 
@@ -304,8 +303,9 @@ def _from_file(path: Path) -> str:
         with path.open("rb") as file:
             value = file.read(_LONGEST_SECRET + 1).decode().strip()
     except (OSError, ValueError) as error:
-        message = f"the file {path} cannot be read as text; check that it is there and readable"
-        raise SecretUnavailable(message) from error
+        raise SecretUnavailable(
+            f"the file {path} cannot be read as text; check that it is there and readable"
+        ) from error
     if not 1 <= len(value) <= _LONGEST_SECRET:
         raise SecretUnavailable(f"the file {path} is empty or too long; put the secret into it")
     return value

@@ -16,8 +16,7 @@ def create(tx: Transaction, name: str, deed: audit.AuditEntry) -> Tenant:
     """
     check_tenant(name)
     if name == DEFAULT_TENANT or not tx.run(_sql.add, name=name, now=deed.at):
-        message = f"there is a tenant {name} already; choose another name"
-        raise StateConflict(message)
+        raise StateConflict(f"there is a tenant {name} already; choose another name")
     audit.record(tx, deed, "tenant new", f"tenant:{name}")
     return Tenant(name, deed.at)
 
@@ -28,8 +27,7 @@ def require(tx: Transaction, name: str) -> None:
     Raises: NotFound.
     """
     if name != DEFAULT_TENANT and tx.one(_sql.one, name=name) is None:
-        message = "there is no such tenant; make it with: oncebox tenant new"
-        raise NotFound(message)
+        raise NotFound("there is no such tenant; make it with: oncebox tenant new")
 
 
 def list_all(tx: Transaction) -> list[Tenant]:

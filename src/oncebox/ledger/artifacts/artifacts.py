@@ -138,8 +138,7 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how many
     Raises: NotFound, when there is no such inbox for who asks.
     """
     if tx.one(_sql.inbox, id=inbox_id, tenant=asker.tenant, owner=asker.owner) is None:
-        message = "there is no such inbox"
-        raise NotFound(message)
+        raise NotFound("there is no such inbox")
     where: dict[str, Value] = {
         "inbox_id": inbox_id,
         "tenant": asker.tenant,
@@ -156,8 +155,7 @@ def get(tx: Transaction, asker: Requester, id_: str) -> Artifact:
     """
     row = tx.one(_sql.one, id=id_, tenant=asker.tenant, owner=asker.owner)
     if row is None:
-        message = "there is no such artifact; list them with: oncebox artifact list INBOX"
-        raise NotFound(message)
+        raise NotFound("there is no such artifact; list them with: oncebox artifact list INBOX")
     return to_artifact(row)
 
 
@@ -191,8 +189,7 @@ def _insert_artifacts(tx: Transaction, every: Sequence[_IncomingArtifact]) -> di
     for each in again:
         known = tx.many(_sql.seen_again, [each.fingerprint])
         if not known:
-            message = "what the artifact says was overwritten in this moment; try again"
-            raise DatabaseBusy(message)
+            raise DatabaseBusy("what the artifact says was overwritten in this moment; try again")
         better = tx.run_many(_sql.better, [_repeat_row(each)])
         if better and not known[0][1] and each.matched:
             shown[each.artifact.id] = str(known[0][0])

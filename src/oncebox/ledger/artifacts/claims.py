@@ -134,8 +134,7 @@ class ClaimResolver:
             if not waiting:
                 faults.point("artifacts.claimed")
                 return [outcomes[n] for n in range(len(asks))]
-        message = "others keep taking what is asked for; try again"
-        raise DatabaseBusy(message)
+        raise DatabaseBusy("others keep taking what is asked for; try again")
 
     def has_answer(self, tx: Transaction, asks: Sequence[ArtifactClaimRequest]) -> list[bool]:
         """Say for each ask whether there is anything to answer it with; changes nothing."""
@@ -265,8 +264,7 @@ def release(tx: Transaction, asker: Requester, id_: str, deed: AuditEntry) -> Ar
     """
     found = artifacts.get(tx, asker, id_)
     if not tx.run(_sql.release, id=id_, tenant=asker.tenant):
-        message = "nobody has claimed this artifact, so there is nothing to release"
-        raise StateConflict(message)
+        raise StateConflict("nobody has claimed this artifact, so there is nothing to release")
     holder = f"claimed by {found.claimed_by}" if found.claimed_by else ""
     audit.record(tx, deed, "artifact.release", id_, holder)
     return artifacts.get(tx, asker, id_)

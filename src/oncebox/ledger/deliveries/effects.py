@@ -104,8 +104,7 @@ def transact(
         )
         finish(tx, [ending], now)
         if not tx.run(_sql.hold_fence, delivery_id=request.delivery_id, fence=request.fence):
-            message = "the lease was lost while the transaction ran; it was undone"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost while the transaction ran; it was undone")
         faults.point("effect.done-not-recorded")
     key = (request.delivery_id, request.name)
     return _journalled(tx, [key])[key]
@@ -119,12 +118,12 @@ def _begin_transaction(tx: Transaction, request: BeginEffect, now: int) -> bool:
         return begun.go
     if before is not None and before.state is not EffectState.NOT_DONE:
         # Only a call under the same name can have left this; a transaction leaves no doubt.
-        message = f"effect {request.name!r} was started and nobody knows whether it happened"
-        raise EffectOutcomeUnknown(message)
+        raise EffectOutcomeUnknown(
+            f"effect {request.name!r} was started and nobody knows whether it happened"
+        )
     again = before and msgspec.structs.replace(request, known_fence=before.fence)
     if not again or not begin_again(tx, [again], now)[0]:
-        message = "the lease was lost, so the transaction was not begun"
-        raise LeaseLost(message)
+        raise LeaseLost("the lease was lost, so the transaction was not begun")
     return True
 
 

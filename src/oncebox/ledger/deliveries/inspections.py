@@ -45,8 +45,9 @@ def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -
         for (id_,) in tx.all(_sql.ids_by_key, tenant=tenant, source=each, key=wanted)
     ]
     if not found:
-        message = "there is no delivery with that id or key; list them with: oncebox delivery list"
-        raise NotFound(message)
+        raise NotFound(
+            "there is no delivery with that id or key; list them with: oncebox delivery list"
+        )
     return found
 
 
@@ -75,8 +76,7 @@ def read_facts(tx: Transaction, tenant: str, id_: str) -> DeliveryRecord:
     """
     row = tx.one(_sql.by_id, tenant=tenant, id=id_)
     if row is None:
-        message = "there is no such delivery"
-        raise NotFound(message)
+        raise NotFound("there is no such delivery")
     return _facts(row)
 
 
@@ -147,8 +147,7 @@ def payload(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> tuple[
     """
     row = tx.one(_sql.payload, tenant=tenant, id=id_)
     if row is None:
-        message = "this delivery's body is no longer kept"
-        raise NotFound(message)
+        raise NotFound("this delivery's body is no longer kept")
     source, payload_id, headers, whole, start, size = row
     if source == MAIL_SOURCE:
         whole = vault.decrypt(whole, vaults.mail_aad(tenant, payload_id))

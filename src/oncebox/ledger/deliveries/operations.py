@@ -90,16 +90,14 @@ def _resolve_effects(
     facts = inspections.read_facts(tx, deed.tenant, id_)
     for name, state in words.items():
         if not effects.resolve(tx, deed.tenant, id_, name, state, deed.at):
-            message = f"this delivery has no effect {name!r} in doubt"
-            raise NotFound(message)
+            raise NotFound(f"this delivery has no effect {name!r} in doubt")
     doubtful = unknown_effects(effects.of_delivery(tx, deed.tenant, id_))
     if doubtful:
         name = doubtful[0].name
-        message = (
+        raise StateConflict(
             f"effect {name!r} may or may not have happened; look there, then add "
             f"--effect {name}=done or --effect {name}=not-done"
         )
-        raise StateConflict(message)
     return facts
 
 
@@ -160,10 +158,9 @@ def _apply_and_inspect(
     inspections.read_facts(tx, deed.tenant, id_)
     for effect in unknown_effects(effects.of_delivery(tx, deed.tenant, id_)):
         if effect.name not in words:
-            message = (
+            raise EffectOutcomeUnknown(
                 f"effect {effect.name!r} may or may not have happened; look there, then say in "
                 "effects whether it is done or not_done"
             )
-            raise EffectOutcomeUnknown(message)
     change(tx, id_, deed, words)
     return inspections.inspect(tx, deed.tenant, id_, deed.at)

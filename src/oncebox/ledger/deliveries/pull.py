@@ -121,8 +121,9 @@ def _repeat_claim(tx: Transaction, ask: ClaimRequest, sources: bytes) -> list[De
     """Tell a claim again."""
     row = tx.one(_sql.asked, tenant=ask.tenant, request_key=ask.request_key)
     if row is None or (row[0], row[1]) != (ask.worker, sources):
-        message = "this request key claimed for another worker or other sources; take a new one"
-        raise RequestKeyReused(message)
+        raise RequestKeyReused(
+            "this request key claimed for another worker or other sources; take a new one"
+        )
     told = msgspec.json.decode(row[2], type=list[_ClaimedLease])
     found = leases.as_claimed(tx, ask.tenant, [each.id for each in told])
     return [
@@ -310,8 +311,7 @@ def finish_effect(  # noqa: PLR0913 - who, what, its name, how it ended, and whe
     effects.finish(tx, [ending], now)
     found = _journalled(tx, delivery, name)
     if found is None:
-        message = "this effect was never begun; begin it first"
-        raise NotFound(message)
+        raise NotFound("this effect was never begun; begin it first")
     return found
 
 
@@ -370,8 +370,7 @@ def _find_deliveries(
         if caller.sources is None or row[2] in caller.sources
     }
     if len(found) < len(set(ids)):
-        message = "there is no such delivery"
-        raise NotFound(message)
+        raise NotFound("there is no such delivery")
     return found
 
 

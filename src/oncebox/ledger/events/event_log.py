@@ -99,17 +99,15 @@ def forget(tx: Transaction, before: int, most: int = 1_000) -> int:
 def _refuse_gap(after: int, found: StreamBounds) -> None:
     """Refuse to go on where something was missed."""
     if found.first > after + 1:
-        message = (
+        raise CursorTooOld(
             "events after this cursor are no longer kept; look at the present state, then go on "
             "without a cursor"
         )
-        raise CursorTooOld(message)
     if found.last < after:
-        message = (
+        raise CursorTooOld(
             "the stream does not reach to this cursor any more: was a backup restored? look at "
             "the present state, then go on without a cursor"
         )
-        raise CursorTooOld(message)
 
 
 def _listed(types: frozenset[str]) -> str | None:

@@ -57,8 +57,9 @@ def number_events(
     numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
     rows = [(id_, next(numbers[tenant])) for id_, tenant in fresh]
     if tx.run_many(_sql.number, rows) != len(rows):
-        message = "somebody else numbered the same events"
-        raise LeaseLost(message)  # which undoes it all: a number without its event is a gap
+        raise LeaseLost(
+            "somebody else numbered the same events"
+        )  # which undoes it all: a number without its event is a gap
     faults.point("sequencer.numbered")
     return Numbered(len(rows), fence)
 
@@ -91,5 +92,4 @@ def _acquire_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: 
             return fence
     elif taken := tx.one(_sql.take, name=_DUTY, holder=holder, now=now, until=until):
         return int(taken[0])
-    message = "another process numbers the events now"
-    raise LeaseLost(message)
+    raise LeaseLost("another process numbers the events now")

@@ -166,8 +166,7 @@ class InboxService:
             found |= self._existing(tx, asker, wanted, drawn, found)
             if len(found) == len(wanted):
                 return [found[number] for number in wanted]
-        message = "this address was given out before; choose another"
-        raise AddressTaken(message)
+        raise AddressTaken("this address was given out before; choose another")
 
     def rotate(
         self, tx: Transaction, asker: Requester, id_: str, draining: int | None, now: int
@@ -191,8 +190,7 @@ class InboxService:
             if new:
                 self._record_created(tx, new, now)
                 return new[0]
-        message = "no free address was found; try again"
-        raise AddressTaken(message)
+        raise AddressTaken("no free address was found; try again")
 
     def close(
         self, tx: Transaction, asker: Requester, id_: str, draining: int | None, now: int
@@ -254,8 +252,7 @@ class InboxService:
         except AddressInvalid as error:
             raise domain_missing() from error
         if self.is_default(deed.tenant, key):
-            message = "the default domain stays; name another in ONCEBOX_INBOXES__DOMAIN"
-            raise StateConflict(message)
+            raise StateConflict("the default domain stays; name another in ONCEBOX_INBOXES__DOMAIN")
         delete_domain(tx, key, deed)
 
     # how
@@ -281,8 +278,9 @@ class InboxService:
         own = list_domains(tx, tenant)
         if len(own) == 1:
             return own[0].name
-        message = "say which domain the address shall have; list them with: oncebox domain list"
-        raise DomainRequired(message)
+        raise DomainRequired(
+            "say which domain the address shall have; list them with: oncebox domain list"
+        )
 
     def _new_inbox(self, wish: InboxOptions, domain: str, now: int) -> NewInbox:
         lifetime = self._lifetime if wish.lifetime is None else wish.lifetime
@@ -313,8 +311,7 @@ class InboxService:
         if local is None:
             return f"{make_local_part(self._random(ADDRESS_RANDOM_BYTES))}@{domain}"
         if "+" in local:
-            message = "leave the plus sign away; mail to name+anything comes to name"
-            raise AddressInvalid(message)
+            raise AddressInvalid("leave the plus sign away; mail to name+anything comes to name")
         return address_key(local, domain)
 
     def _insert(
@@ -393,8 +390,7 @@ def _default_domain(name: str) -> str:
     try:
         return domain_key(name) if name else ""
     except AddressInvalid as error:
-        message = f"the setting inboxes.domain cannot be used: {error}"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(f"the setting inboxes.domain cannot be used: {error}") from error
 
 
 def _domain_unknown() -> DomainUnknown:
@@ -415,9 +411,8 @@ def _matching_inbox(asker: Requester, number: int, wish: InboxOptions, inbox: In
     }
     words = [name for name, differ in differs.items() if differ]
     if words:
-        message = (
+        raise InboxConflict(
             f"the attempt has an inbox of this label with another {words[0]} (number "
             f"{number + 1} of this call); take another label"
         )
-        raise InboxConflict(message)
     return inbox

@@ -69,8 +69,7 @@ def get(tx: Transaction, asker: Requester, id_: str) -> Inbox:
     """
     row = tx.one(_sql.one, id=id_, tenant=asker.tenant, owner=asker.owner)
     if row is None:
-        message = "there is no such inbox; list them with: oncebox inbox list"
-        raise NotFound(message)
+        raise NotFound("there is no such inbox; list them with: oncebox inbox list")
     return _to_inbox(row)
 
 
@@ -122,8 +121,7 @@ def attempt_stats(tx: Transaction, asker: Requester, attempt_id: str) -> Attempt
     """
     rows = tx.all(_sql.totals, tenant=asker.tenant, attempt_id=attempt_id, owner=asker.owner)
     if not rows:
-        message = "there is no such attempt"
-        raise NotFound(message)
+        raise NotFound("there is no such attempt")
     return AttemptInboxStats(
         attempt_id=attempt_id,
         states={InboxState(row[0]): int(row[1]) for row in rows},

@@ -357,8 +357,10 @@ class LongPollHub:
         Raises: TooManyRequests.
         """
         if self._waits_by_key[key] >= self._settings.per_key or self.waiters >= self._settings.most:
-            message = "as many waits as are allowed are open; end some, or come back in a while"
-            raise TooManyRequests(message, retry_after=_RETRY_AFTER)
+            raise TooManyRequests(
+                "as many waits as are allowed are open; end some, or come back in a while",
+                retry_after=_RETRY_AFTER,
+            )
         waiter = Waiter(self, key, {(id_, tenant) for id_ in inboxes}, seconds, ends)
         self._waits_by_key[key] += 1
         for each in waiter.inboxes:

@@ -77,8 +77,7 @@ def file(
     ordered = sorted(filings, key=_arrival_order)
     inboxes = sorted({each.inbox_id for each in ordered})
     if len(tx.many(_sql.lock, [(id_,) for id_ in inboxes])) < len(inboxes):
-        message = "there is no such inbox"
-        raise RowRefused(message)
+        raise RowRefused("there is no such inbox")
     brought = _already_filed(tx, ordered)
     fresh = [each for each in ordered if each.delivery.id not in brought]
     first, copies = _split_duplicates(tx, vault, fresh)
@@ -222,8 +221,7 @@ def _advance_counters(
         ))  # fmt: skip
     found = tx.many(_sql.advance, rows)
     if len(found) < len(rows):
-        message = "the inbox is not this tenant's"
-        raise RowRefused(message)
+        raise RowRefused("the inbox is not this tenant's")
     return {str(inbox): _InboxCounter(int(cursor), *rest) for inbox, cursor, *rest in found}
 
 
@@ -275,8 +273,7 @@ def _insert_messages(
     if tx.run_many(_sql.insert, rows) < len(rows) or (
         tx.run_many(_sql.copy, sorted(links), now=now) < len(links)
     ):
-        message = "somebody else filed the same mail; try again"
-        raise DatabaseBusy(message)
+        raise DatabaseBusy("somebody else filed the same mail; try again")
     tx.run_many(_sql.count_copies, _copy_count_rows(copies, count, differing))
     event_log.record(
         tx, [_received_event(each, places[each.message_id], warned, now) for each in first]
@@ -406,8 +403,7 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
     Raises: NotFound, when there is no such inbox for who asks.
     """
     if tx.one(_sql.inbox, id=inbox_id, tenant=tenant, owner=owner) is None:
-        message = "there is no such inbox"
-        raise NotFound(message)
+        raise NotFound("there is no such inbox")
     rows = tx.all(
         _sql.page,
         inbox_id=inbox_id,
@@ -454,8 +450,7 @@ def raw(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> bytes:
     row = tx.one(_sql.raw, id=id_, tenant=tenant)
     if row is None:
         _find_message(tx, tenant, id_, None)
-        message = "this message's raw bytes are no longer kept"
-        raise NotFound(message)
+        raise NotFound("this message's raw bytes are no longer kept")
     payload_id, stored, start, size = row
     whole = vault.decrypt(stored, vaults.mail_aad(tenant, payload_id))
     return whole if (start, size) == (0, len(whole)) else whole[start : start + size]
@@ -464,8 +459,7 @@ def raw(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> bytes:
 def _find_message(tx: Transaction, tenant: str, id_: str, owner: str | None) -> Message:
     row = tx.one(_sql.one, id=id_, tenant=tenant, owner=owner)
     if row is None:
-        message = "there is no such message"
-        raise NotFound(message)
+        raise NotFound("there is no such message")
     return _to_message(row)
 
 

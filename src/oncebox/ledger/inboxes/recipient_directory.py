@@ -148,8 +148,9 @@ class RecipientDirectory:
         if future is not None:
             return future
         if len(self._waiting) >= _MOST_WAITING:
-            message = "too many addresses wait for the database; try again in a moment"
-            raise StoreUnavailable(message)
+            raise StoreUnavailable(
+                "too many addresses wait for the database; try again in a moment"
+            )
         future = self._waiting[address] = asyncio.get_running_loop().create_future()
         if self._lookup_task is None:
             self._lookup_task = asyncio.create_task(self._look_up_waiting())

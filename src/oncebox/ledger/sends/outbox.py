@@ -92,14 +92,14 @@ class ReplyChecker:
         """
         found = await self._ledger.read(messages.get, self._cipher, tenant, id_, owner=owner)
         if found.document is None:
-            message = "what was read of this message is no longer kept; it cannot be answered"
-            raise StateConflict(message)
+            raise StateConflict(
+                "what was read of this message is no longer kept; it cannot be answered"
+            )
         if self._is_automatic(found.document):
-            message = (
+            raise RepliesToAutomaticMail(
                 "this message was sent by a program, or to a list, and must not be answered by "
                 "one; let a person answer it"
             )
-            raise RepliesToAutomaticMail(message)
         parsed = found.document.parsed
         return self._rules.reply_headers(parsed.headers, parsed.message_id)
 
@@ -287,8 +287,9 @@ class Outbox:
         if self._fail_open_sender is not None and any(
             self._fail_open_sender.has(tenant, key) for key in keys
         ):
-            message = "mail sent while the ledger was down is not merged yet; try again in a moment"
-            raise StoreUnavailable(message)
+            raise StoreUnavailable(
+                "mail sent while the ledger was down is not merged yet; try again in a moment"
+            )
 
     def _remember(self, checked: _CheckedIntent) -> None:
         if self._fail_open_sender is not None:
@@ -317,8 +318,9 @@ class Outbox:
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
         if not 1 <= len(wanted) <= self._settings.batch:
-            message = f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
-            raise KeyInvalid(message)
+            raise KeyInvalid(
+                f"a batch has between 1 and {self._settings.batch} sends, not {len(wanted)}"
+            )
         wanted = [await self._with_reply_headers(origin, each) for each in wanted]
         checked = await asyncio.to_thread(self._check_batch, origin, wanted)
         keys = [each.identity.key for each in checked]
@@ -501,11 +503,10 @@ class Outbox:
             raise submission.guard_error(result)
         self._count([result])
         if result.status is AnswerStatus.CONFLICT or (result.drift and intent.strict):
-            message = (
+            raise SendKeyConflict(
                 "this key is that of another mail: to others, from another, or with other "
                 "attachments; a new mail needs a new entity_id, version or key"
             )
-            raise SendKeyConflict(message)
         return result
 
     def _count(self, answers: Sequence[IntentResult]) -> None:

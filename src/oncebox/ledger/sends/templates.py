@@ -45,11 +45,10 @@ class TemplateFolder:
         Raises: TemplateInvalid.
         """
         if not _NAME.fullmatch(name):
-            message = (
+            raise TemplateInvalid(
                 "the name of a template has lower-case letters, digits and . _ - only, and begins "
                 "with a letter or digit"
             )
-            raise TemplateInvalid(message)
         paths = [self._path / f"{name}{ending}" for ending in (_SUBJECT, _TEXT, _HTML)]
         stamps = tuple([_stamp(path) for path in paths])
         cached = self._cached.get(name)
@@ -71,17 +70,18 @@ class TemplateFolder:
         try:
             real = path.resolve(strict=True)
             if not real.is_relative_to(self._path.resolve(strict=True)):
-                message = f"{path.name} leads out of the folder of templates; put a copy there"
-                raise TemplateInvalid(message)
+                raise TemplateInvalid(
+                    f"{path.name} leads out of the folder of templates; put a copy there"
+                )
             data = _content(real)
         except FileNotFoundError:
             return None
         except (OSError, RuntimeError):  # the latter: a link that leads to itself
-            message = f"{path.name} cannot be read; let the service read it"
-            raise TemplateInvalid(message) from None
+            raise TemplateInvalid(f"{path.name} cannot be read; let the service read it") from None
         if data is None:
-            message = f"{path.name} is no file of at most {_LARGEST} bytes; make it one"
-            raise TemplateInvalid(message)
+            raise TemplateInvalid(
+                f"{path.name} is no file of at most {_LARGEST} bytes; make it one"
+            )
         try:
             return data.decode()
         except UnicodeDecodeError:

@@ -89,16 +89,13 @@ def _header_and_body(raw: bytes) -> tuple[bytes, bytes]:
     head, body = (raw, b"") if cut < 0 else (raw[:cut], raw[cut + 2 * len(end) :])
     head = head.removesuffix(end)
     if len(head) > MOST_HEADER:
-        message = "the header is too large"
-        raise AmbiguousHeader(message)
+        raise AmbiguousHeader("the header is too large")
     if end == _CRLF:
         if head.count(b"\r") != head.count(_CRLF) or head.count(b"\n") != head.count(_CRLF):
-            message = "the header has line ends of several kinds"
-            raise AmbiguousHeader(message)
+            raise AmbiguousHeader("the header has line ends of several kinds")
         return head, body
     if b"\r" in head:
-        message = "the header has line ends of several kinds"
-        raise AmbiguousHeader(message)
+        raise AmbiguousHeader("the header has line ends of several kinds")
     return head.replace(b"\n", _CRLF), body
 
 
@@ -113,16 +110,14 @@ def _split_fields(head: bytes) -> list[HeaderField]:
         else:
             unfolded.append([line])
     if len(unfolded) > MOST_FIELDS:
-        message = "the header has too many fields"
-        raise AmbiguousHeader(message)
+        raise AmbiguousHeader("the header has too many fields")
     return [_split_field(lines) for lines in unfolded]
 
 
 def _split_field(lines: list[bytes]) -> HeaderField:
     found = _NAME.match(lines[0])
     if found is None:
-        message = "a line of the header is no field"
-        raise AmbiguousHeader(message)
+        raise AmbiguousHeader("a line of the header is no field")
     value = _CRLF.join([lines[0][found.end() :], *lines[1:]]) + _CRLF
     return found[1], value
 

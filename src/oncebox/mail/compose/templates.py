@@ -204,8 +204,9 @@ def render(
     Raises: TemplateInvalid, TemplateTooCostly, VariableMissing.
     """
     if len(source) > limits.source:
-        message = f"the template has {len(source)} characters; the limit is {limits.source}"
-        raise TemplateTooCostly(message)
+        raise TemplateTooCostly(
+            f"the template has {len(source)} characters; the limit is {limits.source}"
+        )
     _check_value(variables, CostMeter(limits.variables))
     try:
         return _render(source, variables, html=html, limits=limits)
@@ -215,8 +216,9 @@ def render(
         raise TemplateInvalid(f"the template has an error in line {error.lineno}") from None
     except _FAILURES:
         # The message of the cause may quote the values.
-        message = "the template does something with its variables that they do not allow"
-        raise TemplateInvalid(message) from None
+        raise TemplateInvalid(
+            "the template does something with its variables that they do not allow"
+        ) from None
 
 
 def _render(
@@ -329,11 +331,10 @@ def _nodes_below(node: nodes.Node) -> Iterator[nodes.Node]:
 def _check_node(node: nodes.Node) -> None:
     plain_loop = not (isinstance(node, nodes.For) and node.recursive)
     if type(node) not in _ALLOWED_NODES or not plain_loop:
-        message = (
+        raise TemplateInvalid(
             f"line {node.lineno} of the template uses what templates of mails do not have; "
             "they have variables, if, for, and a few filters"
         )
-        raise TemplateInvalid(message)
 
 
 def _printable(value: Any) -> Any:
@@ -359,8 +360,9 @@ def _check_value(value: Any, meter: CostMeter, depth: int = 0) -> None:
     elif isinstance(value, Mapping | list | tuple) and depth < _DEEPEST:
         _check_members(value, meter, depth)
     elif value is not None:
-        message = "variables are texts, numbers, true, false, null, and lists and objects of them"
-        raise TemplateInvalid(message)
+        raise TemplateInvalid(
+            "variables are texts, numbers, true, false, null, and lists and objects of them"
+        )
 
 
 def _check_members(value: Any, meter: CostMeter, depth: int) -> None:

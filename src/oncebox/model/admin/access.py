@@ -78,8 +78,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 def make_key_text(random: bytes) -> str:
     """Return the text of a new key from 20 random bytes."""
     if len(random) != KEY_RANDOM_BYTES:
-        message = f"a key is made of {KEY_RANDOM_BYTES} random bytes, not {len(random)}"
-        raise ValueError(message)
+        raise ValueError(f"a key is made of {KEY_RANDOM_BYTES} random bytes, not {len(random)}")
     body = KEY_PREFIX + _base32(int.from_bytes(random, "big"), _RANDOM_LENGTH)
     return body + _checksum(body)
 
@@ -125,10 +124,9 @@ def check_key_name(name: str) -> None:
     if name:
         check_key(name, "name of the key")
     if len(name) > _LONGEST_KEY_NAME:
-        message = (
+        raise KeyInvalid(
             f"the name of the key has {len(name)} characters; write at most {_LONGEST_KEY_NAME}"
         )
-        raise KeyInvalid(message)
 
 
 def _is_worker_scope(scope: str) -> bool:
@@ -172,8 +170,7 @@ def check_tenant(name: str) -> None:
     Raises: KeyInvalid.
     """
     if not _TENANT_NAME.fullmatch(name):
-        message = (
+        raise KeyInvalid(
             "a tenant is a name of 1 to 63 small letters, digits and . _ -, such as acme; "
             "it begins with a letter or digit"
         )
-        raise KeyInvalid(message)

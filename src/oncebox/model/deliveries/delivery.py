@@ -268,8 +268,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         if self.commit_hook is not None and (
             self.state is not DeliveryState.DONE or self.error is not None
         ):
-            message = "a deed belongs to a try that ends well"
-            raise ValueError(message)
+            raise ValueError("a deed belongs to a try that ends well")
 
 
 def encode_headers(headers: Headers) -> bytes:

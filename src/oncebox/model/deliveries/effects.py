@@ -112,8 +112,7 @@ def choose_safety(safe: str | Function | None, function: Function) -> Safety:
     if safe is None:
         return Safety.IDEMPOTENT if takes_key(function) else Safety.ONCE
     if safe not in {Safety.IDEMPOTENT, Safety.ONCE}:
-        message = "safe is 'idempotent', 'once' or a function that verifies"
-        raise EffectMisused(message)
+        raise EffectMisused("safe is 'idempotent', 'once' or a function that verifies")
     return Safety(safe)
 
 

@@ -57,8 +57,7 @@ def domain_key(name: str) -> str:
         key = name.lower() if name.isascii() else _to_ascii(name)
         if len(key) <= _LONGEST_DOMAIN and _DOMAIN_NAME.fullmatch(key):
             return key
-    message = "that is no domain; write a name such as inbox.example.com"
-    raise AddressInvalid(message)
+    raise AddressInvalid("that is no domain; write a name such as inbox.example.com")
 
 
 def dns_records(name: str, host: str) -> tuple[DnsRecord, ...]:
@@ -118,8 +117,9 @@ def sender_key(address: str) -> str:
 def make_local_part(random: bytes) -> str:
     """Return the part before the ``@`` of a new address, from 10 random bytes."""
     if len(random) != ADDRESS_RANDOM_BYTES:
-        message = f"an address is made of {ADDRESS_RANDOM_BYTES} random bytes, not {len(random)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"an address is made of {ADDRESS_RANDOM_BYTES} random bytes, not {len(random)}"
+        )
     number = int.from_bytes(random, "big")
     shifts = range(ADDRESS_RANDOM_BYTES * 8 - _BITS_PER_CHARACTER, -1, -_BITS_PER_CHARACTER)
     return "".join(_BASE32[number >> shift & 31] for shift in shifts)

@@ -49,14 +49,13 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
     Raises: InboxInvalid.
     """
     if max(map(len, (policy.senders, policy.link_hosts, policy.link_origins))) > _MOST_RULES:
-        message = f"write at most {_MOST_RULES} senders, link hosts and link origins each"
-        raise InboxInvalid(message)
+        raise InboxInvalid(f"write at most {_MOST_RULES} senders, link hosts and link origins each")
     if policy.token is not None and not is_single_line(policy.token, _LONGEST_TOKEN):
-        message = f"a token is 1 to {_LONGEST_TOKEN} characters without control characters"
-        raise InboxInvalid(message)
+        raise InboxInvalid(
+            f"a token is 1 to {_LONGEST_TOKEN} characters without control characters"
+        )
     if not 0 <= policy.resends <= _MOST_RESENDS:
-        message = f"resends is a number from 0 to {_MOST_RESENDS}"
-        raise InboxInvalid(message)
+        raise InboxInvalid(f"resends is a number from 0 to {_MOST_RESENDS}")
     return msgspec.structs.replace(
         policy,
         senders=_normalize_all(_normalize_sender_rule, policy.senders, _SENDER_REMEDY),
@@ -227,21 +226,20 @@ def check_options(wish: InboxOptions) -> InboxOptions:
     Raises: InboxInvalid.
     """
     if wish.attempt_id is not None and not is_single_line(wish.attempt_id, _LONGEST_ATTEMPT_ID):
-        message = (
+        raise InboxInvalid(
             f"an attempt_id is 1 to {_LONGEST_ATTEMPT_ID} characters, without control characters"
         )
-        raise InboxInvalid(message)
     if wish.label and not is_single_line(wish.label, _LONGEST_LABEL):
-        message = f"a label is at most {_LONGEST_LABEL} characters, without control characters"
-        raise InboxInvalid(message)
+        raise InboxInvalid(
+            f"a label is at most {_LONGEST_LABEL} characters, without control characters"
+        )
     if len(wish.metadata) > _MOST_METADATA or not all(
         map(_is_metadata_entry, wish.metadata.items())
     ):
-        message = (
+        raise InboxInvalid(
             f"metadata is at most {_MOST_METADATA} entries, with names of up to {_LONGEST_NAME} "
             f"and values of up to {_LONGEST_VALUE} characters, without control characters"
         )
-        raise InboxInvalid(message)
     return msgspec.structs.replace(wish, policy=check_policy(wish.policy))
 
 

@@ -105,8 +105,9 @@ def normalize_origin(text: str) -> str:
     """
     origin = text.lower()
     if not _LOCAL_ORIGIN.fullmatch(origin):
-        message = "a local origin is a scheme, a host and a port, such as http://localhost:3000"
-        raise InboxInvalid(message)
+        raise InboxInvalid(
+            "a local origin is a scheme, a host and a port, such as http://localhost:3000"
+        )
     return origin
 
 

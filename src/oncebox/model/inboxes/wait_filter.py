@@ -126,16 +126,16 @@ def check_filter(awaited: WaitFilter) -> WaitFilter:
     policy = check_policy(awaited.policy)
     for text, longest in ((awaited.subject, _LONGEST_PATTERN), (awaited.claim_key, _LONGEST_KEY)):
         if text is not None and not is_single_line(text, longest):
-            message = (
+            raise InboxInvalid(
                 f"a subject and a claim_key are 1 to {longest} characters without control "
                 "characters"
             )
-            raise InboxInvalid(message)
     try:
         recipient = None if awaited.recipient is None else sender_key(awaited.recipient)
     except AddressInvalid as error:
-        message = "a recipient is the whole address, such as box+tag@inbox.example.com"
-        raise InboxInvalid(message) from error
+        raise InboxInvalid(
+            "a recipient is the whole address, such as box+tag@inbox.example.com"
+        ) from error
     return msgspec.structs.replace(
         awaited,
         sender=policy.senders[0] if policy.senders else None,

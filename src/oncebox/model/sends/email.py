@@ -62,12 +62,14 @@ def check_header(name: str, value: str) -> str:
     if lowered in _RESERVED_HEADERS or lowered.startswith(_RESERVED_PREFIXES):
         raise HeaderReserved(f"the header field {name} cannot be set; it is written by Oncebox")
     if _CONTROLS.search(value):
-        message = f"the header field {name} has line ends or control characters; remove them"
-        raise EmailHeaderInvalid(message)
+        raise EmailHeaderInvalid(
+            f"the header field {name} has line ends or control characters; remove them"
+        )
     value = value.strip(" ")
     if not value or max(map(len, value.split(" "))) > _LONGEST_WORD:
-        message = f"the header field {name} is empty, or has a word over {_LONGEST_WORD} characters"
-        raise EmailHeaderInvalid(message)
+        raise EmailHeaderInvalid(
+            f"the header field {name} is empty, or has a word over {_LONGEST_WORD} characters"
+        )
     if lowered in _MESSAGE_ID_HEADERS and not _MESSAGE_ID_LIST.fullmatch(value):
         raise EmailHeaderInvalid(f"{name} holds ids such as <id@example.com>, and single spaces")
     return value
@@ -213,11 +215,10 @@ def check_recipient_count(email: Email, most: int) -> None:
     """
     for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
         if count > most:
-            message = (
+            raise TooManyRecipients(
                 f"the mail names {count} addresses and may name {most}; "
                 "make a batch of several sends"
             )
-            raise TooManyRecipients(message)
 
 
 def parse_mailboxes(texts: Iterable[str]) -> tuple[Mailbox, ...]:
@@ -275,17 +276,15 @@ def _check_content(email: Email) -> None:
 def _check_attachment(attachment: Attachment) -> None:
     name = attachment.name
     if not 1 <= len(name) <= _LONGEST_FILE_NAME or _CONTROLS.search(name):
-        message = (
+        raise AttachmentInvalid(
             f"an attachment is called by 1 to {_LONGEST_FILE_NAME} characters without controls"
         )
-        raise AttachmentInvalid(message)
     kind = attachment.media_type
     if not _MEDIA_TYPE.fullmatch(kind) or _STRUCTURED.match(kind):
-        message = (
+        raise AttachmentInvalid(
             "the media_type of an attachment is one such as application/pdf; a mail or several "
             f"parts go as {_OCTETS}"
         )
-        raise AttachmentInvalid(message)
     if attachment.content_id and not _CONTENT_ID.fullmatch(attachment.content_id):
         raise AttachmentInvalid("a content_id has letters, digits and . _ + @ - only")
 

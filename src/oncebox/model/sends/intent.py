@@ -135,8 +135,7 @@ def key_for_intent(intent: Intent, email: Email) -> str:
     if intent.key is not None:
         return caller_key(intent.key)
     if not (intent.event_type and intent.entity_id):
-        message = "say what the mail is about by event_type and entity_id, or give a key"
-        raise KeyInvalid(message)
+        raise KeyInvalid("say what the mail is about by event_type and entity_id, or give a key")
     return intent_key(intent.event_type, intent.entity_id, key_audience(email), intent.version)
 
 

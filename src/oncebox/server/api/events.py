@@ -72,11 +72,10 @@ class _EventCursors:
         try:
             found = int(self._cursors.read(cursor, self._tenant, _LIST, self._filters))
         except NotFound as error:
-            message = (
+            raise CursorMismatch(
                 "this cursor was not given out for these events; use it with the filters and the "
                 "tenant it was made for, or begin without one"
-            )
-            raise CursorMismatch(message) from error
+            ) from error
         self._telemetry.cursors.resumed("events", self._reader, found)
         return found
 
@@ -122,8 +121,7 @@ async def stream_events(call: ApiCall) -> EventStream:
         after = part.events[0].number - 1 if part.events else part.up_to
     broadcast = call.components.broadcast
     if broadcast.followers >= call.components.settings.events.streams:
-        message = "as many streams as this service allows are open; ask for pages meanwhile"
-        raise ServerBusy(message)
+        raise ServerBusy("as many streams as this service allows are open; ask for pages meanwhile")
     return EventStream(_blocks(call, places, await broadcast.follow(places.selection, after)))
 
 

@@ -51,8 +51,9 @@ def create_inboxes(call: ApiCall) -> CreateFunction:
     asked: Sequence[wire.NewInbox] = call.body.inboxes
     most = call.components.settings.inboxes.batch
     if len(asked) > most:
-        message = f"send at most {most} at once (ONCEBOX_INBOXES__BATCH)"
-        raise FieldsInvalid(message, pointer="/inboxes")
+        raise FieldsInvalid(
+            f"send at most {most} at once (ONCEBOX_INBOXES__BATCH)", pointer="/inboxes"
+        )
     wishes = [_inbox_options(call, each) for each in asked]
 
     def verb(tx: Any) -> wire.CreatedInboxes:
@@ -143,13 +144,11 @@ def _check_agent_options(asked: wire.NewInbox) -> None:
     Raises: Forbidden.
     """
     if asked.local is not None:
-        message = "an agent's addresses are drawn; leave local away, or ask an operator"
-        raise Forbidden(message)
+        raise Forbidden("an agent's addresses are drawn; leave local away, or ask an operator")
     if asked.policy.link_origins:
-        message = (
+        raise Forbidden(
             "an agent's links lead to public hosts; leave link_origins away, or ask an operator"
         )
-        raise Forbidden(message)
 
 
 def _inbox_options(call: ApiCall, asked: wire.NewInbox) -> InboxOptions:

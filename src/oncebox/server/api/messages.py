@@ -93,8 +93,7 @@ async def get_attachment(call: ApiCall) -> Download:
             content = await asyncio.to_thread(extract_attachment, await _raw_bytes(call), each)
             if content is not None:
                 return Download(content, f"{id_}-{each.number}.bin")
-    message = "there is no such attachment"
-    raise NotFound(message)
+    raise NotFound("there is no such attachment")
 
 
 async def _raw_bytes(call: ApiCall) -> bytes:

@@ -48,8 +48,7 @@ async def create_sends(call: ApiCall) -> HandlerResponse:
     request: wire.BatchRequest = call.body
     most = call.components.settings.sends.batch
     if len(request.sends) > most:
-        message = f"send at most {most} at once (ONCEBOX_SENDS__BATCH)"
-        raise FieldsInvalid(message, pointer="/sends")
+        raise FieldsInvalid(f"send at most {most} at once (ONCEBOX_SENDS__BATCH)", pointer="/sends")
     wanted = [
         each.to_intent(_batch_send_key(call, n, each)) for n, each in enumerate(request.sends)
     ]
@@ -168,8 +167,7 @@ def _send_key(call: ApiCall, request: wire.SendRequest) -> str | None:
     """
     is_named = bool(request.event_type and request.entity_id)
     if call.idempotency_key is None and not is_named:
-        message = "say event_type and entity_id, or send an Idempotency-Key"
-        raise IdempotencyKeyMissing(message)
+        raise IdempotencyKeyMissing("say event_type and entity_id, or send an Idempotency-Key")
     if call.idempotency_key is not None and is_named:
         email = request.email()
         check_recipient_count(email, call.components.settings.sends.recipients)
@@ -178,11 +176,10 @@ def _send_key(call: ApiCall, request: wire.SendRequest) -> str | None:
             request.event_type, request.entity_id, named, request.version
         )
         if call.idempotency_key != published:
-            message = (
+            raise IdempotencyKeyMismatch(
                 "event_type and entity_id make another key than the Idempotency-Key; "
                 "leave out one or the other"
             )
-            raise IdempotencyKeyMismatch(message)
     return call.idempotency_key
 
 
@@ -194,8 +191,9 @@ def _batch_send_key(call: ApiCall, number: int, request: wire.SendRequest) -> st
     if request.event_type and request.entity_id:
         return None
     if call.idempotency_key is None:
-        message = "every send needs event_type and entity_id, or the batch an Idempotency-Key"
-        raise IdempotencyKeyMissing(message)
+        raise IdempotencyKeyMissing(
+            "every send needs event_type and entity_id, or the batch an Idempotency-Key"
+        )
     return batch_item_key(call.idempotency_key, number)
 
 

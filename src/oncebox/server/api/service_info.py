@@ -25,8 +25,7 @@ async def health(_call: ApiCall) -> wire.Health:
 async def ready(call: ApiCall) -> wire.Readiness:
     """Say whether the ledger can be written."""
     if call.stopping.is_set():
-        message = "the service is stopping"
-        raise ServerBusy(message)
+        raise ServerBusy("the service is stopping")
     await call.components.ledger.check_ready()
     return wire.Readiness()
 

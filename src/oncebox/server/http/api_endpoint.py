@@ -83,12 +83,10 @@ def check_media(headers: RawHeaders, body: bytes) -> None:
         return
     found = dict(headers)
     if found.get(b"content-encoding", b"identity").lower() != b"identity":
-        message = "send the body as it is, without Content-Encoding"
-        raise MediaUnsupported(message)
+        raise MediaUnsupported("send the body as it is, without Content-Encoding")
     media = found.get(b"content-type", b"").split(b";")[0].strip().lower()
     if media != b"application/json":
-        message = "send the body as JSON, with Content-Type: application/json"
-        raise MediaUnsupported(message)
+        raise MediaUnsupported("send the body as JSON, with Content-Type: application/json")
 
 
 def decode_body(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
@@ -117,8 +115,7 @@ def decode_query(kind: type[msgspec.Struct], query: bytes) -> Any:
         raise RequestMalformed from error
     values = dict(pairs)
     if len(values) < len(pairs):
-        message = "a parameter comes twice; send it once"
-        raise FieldsInvalid(message)
+        raise FieldsInvalid("a parameter comes twice; send it once")
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -157,16 +154,17 @@ def idempotency_key(headers: RawHeaders) -> str:
     """
     found = [value for name, value in headers if name == _IDEMPOTENCY_KEY]
     if len(found) != 1 or not found[0].strip():
-        message = (
+        raise IdempotencyKeyMissing(
             "send one Idempotency-Key: any text that is new for every new wish, such as a UUID"
         )
-        raise IdempotencyKeyMissing(message)
     text = found[0].decode("latin-1").strip()
     quoted = _QUOTED.fullmatch(text)
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
     if not (_KEY_IN_QUOTES if quoted else _KEY).fullmatch(key):
-        message = "write 1 to 255 visible ASCII characters, or with blanks as well in quotes"
-        raise FieldsInvalid(message, pointer="Idempotency-Key")
+        raise FieldsInvalid(
+            "write 1 to 255 visible ASCII characters, or with blanks as well in quotes",
+            pointer="Idempotency-Key",
+        )
     return key
 
 

@@ -105,17 +105,15 @@ class ResumeTokens:
         """
         text = _TOKEN.fullmatch(token)
         if text is None:
-            message = "resume is not a token that was given out; begin without one"
-            raise CursorInvalid(message)
+            raise CursorInvalid("resume is not a token that was given out; begin without one")
         try:
             sealed = base64.urlsafe_b64decode(text[1] + "=" * (-len(text[1]) % 4))
             opened = self._master_key.decrypt(sealed, bound_to=self._bound_to)
         except (ValueError, MasterKeyWrong) as error:
-            message = (
+            raise CursorMismatch(
                 "this resume token was given out for another request; send it with the same "
                 "key, inboxes and wishes, or begin without one"
-            )
-            raise CursorMismatch(message) from error
+            ) from error
         return msgspec.json.decode(opened, type=WaitProgress)
 
 

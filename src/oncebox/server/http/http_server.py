@@ -93,8 +93,9 @@ def listen(host: str, port: int) -> list[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG
         )
     except (socket.gaierror, UnicodeError) as error:
-        message = f"{host!r} is no host name or address of this machine; choose with --host"
-        raise ListenAddressUnavailable(message) from error
+        raise ListenAddressUnavailable(
+            f"{host!r} is no host name or address of this machine; choose with --host"
+        ) from error
     sockets: list[socket.socket] = []
     for family, _kind, _protocol, _name, address in dict.fromkeys(found):
         # Where port 0 took a free one, the other family listens on the same.

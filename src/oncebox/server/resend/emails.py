@@ -74,8 +74,10 @@ def read_time(text: str | None) -> int | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        message = "`scheduled_at` is a time in ISO 8601 with its offset: 2026-08-05T11:52:01Z"
-        raise FieldsInvalid(message, pointer="/scheduled_at")
+        raise FieldsInvalid(
+            "`scheduled_at` is a time in ISO 8601 with its offset: 2026-08-05T11:52:01Z",
+            pointer="/scheduled_at",
+        )
     return max(0, round(at.timestamp() * 1000))
 
 
@@ -100,8 +102,9 @@ def _addresses(given: wire.Addresses) -> Sequence[str]:
 
 def _read_attachment(given: wire.EmailAttachment) -> Attachment:
     if given.path is not None:
-        message = "`path` of an attachment: nothing is fetched here; send its `content`"
-        raise AttachmentInvalid(message)
+        raise AttachmentInvalid(
+            "`path` of an attachment: nothing is fetched here; send its `content`"
+        )
     if given.content is None or not given.filename:
         raise AttachmentInvalid("an attachment has a `filename` and its `content`")
     return Attachment(
@@ -120,8 +123,9 @@ def _attachment_content(given: str | list[int] | wire.JavaScriptBuffer) -> bytes
             return bytes(given)
         return base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError) as error:
-        message = "`content` of an attachment is base64, or numbers from 0 to 255"
-        raise AttachmentInvalid(message) from error
+        raise AttachmentInvalid(
+            "`content` of an attachment is base64, or numbers from 0 to 255"
+        ) from error
 
 
 def _read_tags(given: Sequence[wire.EmailTag]) -> dict[str, str]:
@@ -280,10 +284,9 @@ def _check_same_payload(told: IntentAccepted, intent: Intent) -> None:
         told.drift or told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at
     )
     if is_other and not is_new:
-        message = (
+        raise SendKeyConflict(
             "this idempotency key has been used with another payload; change the key or the payload"
         )
-        raise SendKeyConflict(message)
 
 
 def _last_event(send: Send, now: int) -> str:

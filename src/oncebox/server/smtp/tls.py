@@ -71,9 +71,8 @@ def _context(settings: SmtpSettings) -> ssl.SSLContext:
     try:
         context.load_cert_chain(settings.tls_certificate, settings.tls_key or None)
     except (OSError, ValueError) as error:
-        message = (
+        raise ConfigInvalid(
             "the certificate for STARTTLS cannot be used; check smtp.tls_certificate and "
             f"smtp.tls_key: {type(error).__name__}"
-        )
-        raise ConfigInvalid(message) from error
+        ) from error
     return context

@@ -334,6 +334,7 @@ class RejectedRequestCheck:
     def _find_source(self, rejected: RejectedRequest) -> Source:
         entry = self._sources.find(rejected.tenant, rejected.source)
         if entry is None or not entry.ready:
-            message = f"there is no source {rejected.source!r} that could check it; fix it first"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(
+                f"there is no source {rejected.source!r} that could check it; fix it first"
+            )
         return entry.source

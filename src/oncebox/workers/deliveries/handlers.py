@@ -93,8 +93,9 @@ class Handlers:
         check_source_name(source)
         check_type(type_)
         if (source, type_) in self._handlers:
-            message = f"there are two handlers for {source!r}, {type_!r}; remove one"
-            raise HandlerRegisteredTwice(message)
+            raise HandlerRegisteredTwice(
+                f"there are two handlers for {source!r}, {type_!r}; remove one"
+            )
         handler = Handler(source, type_, function, limit, _is_async(function))
         self._handlers[source, type_] = handler
 
@@ -105,8 +106,7 @@ class Handlers:
         """
         check_source_name(source)
         if source in self._policies:
-            message = f"there are two policies for {source!r}; remove one"
-            raise HandlerRegisteredTwice(message)
+            raise HandlerRegisteredTwice(f"there are two policies for {source!r}; remove one")
         self._policies[source] = function
 
     def set_rules(
@@ -118,12 +118,10 @@ class Handlers:
         """
         check_source_name(source)
         if redelivery not in {"rearm", "count"}:
-            message = f"redelivery of {source!r} is either 'rearm' or 'count'"
-            raise ConfigInvalid(message)
+            raise ConfigInvalid(f"redelivery of {source!r} is either 'rearm' or 'count'")
         for name, limit in limits.items():
             if limit is not None and limit < 1:
-                message = f"{name} of {source!r} is at least 1"
-                raise ConfigInvalid(message)
+                raise ConfigInvalid(f"{name} of {source!r} is at least 1")
         given = {name: value for name, value in retry.items() if value is not None}
         rules = msgspec.structs.replace(self._retry, **given)
         self.put_rules(
@@ -269,8 +267,7 @@ class HandlerProcessor:
         if not isinstance(decision, Allow):
             return _policy_settlement(delivery, decision)
         if not await self._ledger.submit(settlements.allow, delivery):
-            message = "the lease was lost while the policy was asked"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost while the policy was asked")
         return await process(delivery)
 
     async def _call_handler(self, delivery: Delivery) -> Settlement:
@@ -306,8 +303,9 @@ def _refuse_awaitable(result: object) -> None:
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
             result.close()
-        message = "a plain handler returned something to await; make it an async function"
-        raise EffectMisused(message)
+        raise EffectMisused(
+            "a plain handler returned something to await; make it an async function"
+        )
 
 
 async def _ask_policy(policy: PolicyFunction, delivery: Delivery) -> PolicyDecision:
@@ -317,8 +315,9 @@ async def _ask_policy(policy: PolicyFunction, delivery: Delivery) -> PolicyDecis
         decision = await run_in_thread(lambda: policy(delivery))
         decision = await decision if inspect.isawaitable(decision) else decision
     if not isinstance(decision, (Allow, Hold, Drop)):
-        message = f"the policy of {delivery.source!r} must return Allow(), Hold(…) or Drop(…)"
-        raise EffectMisused(message)
+        raise EffectMisused(
+            f"the policy of {delivery.source!r} must return Allow(), Hold(…) or Drop(…)"
+        )
     return decision
 
 

@@ -210,8 +210,9 @@ class Once:
         self._reserve_name(name)
         timeout = self._call_timeout if timeout is None else timeout
         if not 0 < timeout < self._lease:
-            message = f"the timeout of {name!r} must be shorter than the lease ({self._lease} s)"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"the timeout of {name!r} must be shorter than the lease ({self._lease} s)"
+            )
         call = _EffectCall(
             name=name,
             function=functools.partial(
@@ -243,8 +244,9 @@ class Once:
         """
         self._reserve_name(name)
         if inspect.iscoroutinefunction(function):
-            message = f"the function of transaction {name!r} must be a plain one: no await inside"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"the function of transaction {name!r} must be a plain one: no await inside"
+            )
 
         def work(tx: Any) -> bytes | None:
             began = clock.steady()
@@ -301,14 +303,16 @@ class Once:
         """Undo a transaction that made the others wait; it would do so every time."""
         limit = self._ledger.transaction_limit
         if took > limit:
-            message = f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
+            )
 
     def _reserve_name(self, name: str) -> None:
         check_key(name, "effect name")
         if name in self._used:
-            message = f"the effect name {name!r} was used twice in one run; give each its own"
-            raise EffectNameReused(message)
+            raise EffectNameReused(
+                f"the effect name {name!r} was used twice in one run; give each its own"
+            )
         self._used.add(name)
 
     def _key_argument(self, function: Function, name: str, given: dict[str, Any]) -> dict[str, str]:
@@ -343,8 +347,7 @@ class Once:
         left = min(call.timeout, (request.surely_over_at - self._ledger.clock()) / 1000)
         if left <= 0:  # paused since: by the journal the call is over, and others may rely on it
             await self._finish(call.name, EffectState.NOT_DONE, error="TooLate")
-            message = f"the process stood still before {call.name!r} was called"
-            raise Transient(message)
+            raise Transient(f"the process stood still before {call.name!r} was called")
         try:
             async with asyncio.timeout(left):
                 result = await self._call(call)
@@ -382,8 +385,7 @@ class Once:
     async def _resume(self, call: _EffectCall, before: Effect | None) -> Any:
         """Decide what an earlier try's journal means for this one."""
         if before is None:
-            message = "the lease was lost, so the effect was not begun"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost, so the effect was not begun")
         if before.state is EffectState.DONE:
             return self._stored_result(before)
         if before.state is EffectState.NOT_DONE:
@@ -400,16 +402,16 @@ class Once:
             return await self._verify(call, call.verify, before)
         await self._finish(call.name, EffectState.UNKNOWN)
         self._telemetry.effects.labels("in_doubt").inc()
-        message = f"effect {call.name!r} was started and nobody knows whether it happened"
-        raise EffectOutcomeUnknown(message)
+        raise EffectOutcomeUnknown(
+            f"effect {call.name!r} was started and nobody knows whether it happened"
+        )
 
     async def _restart(self, call: _EffectCall, before: Effect) -> Any:
         request = msgspec.structs.replace(
             self._begin_request(call.name, call.safe, call.timeout), known_fence=before.fence
         )
         if not await self._ledger.submit(effects.begin_again, request):
-            message = "the lease was lost, so the effect was not repeated"
-            raise LeaseLost(message)
+            raise LeaseLost("the lease was lost, so the effect was not repeated")
         self._telemetry.effects.labels("repeated").inc()
         return await self._call_and_journal(call, request)
 
@@ -423,8 +425,9 @@ class Once:
         except NotDone:
             return await self._restart(call, before)
         if not isinstance(answer, Done):
-            message = f"the verify function of {call.name!r} must return Done(…) or raise NotDone"
-            raise EffectMisused(message)
+            raise EffectMisused(
+                f"the verify function of {call.name!r} must return Done(…) or raise NotDone"
+            )
         await self._finish(call.name, EffectState.DONE, result=encode_result(answer.result))
         self._telemetry.effects.labels("verified").inc()
         return answer.result

@@ -168,8 +168,9 @@ def _nameserver(text: str) -> dns.nameserver.Nameserver:
     try:
         address = str(ipaddress.ip_address(host if port <= _LAST_PORT else ""))
     except ValueError as error:
-        message = f"{text!r} is no name server; give addresses, such as 9.9.9.9 or [::1]:5353"
-        raise ConfigInvalid(message) from error
+        raise ConfigInvalid(
+            f"{text!r} is no name server; give addresses, such as 9.9.9.9 or [::1]:5353"
+        ) from error
     return dns.nameserver.Do53Nameserver(address, port)
 
 
@@ -185,8 +186,7 @@ def _name_text(name: dns.name.Name) -> str:
 def _bounded_records(answer: dns.resolver.Answer, read: Callable[[Any], Any]) -> list[Any]:
     found = list(map(read, answer))
     if len(found) > _MAX_RECORDS or _size(found) > _MAX_ANSWER_BYTES:
-        message = "an answer is larger than any that is needed"
-        raise ValueError(message)
+        raise ValueError("an answer is larger than any that is needed")
     return found
 
 

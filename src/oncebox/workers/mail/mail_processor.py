@@ -285,8 +285,7 @@ class MailProcessor:
         recipient = _recipient(delivery, envelope)
         policy = await self._policies.read((recipient.inbox_id, delivery.tenant))
         if policy is None:
-            message = "there is no such inbox"
-            raise Permanent(message)
+            raise Permanent("there is no such inbox")
         delivery = await self._decrypt(delivery)
         parsed = await self._parse(delivery)
         faults.point("mail.parsed")
@@ -384,8 +383,7 @@ def _recipient(delivery: Delivery, envelope: Envelope) -> EnvelopeRecipient:
     for each in envelope.recipients:
         if each.inbox_id == inbox_id:
             return each
-    message = "the envelope does not name the inbox"
-    raise Permanent(message)
+    raise Permanent("the envelope does not name the inbox")
 
 
 class _MailFacts(NamedTuple):

@@ -218,8 +218,7 @@ class ParserChild(asyncio.SubprocessProtocol):
         if reply.number == _READY_NUMBER:
             self.ready = True
         elif not self._queued or reply.number != self._expected:
-            message = "an answer to nothing that was asked"
-            raise ValueError(message)
+            raise ValueError("an answer to nothing that was asked")
         else:
             self._expected += 1
             self._queued.popleft().answer(reply.result)

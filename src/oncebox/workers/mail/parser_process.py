@@ -72,8 +72,7 @@ class FrameSplitter:
         while len(self._waiting) - at >= LENGTH_BYTES:
             size = int.from_bytes(self._waiting[at : at + LENGTH_BYTES])
             if size > MAX_FRAME:
-                message = "the length of a frame is beyond all measure"
-                raise ValueError(message)
+                raise ValueError("the length of a frame is beyond all measure")
             if len(self._waiting) - at - LENGTH_BYTES < size:
                 break
             found.append(bytes(self._waiting[at + LENGTH_BYTES : at + LENGTH_BYTES + size]))
