@@ -43,13 +43,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/transports.py",
-                "import OPERATOR, ApiCall, Route",
-                "import AGENT, OPERATOR, ApiCall, Route",
-            ),
-            Patch(
-                "src/oncebox/server/api/transports.py",
-                "_SUPPRESSION_SCOPES = frozenset({OPERATOR})",
-                "_SUPPRESSION_SCOPES = frozenset({AGENT, OPERATOR})",
+                '"listSuppressions", scopes=OPERATORS',
+                '"listSuppressions", scopes=frozenset({"agent", "operator"})',
             ),
         ),
         (_tests(_SENDS, "test_addresses_on_the_suppression_list_get_no_mail"),),

@@ -179,32 +179,25 @@ def make_app(
     return Limits(PathRouter(api, hooks), settings, telemetry, taker)
 
 
-#: everything that can be asked
+#: all operations of the API
 ROUTES: tuple[Route, ...] = (
-    *service_info.ABOUT_ROUTES,
-    *service_info.DOCS_ROUTES,
-    *access.KEY_ROUTES,
-    *access.TENANT_ROUTES,
-    *sources.ROUTES,
-    *deliveries.DELIVERY_ROUTES,
-    *pull.ROUTES,
-    *deliveries.QUARANTINE_ROUTES,
-    *inboxes.DOMAIN_ROUTES,
-    *inboxes.INBOX_ROUTES,
-    *attempts.ROUTES,
-    *events.ROUTES,
-    *messages.ROUTES,
-    *artifacts.ARTIFACT_ROUTES,
-    *artifacts.WAIT_ROUTES,
-    *sends.SEND_ROUTES,
-    *sends.SEND_OPERATION_ROUTES,
-    *transports.TRANSPORT_ROUTES,
-    *transports.SUPPRESSION_ROUTES,
+    *service_info.routes,
+    *access.routes,
+    *sources.routes,
+    *deliveries.routes,
+    *pull.routes,
+    *inboxes.routes,
+    *attempts.routes,
+    *events.routes,
+    *messages.routes,
+    *artifacts.routes,
+    *sends.routes,
+    *transports.routes,
 )
 
 
 def make_api(
-    rooms: Components,
+    components: Components,
     stopping: asyncio.Event,
     tools: LoadTools | None = None,
     more: Sequence[Route] = (),
@@ -213,10 +206,10 @@ def make_api(
 
     ``more`` are routes that only tests have.
     """
-    settings = rooms.settings
+    settings = components.settings
     auth = ApiKeyAuth(
-        rooms.api_keys,
-        rooms.telemetry,
+        components.api_keys,
+        components.telemetry,
         home=settings.tenant,
         wrong_keys=settings.http.wrong_keys,
     )
@@ -226,17 +219,18 @@ def make_api(
     # Where a fixed word and a parameter both fit, the word is meant.
     ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
     routes = [
-        StarletteRoute(path, ApiEndpoint(found, rooms, auth, stopping)) for path, found in ordered
+        StarletteRoute(path, ApiEndpoint(found, components, auth, stopping))
+        for path, found in ordered
     ]
-    routes += emails.endpoints(rooms, auth, stopping)
+    routes += emails.endpoints(components, auth, stopping)
     api = ApiRouter(Router(routes, redirect_slashes=False, default=_not_found))
     if tools is None:
         return api
     # What the tools ask was let in once already, and is not counted against their caller again.
     # The guard around it all is made after this one, so the gauge of requests is that one's.
-    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), rooms.telemetry)
-    door = McpEndpoint(auth, settings.http, lambda: tools(inner))
-    with_tools = [StarletteRoute(MCP_PATH, door), *routes]
+    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), components.telemetry)
+    endpoint = McpEndpoint(auth, settings.http, lambda: tools(inner))
+    with_tools = [StarletteRoute(MCP_PATH, endpoint), *routes]
     return ApiRouter(Router(with_tools, redirect_slashes=False, default=_not_found))
 
 
