@@ -21,6 +21,8 @@ from oncebox.db.group_commit import (
 )
 from oncebox.db.notify import Subscription
 
+__all__ = ["Ledger", "Transaction"]
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Item = TypeVar("Item")

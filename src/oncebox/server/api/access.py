@@ -4,8 +4,8 @@ from operator import attrgetter
 
 import msgspec
 
-from oncebox.db.database import Transaction
 from oncebox.ledger.admin import api_keys, tenants
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.admin.access import ApiKey, Tenant
 from oncebox.schemas import access as wire
 from oncebox.schemas.fields import ListQuery

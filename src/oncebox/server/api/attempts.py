@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from oncebox.core import faults
-from oncebox.db.database import Transaction
 from oncebox.errors.mail import ResendLimitReached
 from oncebox.ledger.attempts import attempts
 from oncebox.ledger.attempts.actions import ActionRef
 from oncebox.ledger.notifications import EVENTS
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.attempts import (
     Action,
     ActionState,

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from oncebox.db.database import Transaction
 from oncebox.errors.http import FieldsInvalid, Forbidden
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.notifications import EVENTS, MESSAGES
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.inboxes.addresses import Domain, dns_records
 from oncebox.model.inboxes.inbox import (
     AttemptInboxStats,

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET
 
-from oncebox.db.database import Transaction
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.sources import StoredSecret
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.webhooks.source import SourceEntry
 from oncebox.schemas import sources as wire
 from oncebox.schemas.fields import ListQuery, ReasonBody

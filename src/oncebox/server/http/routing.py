@@ -15,11 +15,10 @@ import msgspec
 
 from oncebox.components import Components
 from oncebox.core import ids
-from oncebox.db.database import Transaction
 from oncebox.errors import OnceboxError
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes.longpoll import Waiter
-from oncebox.ledger.transactions import Ledger
+from oncebox.ledger.transactions import Ledger, Transaction
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http.request_limits import Send
