@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
+from oncebox.db.notify import Poller
 from oncebox.ledger.events import event_log
-from oncebox.ledger.notifications import STREAM, Poller
+from oncebox.ledger.notifications import STREAM
 from oncebox.model.events import Event, EventBatch, EventFilter
 
 #: events of one tenant that are read at once, and that are kept
