@@ -29,7 +29,7 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/sends.py",
-                "return None if call.key.may(OPERATOR) else call.key.id",
+                "return call.requester.owner",
                 "return None",
             ),
         ),

@@ -98,7 +98,7 @@ EVENTS = (
         (
             Patch(
                 "src/oncebox/server/api/events.py",
-                "owner=None if call.key.may(OPERATOR) else call.key.id",
+                "owner=call.requester.owner",
                 "owner=None",
             ),
         ),

@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from queue import Empty
@@ -296,7 +297,7 @@ class _WriterThread(SessionPool[SqliteSession]):
         self._held_back: Job | None = None
         #: pages in the write-ahead log after the last commit
         self.wal_pages = 0
-        super().__init__("writer", 1, lambda: SqliteSession(path, writable=True))
+        super().__init__("writer", 1, partial(SqliteSession, path, writable=True))
 
     def next_jobs(self) -> list[Job]:
         """Wait for a job; return it with those that wait behind it."""
@@ -354,7 +355,7 @@ class SqliteDatabase:
         self._checkpointer = Checkpointer(path)
         self._writer = _WriterThread(path, self._checkpointer)
         self._readers = SessionPool(
-            "reader", _READER_THREADS, lambda: SqliteSession(path, writable=False)
+            "reader", _READER_THREADS, partial(SqliteSession, path, writable=False)
         )
 
     def clock(self) -> int:

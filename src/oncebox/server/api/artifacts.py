@@ -20,7 +20,6 @@ from oncebox.model.inboxes.artifact import (
 )
 from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
 from oncebox.schemas import artifacts as wire
-from oncebox.server.api.inboxes import requester
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
 from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Routes
 
@@ -41,7 +40,7 @@ async def list_artifacts(call: ApiCall) -> wire.ArtifactPage:
     query: wire.ArtifactQuery = call.query
     found = await call.ledger.read(
         artifacts.page,
-        requester(call),
+        call.requester,
         call.path["id"],
         kind=None if query.kind is UNSET else query.kind,
         state=None if query.state is UNSET else query.state,
@@ -54,14 +53,14 @@ async def list_artifacts(call: ApiCall) -> wire.ArtifactPage:
 @routes("GET", "/v1/artifacts/{id}", "getArtifact", scopes=AGENTS)
 async def get_artifact(call: ApiCall) -> wire.Artifact:
     """Get a code or link, without its value."""
-    found = await call.ledger.read(artifacts.get, requester(call), call.path["id"])
+    found = await call.ledger.read(artifacts.get, call.requester, call.path["id"])
     return artifact_schema(found, call)
 
 
 @routes("POST", "/v1/artifacts/{id}/claim", "claimArtifact", scopes=AGENTS, body=wire.ClaimArtifact)
 async def claim_artifact(call: ApiCall) -> wire.Grant:
     """Claim a code or link and get its value; repeating the same claim gets it again."""
-    who = claimant_of(requester(call), call.body.claim_key)
+    who = claimant_of(call.requester, call.body.claim_key)
     return grant_schema(await call.components.grants.claim(who, call.path["id"]), call)
 
 
@@ -75,7 +74,7 @@ async def claim_artifact(call: ApiCall) -> wire.Grant:
 async def release_artifact(call: ApiCall) -> wire.Artifact:
     """Release a claimed code or link; the reason goes into the audit log."""
     released = await call.components.grants.release(
-        requester(call), call.path["id"], call.audit_entry(call.body.why)
+        call.requester, call.path["id"], call.audit_entry(call.body.why)
     )
     return artifact_schema(released, call)
 
@@ -150,13 +149,14 @@ async def _wait_and_claim(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitR
     """Look for matches whenever an inbox changes, until one is granted or the time is over."""
     asked: wire.WaitRequest = call.body
     query = WaitQuery(
-        requester=requester(call), key=call.key, inboxes=inboxes, awaited=_awaited(asked)
+        requester=call.requester, key=call.key, inboxes=inboxes, awaited=_awaited(asked)
     )
+    claimant = claimant_of(call.requester, asked.claim_key)
     resumes = ResumeTokens(call, inboxes)
     began_at = call.ledger.clock() if asked.resume is None else resumes.read(asked.resume)
     async with call.join_longpoll(inboxes, asked.wait) as waiter:
         while True:
-            answer = await _try_to_claim(call, query, await waiter.look(query))
+            answer = await _try_to_claim(call, query, claimant, await waiter.look(query))
             if answer is not None:
                 return answer
             if not await waiter.wait():
@@ -170,15 +170,17 @@ async def _wait_and_claim(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitR
 
 
 async def _try_to_claim(
-    call: ApiCall, query: WaitQuery, matches: Sequence[InboxMatches]
+    call: ApiCall,
+    query: WaitQuery,
+    claimant: ArtifactClaimant,
+    matches: Sequence[InboxMatches],
 ) -> wire.WaitResult | None:
     """Claim a match; None if there is none yet."""
-    who = claimant_of(query.requester, query.awaited.claim_key)
     contested: wire.WaitConflict | None = None
     refusals: list[OnceboxError] = []
-    for match_ in _claim_order(call, who, matches):
+    for match_ in _claim_order(call, claimant, matches):
         outcome = await call.components.grants.request(
-            ArtifactClaimRequest(claimant=who, artifact_filter=match_.artifact_filter)
+            ArtifactClaimRequest(claimant=claimant, artifact_filter=match_.artifact_filter)
         )
         if isinstance(outcome, ClaimGranted):
             return _granted_schema(call, outcome)
@@ -198,7 +200,7 @@ async def _try_to_claim(
 
 
 def _claim_order(
-    call: ApiCall, who: ArtifactClaimant, matches: Sequence[InboxMatches]
+    call: ApiCall, claimant: ArtifactClaimant, matches: Sequence[InboxMatches]
 ) -> list[InboxMatches]:
     """Return the inboxes with matches, those first in which the claimant already holds one.
 
@@ -207,7 +209,7 @@ def _claim_order(
     holds = call.components.grants.holds
 
     def turn(match_: InboxMatches) -> tuple[bool, bool]:
-        mine = any(holds(who, each) for each in match_.found)
+        mine = any(holds(claimant, each) for each in match_.found)
         return (not mine, all(each.claimed for each in match_.found))
 
     return sorted((each for each in matches if each.found), key=turn)

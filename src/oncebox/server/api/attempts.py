@@ -21,7 +21,7 @@ from oncebox.model.attempts import (
 from oncebox.model.deliveries.effects import Safety
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.schemas import attempts as wire
-from oncebox.server.api.inboxes import requester, shared_figures
+from oncebox.server.api.inboxes import shared_figures
 from oncebox.server.http.routing import AGENTS, ApiCall, Routes
 
 routes = Routes()
@@ -99,7 +99,7 @@ def grant_resend(call: ApiCall, tx: Transaction) -> wire.ResendGrant:
     mark = request_fingerprint(call.key.id, call.idempotency_key or "")
     try:
         granted = attempts.grant_resend(
-            tx, requester(call), call.path["id"], mark, call.ledger.clock()
+            tx, call.requester, call.path["id"], mark, call.ledger.clock()
         )
     except ResendLimitReached:
         call.components.telemetry.resends.labels("refused").inc()
@@ -115,7 +115,7 @@ def grant_resend(call: ApiCall, tx: Transaction) -> wire.ResendGrant:
 @routes("GET", "/v1/attempts/{id}/stats", "getAttemptStats", scopes=AGENTS)
 async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
     """Get the statistics of an attempt: its inboxes, actions and resends."""
-    found, counted = await call.ledger.read(attempts.stats, requester(call), call.path["id"])
+    found, counted = await call.ledger.read(attempts.stats, call.requester, call.path["id"])
     counts = counted or _NO_COUNTS
     return wire.AttemptStats(
         attempt_id=found.attempt_id,
@@ -133,7 +133,7 @@ async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
 
 
 def _action_ref(call: ApiCall) -> ActionRef:
-    return ActionRef(requester(call), call.path["id"], call.path["name"])
+    return ActionRef(call.requester, call.path["id"], call.path["name"])
 
 
 def _lease(call: ApiCall, wanted: float | None) -> int:

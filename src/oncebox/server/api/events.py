@@ -17,7 +17,6 @@ from oncebox.schemas import events as wire
 from oncebox.server.http.cursors import Cursors
 from oncebox.server.http.routing import (
     AGENTS,
-    OPERATOR,
     ApiCall,
     EventStream,
     Routes,
@@ -57,7 +56,7 @@ class _EventCursors:
             types=frozenset(types),
             inbox_id=self._filters.inbox,
             attempt_id=self._filters.attempt,
-            owner=None if call.key.may(OPERATOR) else call.key.id,
+            owner=call.requester.owner,
         )
 
         self._telemetry = call.components.telemetry

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET
 
 from oncebox.errors.http import FieldsInvalid, Forbidden
-from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.notifications import EVENTS, MESSAGES
 from oncebox.ledger.transactions import Transaction
@@ -25,14 +24,9 @@ from oncebox.model.inboxes.inbox import (
 from oncebox.schemas import inboxes as wire
 from oncebox.schemas.fields import ListQuery
 from oncebox.server.http.cursors import make_page, page_start
-from oncebox.server.http.routing import ADMINS, AGENTS, OPERATOR, OPERATORS, ApiCall, Routes
+from oncebox.server.http.routing import ADMINS, AGENTS, OPERATORS, ApiCall, Routes
 
 routes = Routes()
-
-
-def requester(call: ApiCall) -> Requester:
-    """Return the requester: an operator sees every inbox, an agent those its key created."""
-    return Requester(tenant=call.tenant, key=call.key.id, sees_all=call.key.may(OPERATOR))
 
 
 async def notify_created(call: ApiCall) -> None:
@@ -46,7 +40,7 @@ async def list_inboxes(call: ApiCall) -> wire.InboxPage:
     query: wire.InboxQuery = call.query
     found = await call.ledger.read(
         inboxes.newest,
-        requester(call),
+        call.requester,
         attempt_id=None if query.attempt_id is UNSET else query.attempt_id,
         state=None if query.state is UNSET else query.state,
         before=page_start(call),
@@ -107,7 +101,7 @@ async def inbox_stats(call: ApiCall) -> wire.InboxStats:
 
 
 async def _find_inbox(call: ApiCall) -> Inbox:
-    return await call.ledger.read(inboxes.get, requester(call), call.path["id"])
+    return await call.ledger.read(inboxes.get, call.requester, call.path["id"])
 
 
 async def _end(call: ApiCall, change: Callable[..., Inbox]) -> wire.Inbox:
@@ -115,7 +109,7 @@ async def _end(call: ApiCall, change: Callable[..., Inbox]) -> wire.Inbox:
     asked: wire.CloseInbox = call.body
     drain = None if asked.drain is None else round(asked.drain * 1000)
     inbox = await call.ledger.write(
-        change, requester(call), call.path["id"], drain, call.ledger.clock()
+        change, call.requester, call.path["id"], drain, call.ledger.clock()
     )
     call.components.recipients.invalidate(call.path["id"])
     call.ledger.notify(EVENTS, MESSAGES)  # a wait for more mail may end now
@@ -126,7 +120,7 @@ def _allocate(
     call: ApiCall, tx: Transaction, asked: Sequence[wire.NewInbox]
 ) -> list[wire.CreatedInbox]:
     options = [_inbox_options(call, each) for each in asked]
-    allocated = call.components.inboxes.allocate(tx, requester(call), options, call.ledger.clock())
+    allocated = call.components.inboxes.allocate(tx, call.requester, options, call.ledger.clock())
     return [
         wire.CreatedInbox(created=each.new, **msgspec.structs.asdict(_inbox_schema(each.inbox)))
         for each in allocated
@@ -151,7 +145,7 @@ def _inbox_options(call: ApiCall, asked: wire.NewInbox) -> InboxOptions:
 
     Raises: Forbidden.
     """
-    if not call.key.may(OPERATOR):
+    if not call.requester.sees_all:
         _check_agent_options(asked)
     return InboxOptions(
         attempt_id=asked.attempt_id,
@@ -202,7 +196,7 @@ def create_domain(call: ApiCall, tx: Transaction) -> wire.Domain:
     """Accept mail for a domain; the answer has the DNS records to set."""
     asked: wire.NewDomain = call.body
     domain = call.components.inboxes.add_domain(
-        tx, asked.name, requester(call), call.audit_entry(), catch_all=asked.catch_all
+        tx, asked.name, call.requester, call.audit_entry(), catch_all=asked.catch_all
     )
     return _domain_schema(call, domain)
 

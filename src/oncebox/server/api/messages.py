@@ -58,13 +58,17 @@ async def list_messages(call: ApiCall) -> wire.MessagePage:
 async def get_message(call: ApiCall) -> wire.Message:
     """Get a message: typed fields for agents, everything for operators."""
     whole = await call.ledger.read(
-        messages.get, call.components.mail_cipher, call.tenant, call.path["id"], owner=_owner(call)
+        messages.get,
+        call.components.mail_cipher,
+        call.tenant,
+        call.path["id"],
+        owner=call.requester.owner,
     )
     message, document, copies = whole
     typed = _message_schema(call, message, document)
     if document is None:
         return typed
-    if _is_operator(call):
+    if call.requester.sees_all:
         return msgspec.structs.replace(
             typed,
             content=_content_schema(document),
@@ -113,17 +117,8 @@ async def _raw_bytes(call: ApiCall) -> bytes:
 # who may see what
 
 
-def _is_operator(call: ApiCall) -> bool:
-    return call.key.may(Scope.OPERATOR)
-
-
 def _may_read(call: ApiCall) -> bool:
     return call.key.may(Scope.OPERATOR, Scope.READ_TEXT)
-
-
-def _owner(call: ApiCall) -> str | None:
-    """Return the key whose inboxes are visible; None: all, for operators."""
-    return None if _is_operator(call) else call.key.id
 
 
 # pages
@@ -135,7 +130,7 @@ async def _read_page(call: ApiCall, after: int) -> messages.MessagePage:
         messages.page,
         call.tenant,
         call.path["id"],
-        owner=_owner(call),
+        owner=call.requester.owner,
         after=after,
         most=query.limit,
         documents=call.components.mail_cipher if query.text and _may_read(call) else None,
@@ -173,7 +168,7 @@ def _message_schema(
         return typed
     exact = message.recipient
     return msgspec.structs.replace(
-        typed, recipient=exact if _is_operator(call) else one_line(exact)
+        typed, recipient=exact if call.requester.sees_all else one_line(exact)
     )
 
 

@@ -18,7 +18,6 @@ from oncebox.schemas import sends as wire
 from oncebox.server.http.cursors import make_page, page_start
 from oncebox.server.http.routing import (
     AGENTS,
-    OPERATOR,
     OPERATORS,
     ApiCall,
     HandlerResponse,
@@ -31,12 +30,12 @@ REPLAYED_HEADER = ("idempotency-replayed", "true")
 
 def send_origin(call: ApiCall) -> SendOrigin:
     """Return on whose behalf a send is requested."""
-    return SendOrigin(tenant=call.tenant, key=call.key.id, is_agent=not call.key.may(OPERATOR))
+    return SendOrigin(tenant=call.tenant, key=call.key.id, is_agent=not call.requester.sees_all)
 
 
 def visible_owner(call: ApiCall) -> str | None:
     """Return the key whose sends are visible; None: all, for operators."""
-    return None if call.key.may(OPERATOR) else call.key.id
+    return call.requester.owner
 
 
 @routes("GET", "/v1/sends", "listSends", scopes=AGENTS, query=wire.SendQuery)

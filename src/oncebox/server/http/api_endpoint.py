@@ -25,13 +25,14 @@ from oncebox.errors.http import (
     Unauthenticated,
 )
 from oncebox.ledger.admin import idempotency
-from oncebox.ledger.admin.api_keys import ApiKeyCache
+from oncebox.ledger.admin.api_keys import ApiKeyCache, Requester
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
 from oncebox.server.http.request_limits import CONTEXT, Receive, RequestContext, Scope, Send
 from oncebox.server.http.routing import (
+    OPERATOR,
     WORKER,
     ApiCall,
     Creator,
@@ -338,7 +339,7 @@ class ApiEndpoint:
             check_media(headers, body)
             decoded = decode_body(decoder, body)
         request_key = None
-        if route.creates:
+        if route.creator is not None:
             request_key = idempotency_key(headers)
         elif route.keyed:
             request_key = self.read_idempotency_key(headers)
@@ -348,6 +349,7 @@ class ApiEndpoint:
             route=route,
             key=key,
             tenant=key.tenant,
+            requester=Requester(tenant=key.tenant, key=key.id, sees_all=key.may(OPERATOR)),
             path=path,
             query=query,
             body=decoded,

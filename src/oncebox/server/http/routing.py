@@ -16,6 +16,7 @@ import msgspec
 from oncebox.components import Components
 from oncebox.core import ids
 from oncebox.errors import OnceboxError
+from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.inboxes.longpoll import Waiter
 from oncebox.ledger.transactions import Ledger, Transaction
@@ -103,6 +104,8 @@ class ApiCall:
     key: ApiKey
     #: the key's tenant; no other data is visible
     tenant: str
+    #: an operator sees everything of the tenant, an agent what its key created
+    requester: Requester
     #: parameters of the path
     path: Mapping[str, str]
     query: Any
