@@ -1,4 +1,7 @@
-"""Group commit and shared reads: concurrent callers share one transaction."""
+"""Group commit and shared reads: concurrent callers share one transaction.
+
+See docs/decisions/0005-use-group-commit-for-writes.md.
+"""
 
 import asyncio
 from collections import deque

@@ -380,7 +380,7 @@ _ERROR_TRANSLATIONS: tuple[tuple[Any, type[errors.StoreError], str], ...] = (
         errors.DatabaseUnreachable,
         "the connection to the database broke; try again",
     ),
-    (psycopg.Error, errors.StoreFailed, "the database failed in an unforeseen way; try again"),
+    (psycopg.Error, errors.StoreFailed, "the database failed unexpectedly; try again"),
 )
 
 

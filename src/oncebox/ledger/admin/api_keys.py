@@ -1,4 +1,7 @@
-"""API keys: issue, look up through a cache, revoke; requesters; the first key of all."""
+"""API keys: issue, look up through a cache, revoke; requesters; the first key.
+
+See docs/decisions/0017-use-short-lived-caches-for-api-keys-and-sources.md.
+"""
 
 import asyncio
 import hmac
@@ -240,13 +243,13 @@ async def ensure_first_key(database: Database, folder: Path, *, tenant: str, url
     await database.write(add, key, text, entry)
     mine = Credentials(url=url, key=text)
     try:
-        kept = credentials.write(folder, mine)
+        stored = credentials.write(folder, mine)
     except BaseException:
         await database.write(discard, key)
         raise
-    if kept != mine:  # another process was faster
+    if stored != mine:  # another process was faster
         await database.write(discard, key)
-    return FirstKey(kept, path, new=kept == mine, known=True)
+    return FirstKey(stored, path, new=stored == mine, known=True)
 
 
 def _first_start_entry(database: Database, tenant: str) -> audit.AuditEntry:

@@ -2,6 +2,7 @@
 
 Routing, the OpenAPI document, the reference page and the permission tests all read the route
 tables. A module fills its table by decorating its handlers; see ``Routes``.
+See docs/decisions/0016-use-a-route-table-for-the-http-api.md.
 """
 
 import asyncio
