@@ -167,8 +167,8 @@ ACTIONS = (
         (
             Patch(
                 "src/oncebox/server/http/api_endpoint.py",
-                "{scope['path']} {call.key.id}",
-                "{scope['path']}",
+                "{path} {call.key.id}",
+                "{path}",
             ),
         ),
         (

@@ -29,7 +29,7 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/sends.py",
-                "return None if call.key.may(OPERATOR) else call.key.id",
+                "return call.requester.owner",
                 "return None",
             ),
         ),
@@ -43,13 +43,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/transports.py",
-                "import OPERATOR, ApiCall, Route",
-                "import AGENT, OPERATOR, ApiCall, Route",
-            ),
-            Patch(
-                "src/oncebox/server/api/transports.py",
-                "_SUPPRESSION_SCOPES = frozenset({OPERATOR})",
-                "_SUPPRESSION_SCOPES = frozenset({AGENT, OPERATOR})",
+                '"listSuppressions", scopes=OPERATORS',
+                '"listSuppressions", scopes=frozenset({"agent", "operator"})',
             ),
         ),
         (_tests(_SENDS, "test_addresses_on_the_suppression_list_get_no_mail"),),

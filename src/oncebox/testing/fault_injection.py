@@ -17,7 +17,6 @@ from oncebox.mail.links.link_policy import link_verdict
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
 from oncebox.model.inboxes.received_mail import Envelope
-from oncebox.server.api.inboxes import requester
 from oncebox.server.http.request_limits import (
     CONTEXT,
     REQUEST_ID,
@@ -435,7 +434,7 @@ class ServiceTestMode:
 
         Raises: NotFound.
         """
-        found = await call.components.ledger.read(inboxes.get, requester(call), call.path["id"])
+        found = await call.components.ledger.read(inboxes.get, call.requester, call.path["id"])
         return found.id
 
 

@@ -15,6 +15,7 @@ import msgspec
 from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Row, Transaction
+from oncebox.db.notify import Poller
 from oncebox.db.queries import load
 from oncebox.errors import NotFound
 from oncebox.errors.http import TooManyRequests, Unauthenticated
@@ -24,7 +25,7 @@ from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.inboxes import inboxes, messages
 from oncebox.ledger.inboxes.messages import FullMessage
-from oncebox.ledger.notifications import MESSAGES, Poller
+from oncebox.ledger.notifications import MESSAGES
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState

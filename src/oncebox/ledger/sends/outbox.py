@@ -12,6 +12,7 @@ from oncebox.core import faults, ids
 from oncebox.core.ids import NewId
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Transaction
+from oncebox.db.notify import Poller
 from oncebox.errors import (
     CommitUnknown,
     DatabaseBusy,
@@ -27,7 +28,7 @@ from oncebox.errors import (
 from oncebox.errors.sends import RepliesToAutomaticMail, SendKeyConflict, SendTooLate
 from oncebox.ledger.ciphers import MailCipher, SendCipher
 from oncebox.ledger.inboxes import messages
-from oncebox.ledger.notifications import SENDS, Poller
+from oncebox.ledger.notifications import SENDS
 from oncebox.ledger.sends import sends, submission
 from oncebox.ledger.sends.sends import SendRef
 from oncebox.ledger.sends.submission import IntendedBatch, NewBatch, batch_conflict

@@ -215,7 +215,7 @@ async def get_email(call: ApiCall) -> wire.ResendEmail:
         tags=[wire.EmailTag(name=name, value=value) for name, value in email.tags.items()],
         created_at=_iso_time(send.created_at),
         scheduled_at=None if send.send_at is None else _iso_time(send.send_at),
-        last_event=_last_event(send, call.now),
+        last_event=_last_event(send, call.ledger.clock()),
     )
 
 
