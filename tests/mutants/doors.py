@@ -81,7 +81,7 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "[_require_intended(result) for result in store_intents(tx, wanted, now)]",
+                "[require_accepted(result) for result in store_intents(tx, wanted, now)]",
                 "[told for told in store_intents(tx, wanted, now) if isinstance(told, "
                 "IntentAccepted)]",
             ),

@@ -103,8 +103,8 @@ class PostHouse:
     def _new(
         self, name: str, written: TransportConfig, position: int, rate: TransportRate | None
     ) -> NewTransport:
-        sealed = self.rooms.send_cipher.encrypt_config(
-            TENANT, name, transport_config.encode_config(written)
+        sealed = self.rooms.send_cipher.encrypt_field(
+            "config", TENANT, name, transport_config.encode_config(written)
         )
         kind = transport_config.transport_kind(written)
         return NewTransport(name=name, kind=kind, config=sealed, position=position, rate=rate)

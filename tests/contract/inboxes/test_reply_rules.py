@@ -58,7 +58,7 @@ class Office:
             ((sealed,),) = tx.execute("SELECT message FROM oncebox_send_bodies")
             return bytes(sealed)
 
-        return BOX.decrypt_message(TENANT, told.send.id, await self.database.read(read))
+        return BOX.decrypt_field("message", TENANT, told.send.id, await self.database.read(read))
 
 
 @pytest.fixture

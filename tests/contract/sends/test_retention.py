@@ -8,7 +8,8 @@ from oncebox.core import ids
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger import maintenance
 from oncebox.ledger.sends import submission
-from oncebox.model.sends.send import AnswerStatus, NewSend, Retention, SendState, retention_period
+from oncebox.ledger.sends.outbox import retention_period
+from oncebox.model.sends.send import AnswerStatus, NewSend, Retention, SendState
 from oncebox.model.sends.transports import SendAccepted
 from tests.support.clerk import DAY, HOUR, TENANT, Clerk
 from tests.support.mailer import BOUNCED, SILENCE, TAKEN, TO, Mailer

@@ -385,7 +385,7 @@ def mail(  # noqa: PLR0913 - a mail simply has this many sides
         intended = await components.outbox.send(
             SendOrigin(tenant=tenant_of(components, tenant)), intent
         )
-        ended = await components.outbox.wait_outcome(intended.send, wait) if wait else None
+        ended = await components.outbox.outcomes.wait(intended.send, wait) if wait else None
         return to_answer(intended, components.database.clock(), later=ended)
 
     answer = call.run(work, create=True)

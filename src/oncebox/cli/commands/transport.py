@@ -251,7 +251,7 @@ def decrypt_config(cipher: SendCipher, transport: ConfiguredTransport) -> Transp
     encrypted = transport.config
     if encrypted is None:
         return configs.decode_config(None)
-    config = cipher.decrypt_config(transport.tenant, transport.name, encrypted)
+    config = cipher.decrypt_field("config", transport.tenant, transport.name, encrypted)
     return configs.decode_config(config)
 
 
@@ -525,7 +525,9 @@ def _encrypt_config(
 ) -> bytes | None:
     if isinstance(config, LogConfig):
         return None
-    return components.send_cipher.encrypt_config(tenant, name, configs.encode_config(config))
+    return components.send_cipher.encrypt_field(
+        "config", tenant, name, configs.encode_config(config)
+    )
 
 
 #: seconds for a connection and a login
@@ -588,7 +590,9 @@ def test(
             transport=name,
         )
         intended = await components.outbox.send(SendOrigin(tenant=owner), intent)
-        return _TestResult(found, None, await components.outbox.wait_outcome(intended.send, within))
+        return _TestResult(
+            found, None, await components.outbox.outcomes.wait(intended.send, within)
+        )
 
     return _print_test_result(call, call.run(work))
 

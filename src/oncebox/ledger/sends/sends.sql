@@ -21,18 +21,6 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sending');
 
--- name: by_keys
--- bulk: tenant text, key bytea
--- spans: yes
--- Sends as they stand, by what makes them the same.
-SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
-    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
-    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
-FROM oncebox_sends /* and rows */
-WHERE tenant = :tenant AND key = :key;
-
 -- name: named
 -- The ids of sends that have a name: an id of ours, a Message-ID, or what a provider calls it.
 SELECT id FROM oncebox_sends WHERE id = :name AND tenant = :tenant

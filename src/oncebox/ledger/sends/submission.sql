@@ -53,6 +53,18 @@ WITH past AS MATERIALIZED (
 DELETE FROM oncebox_send_guards
 WHERE until <= :now AND (tenant, kind, name) IN (SELECT tenant, kind, name FROM past);
 
+-- name: by_keys
+-- bulk: tenant text, key bytea
+-- spans: yes
+-- Sends as they stand, by what makes them the same.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
+FROM oncebox_sends /* and rows */
+WHERE tenant = :tenant AND key = :key;
+
 -- name: intents_add
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
 -- spans: yes

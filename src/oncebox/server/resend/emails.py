@@ -22,7 +22,7 @@ from oncebox.ledger.sends import sends
 from oncebox.mail.compose import media_types
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent
-from oncebox.model.sends.send import AnswerStatus, ClaimedSend, IntentAccepted, Send, SendState
+from oncebox.model.sends.send import AnswerStatus, IntentAccepted, Send, SendState
 from oncebox.model.sends.transports import ProviderStatus
 from oncebox.schemas import resend_api as wire
 from oncebox.server.api.sends import REPLAYED_HEADER, batch_item_key, find_send, send_origin
@@ -197,10 +197,8 @@ async def send_emails(call: ApiCall) -> HandlerResponse:
 async def get_email(call: ApiCall) -> wire.ResendEmail:
     """Return an email as it was asked for, to who asked for it and to operators."""
     send = await find_send(call)
-    bodies = await call.components.ledger.read(sends.bodies, [send])
-    email = Email()
-    if send.id in bodies:
-        email = call.components.send_cipher.decrypt(ClaimedSend(send, *bodies[send.id]))[1].email
+    stored = await call.components.ledger.read(sends.with_bodies, [send])
+    email = call.components.send_cipher.decrypt(stored[0])[1].email if stored else Email()
     return wire.ResendEmail(
         id=send.id,
         message_id=send.message_id,

@@ -1,4 +1,4 @@
-"""Send worker: claim, hand over to a transport, decide on retry or failover, settle."""
+"""Send worker: claims sends, transmits them, decides on retry or failover, settles."""
 
 import asyncio
 from collections import Counter
@@ -68,20 +68,19 @@ class SendRules(msgspec.Struct, frozen=True, kw_only=True):
     longest_wait: int = 3_600_000
 
 
-class RetryContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a retry decision depends on besides the try itself."""
-
-    now: int
-    #: between 0 and 1
-    random: Callable[[], float]
-    #: the tenant's transports, in their order of preference
-    transports: Sequence[ConfiguredTransport] = ()
-
-
 def decide_retry(
-    send: Send, outcome: SendOutcome, rules: SendRules, context: RetryContext
+    send: Send,
+    outcome: SendOutcome,
+    rules: SendRules,
+    *,
+    now: int,
+    random: Callable[[], float],
+    transports: Sequence[ConfiguredTransport] = (),
 ) -> SendReport:
-    """Return the report of a try, with the time and the transport of the next one."""
+    """Return the report of a try, with the time and the transport of the next one.
+
+    ``random`` returns a number between 0 and 1; ``transports`` are the tenant's, in their order.
+    """
     report = SendReport(
         tenant=send.tenant,
         id=send.id,
@@ -94,12 +93,14 @@ def decide_retry(
     free = isinstance(outcome, NotSent) and (outcome.opens_circuit or outcome.code in _OWN_CODES)
     if send.tries >= rules.tries and not free:
         return report
-    move_to = failover_transport(send, outcome, context)
-    due_at = context.now + _backoff(send, outcome, rules, context.random, moves=move_to is not None)
+    move_to = _failover_transport(send, outcome, transports, now)
+    due_at = now + _backoff(send, outcome, rules, random, moves=move_to is not None)
     return msgspec.structs.replace(report, due_at=due_at, move_to=move_to, uncounted=free)
 
 
-def failover_transport(send: Send, outcome: SendOutcome, context: RetryContext) -> str | None:
+def _failover_transport(
+    send: Send, outcome: SendOutcome, transports: Sequence[ConfiguredTransport], now: int
+) -> str | None:
     """Return another transport for the next try, if this one fails and the send is not unknown.
 
     The log transport is never chosen.
@@ -112,16 +113,12 @@ def failover_transport(send: Send, outcome: SendOutcome, context: RetryContext) 
         return None
     working = (
         each.name
-        for each in context.transports
+        for each in transports
         if each.kind != LOG_TRANSPORT
-        and not each.paused
-        and not _circuit_is_open(each, context.now)
+        and each.state(now) == "working"
+        and each.name != send.transport
     )
-    return next((name for name in working if name != send.transport), None)
-
-
-def _circuit_is_open(transport: ConfiguredTransport, now: int) -> bool:
-    return transport.rests_until is not None and transport.rests_until > now
+    return next(working, None)
 
 
 def _backoff(
@@ -153,7 +150,7 @@ def replay_until(capability: Capability, now: int) -> int | None:
 def outgoing_mail(
     claimed: ClaimedSend, cipher: SendCipher, capability: Capability, deadline: float
 ) -> OutgoingMail:
-    """Return a claimed send as a transport takes it.
+    """Return a claimed send as a transport needs it.
 
     Raises: MasterKeyWrong, MsgspecError.
     """
@@ -180,31 +177,21 @@ class _Try:
     """A claimed send in this process."""
 
     claimed: ClaimedSend
+    send: Send
     transport: ConfiguredTransport
     renew_at: float
     task: asyncio.Task[None] | None = field(default=None, repr=False)
-    #: the marker is committed: the transport may hand the mail over
+    #: the marker is committed: the mail may be transmitted
     marked: bool = False
     #: the outcome is known and only has to be settled
     outcome_known: bool = False
 
-    @property
-    def send(self) -> Send:
-        return self.claimed.send
-
-    @property
-    def transport_ref(self) -> TransportRef:
-        return (self.send.tenant, self.send.transport)
-
-
-#: codes of tries that were not given back, because they may have been accepted
-_UNKNOWN_CODES = {GIVEN_BACK: WORKER_STOPPED}
-
 
 def _stopped_outcome(one: _Try, code: str) -> NotSent | SendUnknown:
-    """Return the outcome of a handover that this process ended."""
+    """Return the outcome of a transmission that this process ended."""
     if one.marked:
-        return SendUnknown(code=_UNKNOWN_CODES.get(code, code), phase=SendPhase.HANDED_OVER)
+        code = WORKER_STOPPED if code == GIVEN_BACK else code
+        return SendUnknown(code=code, phase=SendPhase.HANDED_OVER)
     return NotSent(code=code, phase=SendPhase.CONNECT)
 
 
@@ -216,7 +203,7 @@ _LOGGED_STATES = frozenset({SendState.FAILED, SendState.UNKNOWN})
 
 
 class SendWorker:
-    """Claims due sends per transport, hands them over and settles them, many at a time."""
+    """Claims due sends per transport, transmits and settles them, many at a time."""
 
     def __init__(  # noqa: PLR0913 - its collaborators
         self,
@@ -231,7 +218,6 @@ class SendWorker:
         random: Callable[[], float],
         transports: TransportPool | None = None,
     ) -> None:
-        """Prepare; nothing is claimed before ``run``."""
         self._ledger = ledger
         #: for calls a fence makes safe to repeat
         self._retrying = ledger.retrying()
@@ -286,7 +272,7 @@ class SendWorker:
             self._telemetry.store_errors.labels(error.code).inc()
             await asyncio.sleep(min(0.5, self._poll))
         except Exception:
-            self._telemetry.log.exception("send_worker_stumbled")
+            self._telemetry.log.exception("send_worker_failed")
             await asyncio.sleep(self._poll)
 
     async def _recover_lost_when_due(self) -> None:
@@ -309,7 +295,7 @@ class SendWorker:
             self._ledger.notify(EVENTS)
         if swept.unknown:
             self._telemetry.sends.labels(SendState.UNKNOWN).inc(swept.unknown)
-            self._telemetry.log.warning("sends_in_doubt", sends=swept.unknown)
+            self._telemetry.log.warning("sends_unknown", sends=swept.unknown)
         if swept.expired:
             self._telemetry.sends.labels(SendState.EXPIRED).inc(swept.expired)
 
@@ -343,8 +329,9 @@ class SendWorker:
             lifecycle.claim, claimant, capacity, self._ledger.clock()
         )
         faults.point("sends.claimed")
+        renew_at = clock.steady() + self._lease / 3
         for each in claimed:
-            self._start(_Try(each, transport, clock.steady() + self._lease / 3))
+            self._start(_Try(each, each.send, transport, renew_at))
         return len(claimed)
 
     def _capacity(self, ref: TransportRef) -> int:
@@ -359,23 +346,23 @@ class SendWorker:
 
     def _start(self, one: _Try) -> None:
         self._tries.add(one)
-        self._per_transport[one.transport_ref] += 1
+        self._per_transport[one.send.tenant, one.send.transport] += 1
         one.task = asyncio.create_task(self._run_try(one))
         one.task.add_done_callback(lambda _: self._remove(one))
 
     def _remove(self, one: _Try) -> None:
         self._tries.discard(one)
-        self._per_transport[one.transport_ref] -= 1
-        if not self._per_transport[one.transport_ref]:
-            del self._per_transport[one.transport_ref]
+        # Unary plus drops transports without tries.
+        self._per_transport[one.send.tenant, one.send.transport] -= 1
+        self._per_transport = +self._per_transport
         self._try_ended.set()
 
-    # hand over
+    # transmit
 
     async def _run_try(self, one: _Try) -> None:
-        """Hand one send over and settle its outcome."""
+        """Transmit one send and settle its outcome."""
         try:
-            outcome = await self._hand_over(one)
+            outcome = await self._open_and_transmit(one)
         finally:
             one.outcome_known = True
         try:
@@ -388,7 +375,7 @@ class SendWorker:
             return
         self._count(one, outcome, settled)
 
-    async def _hand_over(self, one: _Try) -> SendOutcome:
+    async def _open_and_transmit(self, one: _Try) -> SendOutcome:
         """Return the outcome of one try; never raises."""
         name = one.transport.name
         try:
@@ -425,7 +412,7 @@ class SendWorker:
             return _stopped_outcome(one, "transport_failed")
 
     async def _commit_marker(self, send: Send, capability: Capability) -> bool:
-        """Commit the marker; False: the lease is lost, or the send must not be handed over."""
+        """Commit the marker; False: the lease is lost, or the send must not be transmitted."""
         replay = replay_until(capability, self._ledger.clock())
         marked = await self._ledger.submit(lifecycle.mark_sending, self._marker(send, replay))
         faults.point("sends.marker_committed")
@@ -443,8 +430,14 @@ class SendWorker:
         configured: list[ConfiguredTransport] = []
         if isinstance(outcome, NotSent) and counts_as_failure(outcome):
             configured = await self._retrying.read(transports.of_tenant, one.transport.tenant)
-        context = RetryContext(now=self._ledger.clock(), random=self._random, transports=configured)
-        report = decide_retry(one.send, outcome, self._rules, context)
+        report = decide_retry(
+            one.send,
+            outcome,
+            self._rules,
+            now=self._ledger.clock(),
+            random=self._random,
+            transports=configured,
+        )
         report = msgspec.structs.replace(report, logged=one.transport.kind == LOG_TRANSPORT)
         settled = await self._retrying.submit(lifecycle.settle, report)
         faults.point("sends.result_committed")
@@ -453,8 +446,10 @@ class SendWorker:
         return settled
 
     def _count(self, one: _Try, outcome: SendOutcome, settled: SendSettled | None) -> None:
+        # The marker ends a send we still hold if a recipient is suppressed, or if it is too late.
         if settled is None or not (
-            settled.counted or _ended_before_transport(one.send, settled.send)
+            settled.counted
+            or (settled.send.fence == one.send.fence and settled.send.state in FINAL_STATES)
         ):
             self._telemetry.lease_conflicts.inc()
             return
@@ -464,7 +459,9 @@ class SendWorker:
             self._telemetry.provider_dedupe.labels(one.transport.kind).inc()
         if state in _LOGGED_STATES:
             code = settled.send.code
-            self._telemetry.log.warning("send_stands", send=one.send.id, state=state, code=code)
+            self._telemetry.log.warning(
+                "send_unsuccessful", send=one.send.id, state=state, code=code
+            )
 
     # leases and the end
 
@@ -482,7 +479,7 @@ class SendWorker:
                 self._telemetry.lease_conflicts.inc()
 
     async def _drain(self) -> None:
-        """Wait for handovers, then cancel: unmarked ones are given back, others unknown."""
+        """Wait for the tries, then cancel: unmarked ones are given back, others unknown."""
         if await self._wait_until(lambda: not self._tries, self._stop_within):
             return
         for each in self._tries:
@@ -502,8 +499,3 @@ class SendWorker:
         except TimeoutError:
             return False
         return True
-
-
-def _ended_before_transport(ours: Send, found: Send) -> bool:
-    """Tell whether the marker ended a send we still held: suppressed, or too late."""
-    return found.fence == ours.fence and found.state in FINAL_STATES
