@@ -81,9 +81,9 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "[require_accepted(result) for result in store_intents(tx, wanted, now)]",
-                "[told for told in store_intents(tx, wanted, now) if isinstance(told, "
-                "IntentAccepted)]",
+                "        if not isinstance(result, IntentAccepted):\n"
+                "            raise refusal_error(result)\n",
+                "        if not isinstance(result, IntentAccepted):\n            continue\n",
             ),
         ),
         (_tests(_SENDS, "test_a_batch_with_one_bad_mail_is_refused_whole"),),

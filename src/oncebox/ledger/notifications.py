@@ -52,26 +52,18 @@ class Poller:
                 self._telemetry.store_errors.labels(error.code).inc()
             except Exception:
                 # All waiters depend on this; the next read may succeed.
-                self._telemetry.log.exception("lookout_stumbled", channel=self._topic)
+                self._telemetry.log.exception("poller_failed", topic=self._topic)
             await subscription.wait(_POLL_SECONDS)
         self._task = None  # no await since the last check: the next waiter starts it again
 
 
 #: events were recorded and can be numbered
 EVENTS = "events"
-
-
 #: events were numbered and can be read
 STREAM = "stream"
-
-
 #: a delivery became due
 DUE = "due"
-
-
-#: a message was filed, or an inbox or artifact changed
+#: a message was stored, or an inbox or artifact changed
 MESSAGES = "messages"
-
-
 #: there is something to send, or a send has changed
 SENDS = "sends"

@@ -5,7 +5,8 @@ if it is declared with ``@grouped``, to ``submit``; no class stands between them
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from oncebox.core import clock
@@ -42,9 +43,10 @@ class _RolledBack(Exception):
 class Ledger:
     """Runs ledger functions in transactions; serves any number of concurrent callers."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, retries: bool = False) -> None:
         """Use this database; ``close`` closes it."""
         self._database = database
+        self._retries = retries
         self.clock = database.clock
         self.subscribe: Callable[[str], Subscription] = database.subscribe
         #: seconds a user's transaction may take; on SQLite all other writers wait meanwhile
@@ -53,7 +55,6 @@ class Ledger:
         self._shared_reads: list[SharedRead[Any, Any]] = []
         self._checking = asyncio.Lock()
         self._ready_until = 0.0
-        self._retries = False
 
     async def read(
         self,
@@ -63,6 +64,8 @@ class Ledger:
         **kwargs: P.kwargs,
     ) -> T:
         """Run a function that changes nothing."""
+        if self._retries:
+            return await retry_until_available(self._database.read, function, *args, **kwargs)
         return await self._database.read(function, *args, **kwargs)
 
     async def write(
@@ -73,6 +76,8 @@ class Ledger:
         **kwargs: P.kwargs,
     ) -> T:
         """Run a function in one transaction, perhaps shared; return after the commit."""
+        if self._retries:
+            return await retry_until_available(self._database.write, function, *args, **kwargs)
         return await self._database.write(function, *args, **kwargs)
 
     async def write_alone(
@@ -83,7 +88,10 @@ class Ledger:
         **kwargs: P.kwargs,
     ) -> T:
         """Run a function that executes a user's statements, in a transaction of its own."""
-        return await self._database.write_alone(function, *args, **kwargs)
+        run = self._database.write_alone
+        if self._retries:
+            return await retry_until_available(run, function, *args, **kwargs)
+        return await run(function, *args, **kwargs)
 
     async def dry_run(
         self,
@@ -110,7 +118,10 @@ class Ledger:
 
         Raises: StoreError, and what the function raises.
         """
-        return await self._group_of(function).submit(item)
+        group = self._group_of(function)
+        if self._retries:
+            return await retry_until_available(group.submit, item)
+        return await group.submit(item)
 
     def group(
         self,
@@ -139,7 +150,9 @@ class Ledger:
         Only for calls that are safe to repeat, because a fence or the journal makes them so. The
         handler's time limit or the end of the worker ends the repeats.
         """
-        return _RetryingLedger(self)
+        retrying = Ledger(self._database, retries=True)
+        retrying._groups, retrying._shared_reads = self._groups, self._shared_reads
+        return retrying
 
     def notify(self, *topics: str) -> None:
         """Wake the subscribers of these topics, in this process and in others."""
@@ -175,57 +188,14 @@ class Ledger:
                 fast=function.fast,
                 in_order=function.in_order,
                 size=function.size,
-                committed=self._notifier(function),
+                committed=partial(self._notify_of, function.topics) if function.topics else None,
             )
         return found
 
-    def _notifier(
-        self, function: Grouped[Item, Result]
-    ) -> Callable[[Sequence[tuple[Item, Result]]], None] | None:
-        topics = function.topics
-        if topics is None:
-            return None
-        return lambda batch: self.notify(*topics([result for _, result in batch]))
-
-
-class _RetryingLedger(Ledger):
-    """A ledger whose calls repeat on StoreError; shares database and groups with its origin."""
-
-    def __init__(self, origin: Ledger) -> None:
-        super().__init__(origin._database)  # noqa: SLF001 - the same class
-        self._groups = origin._groups  # noqa: SLF001
-        self._shared_reads = origin._shared_reads  # noqa: SLF001
-        self._retries = True
-
-    async def read(
+    def _notify_of(
         self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.read, function, *args, **kwargs)
-
-    async def write(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.write, function, *args, **kwargs)
-
-    async def write_alone(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.write_alone, function, *args, **kwargs)
-
-    async def submit(self, function: Grouped[Item, Result], item: Item) -> Result:
-        return await retry_until_available(self._group_of(function).submit, item)
-
-    def retrying(self) -> Ledger:
-        return self
+        topics: Callable[[Sequence[Result]], Iterable[str]],
+        batch: Sequence[tuple[Any, Result]],
+    ) -> None:
+        for topic in topics([result for _, result in batch]):
+            self._database.notify(topic)

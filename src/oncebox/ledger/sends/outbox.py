@@ -474,14 +474,15 @@ class Outbox:
 
     def _answer(self, result: IntentResult, intent: Intent) -> IntentAccepted:
         """Return the ledger's answer, or raise why there will be no mail."""
-        answer = submission.require_accepted(result)
-        self._count([answer])
-        if answer.status is AnswerStatus.CONFLICT or (answer.drift and intent.strict):
+        if not isinstance(result, IntentAccepted):
+            raise submission.refusal_error(result)
+        self._count([result])
+        if result.status is AnswerStatus.CONFLICT or (result.drift and intent.strict):
             raise SendKeyConflict(
                 "this key belongs to another mail: with other recipients, sender, attachments or "
                 "template, or with strict, other content; give a new entity_id, version or key"
             )
-        return answer
+        return result
 
     def _count(self, answers: Sequence[IntentAccepted]) -> None:
         for answer in answers:

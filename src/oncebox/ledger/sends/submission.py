@@ -20,7 +20,7 @@ import msgspec
 from oncebox.db.database import Row, Transaction
 from oncebox.db.group_commit import grouped
 from oncebox.db.queries import load
-from oncebox.errors import NotFound
+from oncebox.errors import NotFound, OnceboxError
 from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown, SendKeyConflict
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import sends
@@ -232,7 +232,13 @@ def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Int
     The first payload wins. A send that is proven not sent is rearmed with the new payload.
     """
     answers = _store_intents(tx, new, now)
-    unlogged = [n for n, each in enumerate(answers) if _needs_log_transport(new[n], each)]
+    # Not stored, because the tenant has no ``log`` transport yet.
+    unlogged = [
+        n
+        for n, each in enumerate(answers)
+        if new[n].transport in {LOG_TRANSPORT, ""}
+        and (each is None or (isinstance(each, IntentAccepted) and each.may_rearm))
+    ]
     if unlogged:
         tenants = sorted({(new[n].tenant,) for n in unlogged})
         tx.run_many(_sql.add_log, tenants, last=_LOG_POSITION, now=now)
@@ -247,7 +253,7 @@ def find_existing(tx: Transaction, asked: Sequence[IntentIdentity]) -> list[Inte
     known = sends_by_key(tx, map(_send_key, asked))
     found = [(each, known.get(_send_key(each))) for each in asked]
     answers = [None if send is None else answer_intent(each, send) for each, send in found]
-    return [None if each is None or _may_rearm(each) else each for each in answers]
+    return [None if each is None or each.may_rearm else each for each in answers]
 
 
 def sends_by_key(tx: Transaction, keys: Iterable[_SendKey]) -> dict[_SendKey, Send]:
@@ -281,17 +287,6 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
             created, again = each.id in fresh, each.id in rearmed
             results[each.id] = answer_intent(each, send, created=created, rearmed=again)
     return [results.get(each.id) for each in new]
-
-
-def _needs_log_transport(new: NewSend, result: IntentResult) -> bool:
-    """Tell whether an intent was not stored because its tenant has no ``log`` transport yet."""
-    if isinstance(result, IntentRefused):
-        return False
-    return new.transport in {LOG_TRANSPORT, ""} and (result is None or _may_rearm(result))
-
-
-def _may_rearm(result: IntentAccepted) -> bool:
-    return result.status is not AnswerStatus.CONFLICT and result.send.state in REARMABLE_STATES
 
 
 def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]:
@@ -435,7 +430,11 @@ def store_batch(
     batch = _to_batch(row)
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
-    answers = [require_accepted(result) for result in store_intents(tx, wanted, now)]
+    answers: list[IntentAccepted] = []
+    for result in store_intents(tx, wanted, now):
+        if not isinstance(result, IntentAccepted):
+            raise refusal_error(result)
+        answers.append(result)
     if strict and any(map(_differs, answers, wanted)):
         raise batch_conflict()
     rows = [(n, result.send.id) for n, result in enumerate(answers)]
@@ -456,19 +455,14 @@ def batch_conflict() -> SendKeyConflict:
     return SendKeyConflict("this key belongs to a batch of other sends; give a new one")
 
 
-def require_accepted(result: IntentResult) -> IntentAccepted:
-    """Return the answer to an accepted intent.
-
-    Raises: NotFound, SendCoolingDown, SendBudgetSpent.
-    """
+def refusal_error(result: IntentRefused | None) -> OnceboxError:
+    """Return the error of an intent that was not stored."""
     if result is None:
-        raise NotFound("there is no such transport; list them with: oncebox transport list")
-    if isinstance(result, IntentAccepted):
-        return result
+        return NotFound("there is no such transport; list them with: oncebox transport list")
     wait = result.retry_after / 1000
     if result.status is AnswerStatus.COOLING_DOWN:
-        raise SendCoolingDown(send_id=result.earlier or "", wait=wait)
-    raise SendBudgetSpent(wait=wait)
+        return SendCoolingDown(send_id=result.earlier or "", wait=wait)
+    return SendBudgetSpent(wait=wait)
 
 
 def get_batch(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:

@@ -288,6 +288,11 @@ class IntentAccepted(msgspec.Struct, frozen=True, kw_only=True):
     #: the content differs from the stored one, which stays
     drift: bool = False
 
+    @property
+    def may_rearm(self) -> bool:
+        """Whether the send is proven not sent, so that the same intent rearms it."""
+        return self.status is not AnswerStatus.CONFLICT and self.send.state in REARMABLE_STATES
+
 
 class IntentRefused(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger's answer to an intent over its limits; nothing was stored."""
