@@ -126,8 +126,8 @@ DOORS = (
             Patch("src/oncebox/server/resend/emails.py", "strict=True,", "strict=False,"),
             Patch(
                 "src/oncebox/server/resend/emails.py",
-                "        told.drift or told.status",
-                "        told.status",
+                "        answer.drift\n        or answer.status",
+                "        answer.status",
             ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
@@ -137,8 +137,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/resend/emails.py",
-                "told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at",
-                "told.status is AnswerStatus.CONFLICT",
+                "        or answer.send.send_at != intent.send_at\n",
+                "",
             ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),

@@ -36,9 +36,9 @@ _MIN_REFUSAL_CODE = 400
 _OK = 250
 _START_MAIL_INPUT = 354
 _SERVICE_CLOSING = 421
-#: seconds for the answer of a server that was left alone for a while
+#: seconds for the reply of a server on an idle connection
 _CHECK_TIMEOUT = 5.0
-#: seconds for a farewell
+#: seconds for QUIT
 _QUIT_TIMEOUT = 1.0
 
 
@@ -50,25 +50,28 @@ class SmtpReply(msgspec.Struct, frozen=True):
     text: bytes
 
 
-class SmtpConnectionLost(Exception):
+class SmtpDialogueError(Exception):
+    """The dialogue cannot continue."""
+
+
+class SmtpConnectionLost(SmtpDialogueError):
     """The connection was lost."""
 
 
-class SmtpReplyUnreadable(Exception):
+class SmtpReplyUnreadable(SmtpDialogueError):
     """The received bytes are no SMTP reply."""
 
 
-class SmtpCommandRefused(Exception):
+class SmtpCommandRefused(SmtpDialogueError):
     """The server refused a command."""
 
     def __init__(self, reply: SmtpReply) -> None:
-        """Keep the reply."""
         super().__init__()
         self.reply = reply
 
 
 class SmtpClientConnection(asyncio.Protocol):
-    """SMTP dialogue on a connection that is open, secured and logged in."""
+    """SMTP dialogue on an open connection, after TLS and login."""
 
     def __init__(self, transport: asyncio.Transport, extensions: Mapping[str, str]) -> None:
         """Take over a connection; ``extensions`` are the server's, in lower case."""
@@ -126,7 +129,7 @@ class SmtpClientConnection(asyncio.Protocol):
     async def command(self, command: bytes, expected: int = _OK) -> SmtpReply:
         """Send a command and return its reply, of the same class as the expected one.
 
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
+        Raises: SmtpDialogueError.
         """
         self.check_no_unsolicited_reply()
         self._is_idle = False
@@ -142,7 +145,7 @@ class SmtpClientConnection(asyncio.Protocol):
     async def start_data(self) -> None:
         """Start the message; no other command is possible until its dot is answered.
 
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
+        Raises: SmtpDialogueError.
         """
         await self.command(b"DATA", _START_MAIL_INPUT)
         self._is_idle = False
@@ -150,19 +153,21 @@ class SmtpClientConnection(asyncio.Protocol):
     async def write_message(self, message: bytes) -> None:
         """Write a message without its dot; return when the kernel has all of it.
 
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
+        Raises: SmtpDialogueError.
         """
         view = memoryview(dot_stuff(message))
         for start in range(0, len(view), _CHUNK_BYTES):
             self.check_no_unsolicited_reply()
             self._transport.write(view[start : start + _CHUNK_BYTES])
-            await self._drain()
+            await self._writable.wait()
+            if self._is_closed():
+                raise SmtpConnectionLost
         self.check_no_unsolicited_reply()
 
     def check_no_unsolicited_reply(self) -> None:
         """Check that the connection is open and the server has sent nothing unasked.
 
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
+        Raises: SmtpDialogueError.
         """
         if self._received:
             self._is_idle = False
@@ -204,7 +209,7 @@ class SmtpClientConnection(asyncio.Protocol):
         try:
             async with asyncio.timeout(_CHECK_TIMEOUT):
                 await self.command(b"RSET")
-        except (SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable, TimeoutError):
+        except (SmtpDialogueError, TimeoutError):
             return False
         return True
 
@@ -227,11 +232,6 @@ class SmtpClientConnection(asyncio.Protocol):
 
     def _is_closed(self) -> bool:
         return self._ended.is_set() or self._transport.is_closing()
-
-    async def _drain(self) -> None:
-        await self._writable.wait()
-        if self._is_closed():
-            raise SmtpConnectionLost
 
     def _parse_reply(self) -> SmtpReply | None:
         """Remove a complete reply from the buffer; None if it is incomplete."""
@@ -285,7 +285,6 @@ class Relay(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "localhost"
 
     def __repr__(self) -> str:
-        """Omit the login."""
         return f"Relay({self.host}:{self.port}, {self.security})"
 
 
@@ -302,7 +301,6 @@ class RelayUnsuitable(Exception):
     """The server lacks something the configuration requires."""
 
     def __init__(self, code: str) -> None:
-        """Keep the code of the missing extension."""
         super().__init__(code)
         self.code = code
 
@@ -315,10 +313,10 @@ def check_relay(relay: Relay) -> None:
     if not _is_host(relay.host):
         raise ConfigInvalid("a relay needs a host, such as smtp.example.com")
     if not relay.name.isascii() or not relay.name.isprintable() or not relay.name.split():
-        raise ConfigInvalid("a relay is greeted by a name in ASCII, such as app.example.com")
+        raise ConfigInvalid("the EHLO name must be printable ASCII, such as app.example.com")
     if relay.username and relay.security is RelaySecurity.NONE and not _is_loopback(relay.host):
         raise ConfigInvalid(
-            "a password is not sent in the clear; use starttls or tls for this relay"
+            "a password is never sent without TLS; use starttls or tls for this relay"
         )
 
 
@@ -432,18 +430,17 @@ async def _log_in(client: aiosmtplib.SMTP, relay: Relay) -> None:
         "login": client.auth_login,
         "cram-md5": client.auth_crammd5,
     }
-    for name, method in methods.items():
-        if name in client.server_auth_methods:
-            await method(relay.username, relay.password)
-            return
-    raise RelayUnsuitable("login_missing")
+    offered = [method for name, method in methods.items() if name in client.server_auth_methods]
+    if not offered:
+        raise RelayUnsuitable("login_missing")
+    await offered[0](relay.username, relay.password)
 
 
 class SmtpClientPool:
     """Bounded pool of connections; idle ones are reused, the most recent first."""
 
     def __init__(self, relay: Relay, tls: ssl.SSLContext, *, most: int, idle: float) -> None:
-        """Open nothing yet; a connection idle for ``idle`` seconds is closed."""
+        """Limit the connections; one that is idle for ``idle`` seconds is closed."""
         self._relay = relay
         self._tls = tls
         self._idle_for = idle
@@ -488,14 +485,13 @@ class SmtpClientPool:
         while self._idle:
             connection = self._idle.pop()
             _cancel_idle_timer(connection)
-            is_fit = False
             try:
-                is_fit = connection.is_idle and await connection.is_alive()
-            finally:
-                if not is_fit:
-                    connection.abort()
-            if is_fit:
-                return connection
+                if connection.is_idle and await connection.is_alive():
+                    return connection
+            except BaseException:
+                connection.abort()
+                raise
+            connection.abort()
         return None
 
     def _close_idle(self, connection: SmtpClientConnection) -> None:

@@ -17,7 +17,7 @@ from oncebox.model.sends.transports import (
     TransportRate,
 )
 from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.transports.transport_config import DkimKey
+from oncebox.transports.dkim_signing import DkimKey
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, smtp, until

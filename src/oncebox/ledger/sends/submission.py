@@ -426,7 +426,7 @@ def store_batch(
     )
     row = tx.one(_sql.of_key, tenant=new.tenant, key=new.key)
     if row is None:  # it was deleted between the two statements
-        raise _batch_missing()
+        raise NotFound("there is no such batch")
     batch = _to_batch(row)
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
@@ -463,32 +463,6 @@ def refusal_error(result: IntentRefused | None) -> OnceboxError:
     if result.status is AnswerStatus.COOLING_DOWN:
         return SendCoolingDown(send_id=result.earlier or "", wait=wait)
     return SendBudgetSpent(wait=wait)
-
-
-def get_batch(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:
-    """Return one batch; with an owner, only one of that owner.
-
-    Raises: NotFound.
-    """
-    row = tx.one(_sql.one, id=id_, tenant=tenant, owner=owner)
-    if row is None:
-        raise _batch_missing()
-    return _to_batch(row)
-
-
-def sends_of_batch(tx: Transaction, batch: Batch) -> list[Send]:
-    """Return the sends of a batch in order; deleted ones are left out."""
-    return [sends.to_send(row) for row in tx.all(_sql.sends, id=batch.id, tenant=batch.tenant)]
-
-
-def batch_totals(tx: Transaction, batch: Batch) -> dict[SendState, int]:
-    """Return how many sends of a batch are in each state."""
-    rows = tx.all(_sql.totals, id=batch.id, tenant=batch.tenant)
-    return {SendState(state): int(count) for state, count in rows}
-
-
-def _batch_missing() -> NotFound:
-    return NotFound("there is no such batch")
 
 
 def _to_batch(row: Row) -> Batch:
