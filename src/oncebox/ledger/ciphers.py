@@ -75,7 +75,7 @@ _value_decoder = msgspec.json.Decoder(ArtifactValue)
 
 
 class ArtifactCipher:
-    """Encrypts and decrypts codes and links; thread-safe."""
+    """Encrypts and decrypts codes and links; thread-safe. Decryption raises MasterKeyWrong."""
 
     def __init__(self, master_key: MasterKey) -> None:
         self._master_key = master_key
@@ -88,10 +88,7 @@ class ArtifactCipher:
         return self._master_key.encrypt(encoded, bound_to=_artifact_aad(tenant, artifact_id))
 
     def decrypt(self, tenant: str, artifact_id: str, sealed: bytes) -> ArtifactValue:
-        """Return the value of an artifact.
-
-        Raises: MasterKeyWrong.
-        """
+        """Return the value of an artifact."""
         plain = self._master_key.decrypt(sealed, bound_to=_artifact_aad(tenant, artifact_id))
         return _value_decoder.decode(plain)
 
@@ -116,7 +113,10 @@ def _artifact_aad(tenant: str, artifact_id: str) -> bytes:
 
 
 class SendCipher:
-    """Encrypts and decrypts outgoing mail, transports and suppressed addresses; thread-safe."""
+    """Encrypts and decrypts outgoing mail, transports and suppressed addresses; thread-safe.
+
+    Decryption raises MasterKeyWrong.
+    """
 
     def __init__(self, key: MasterKey) -> None:
         self._master_key = key
@@ -137,10 +137,7 @@ class SendCipher:
         )
 
     def decrypt(self, claimed: ClaimedSend) -> tuple[bytes, SendEnvelope]:
-        """Return the message and the envelope of a send.
-
-        Raises: MasterKeyWrong.
-        """
+        """Return the message and the envelope of a send."""
         send = claimed.send
         envelope = self.decrypt_field("envelope", send.tenant, send.body_id, claimed.envelope)
         message = self.decrypt_field("message", send.tenant, send.body_id, claimed.message)
@@ -151,10 +148,7 @@ class SendCipher:
         return self._master_key.encrypt(plain, bound_to=_send_aad(kind, tenant, name))
 
     def decrypt_field(self, kind: _Field, tenant: str, name: str, stored: bytes) -> bytes:
-        """Return the content of an encrypted field.
-
-        Raises: MasterKeyWrong.
-        """
+        """Return the content of an encrypted field."""
         return self._master_key.decrypt(stored, bound_to=_send_aad(kind, tenant, name))
 
     def encrypt_address(self, tenant: str, address: str) -> bytes:
@@ -163,10 +157,7 @@ class SendCipher:
         return self.encrypt_field("suppression", tenant, fingerprint, address.encode())
 
     def decrypt_address(self, tenant: str, fingerprint: bytes, stored: bytes) -> str:
-        """Return an address of the suppression list.
-
-        Raises: MasterKeyWrong.
-        """
+        """Return an address of the suppression list."""
         return self.decrypt_field("suppression", tenant, fingerprint.hex(), stored).decode()
 
     def address_fingerprint(self, tenant: str, address: str) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from oncebox.core import clock
+from oncebox.schemas.resend_api import EmailAttachment, EmailRequest
 from oncebox.testing.provider_protocol import (
     Now,
     ProviderFault,
@@ -38,11 +39,6 @@ _ADDRESS_HINT = (
     "The email address needs to follow the `email@example.com` or "
     "`Name <email@example.com>` format."
 )
-_TAGS_HINT = "Tags should only contain ASCII letters, numbers, underscores, or dashes."
-_KNOWN_FIELDS = frozenset({
-    "from", "to", "subject", "bcc", "cc", "scheduled_at", "reply_to", "html", "text", "headers",
-    "attachments", "tags", "template", "topic_id",
-})  # fmt: skip
 
 
 class ResendError(Exception):
@@ -69,22 +65,22 @@ def validated_email(
     wanted: Any, domains: frozenset[str] = frozenset(), *, in_batch: bool = False
 ) -> dict[str, Any]:
     """Return an email that can be sent."""
-    if not isinstance(wanted, dict):
-        raise _invalid("An email is an object.")
-    for field in wanted:
-        if field not in _KNOWN_FIELDS:
-            raise _invalid(f"Unrecognized key in object: `{field}`")
-    for field in ("from", "to", "subject"):
-        if not wanted.get(field) and not (field == "subject" and "template" in wanted):
+    try:
+        email = msgspec.convert(wanted, EmailRequest)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error)) from error
+    required = {"from": email.sender, "to": email.to, "subject": email.subject or email.template}
+    for field, value in required.items():
+        if not value:
             raise ResendError(422, "missing_required_field", f"Missing `{field}` field.")
+    if email.html is None and email.text is None and email.template is None:
+        raise _invalid("Missing `html` or `text` field.")
     _check_mailboxes(wanted, domains)
-    _check_content(wanted)
-    _check_headers(wanted.get("headers") or {})
-    _check_tags(wanted.get("tags") or [])
-    _check_attachments(wanted.get("attachments") or [])
-    if in_batch and (wanted.get("attachments") or wanted.get("scheduled_at")):
+    _check_headers_and_tags(email)
+    _check_attachments(email.attachments or [])
+    if in_batch and (email.attachments or email.scheduled_at):
         raise _invalid("`attachments` and `scheduled_at` are not supported in batches.")
-    return wanted
+    return dict(wanted)
 
 
 def email_recipients(payload: Mapping[str, Any]) -> Iterator[str]:
@@ -100,78 +96,54 @@ def email_header(payload: Mapping[str, Any], name: str) -> str:
 
 
 def _check_mailboxes(wanted: dict[str, Any], domains: frozenset[str]) -> None:
-    sender = wanted["from"]
-    if not isinstance(sender, str) or not _ADDRESS.fullmatch(_address(sender)):
-        raise _invalid(f"Invalid `from` field. {_ADDRESS_HINT}")
-    domain = _address(sender).rpartition("@")[2].lower()
-    if domains and domain not in domains:
-        raise ResendError(403, "validation_error", f"The {domain} domain is not verified.")
-    for field in ("to", "cc", "bcc", "reply_to"):
+    for field in ("from", "to", "cc", "bcc", "reply_to"):
         given = _mailboxes(wanted, field)
         if len(given) > _MAX_RECIPIENTS:
             raise _invalid(f"The `{field}` field takes {_MAX_RECIPIENTS} addresses at most.")
-        if not all(isinstance(each, str) and _ADDRESS.fullmatch(_address(each)) for each in given):
+        if not all(_ADDRESS.fullmatch(_address(each)) for each in given):
             raise _invalid(f"Invalid `{field}` field. {_ADDRESS_HINT}")
+    domain = _address(wanted["from"]).rpartition("@")[2].lower()
+    if domains and domain not in domains:
+        raise ResendError(403, "validation_error", f"The {domain} domain is not verified.")
 
 
-def _check_content(wanted: dict[str, Any]) -> None:
-    texts = [wanted.get(field) for field in ("subject", "html", "text", "scheduled_at")]
-    if not all(each is None or isinstance(each, str) for each in texts):
-        raise _invalid("`subject`, `html` and `text` are strings.")
-    if wanted.get("html") is None and wanted.get("text") is None and "template" not in wanted:
-        raise _invalid("Missing `html` or `text` field.")
+def _check_headers_and_tags(email: EmailRequest) -> None:
+    for name, value in (email.headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name) or re.search("[\r\n\0]", value):
+            raise _invalid("Invalid `headers` field.")
+    for tag in email.tags or ():
+        if not (_TAG_TEXT.fullmatch(tag.name) and _TAG_TEXT.fullmatch(tag.value)):
+            raise _invalid(
+                "Tags should only contain ASCII letters, numbers, underscores, or dashes."
+            )
 
 
-def _check_headers(headers: Any) -> None:
-    sound = isinstance(headers, dict) and all(
-        isinstance(value, str) and _HEADER_NAME.fullmatch(name) and not re.search("[\r\n\0]", value)
-        for name, value in headers.items()
-    )
-    if not sound:
-        raise _invalid("Invalid `headers` field.")
-
-
-def _check_tags(tags: Any) -> None:
-    sound = isinstance(tags, list) and all(
-        isinstance(each, dict)
-        and set(each) == {"name", "value"}
-        and all(isinstance(word, str) and _TAG_TEXT.fullmatch(word) for word in each.values())
-        for each in tags
-    )
-    if not sound:
-        raise _invalid(_TAGS_HINT)
-
-
-def _check_attachments(attachments: Any) -> None:
-    if not isinstance(attachments, list) or not all(map(_is_attachment, attachments)):
-        raise ResendError(
-            422, "invalid_attachment", "Attachment must have either a content or path."
-        )
-    if sum(len(each.get("content", "")) for each in attachments) > _MAX_ATTACHED_BYTES:
+def _check_attachments(attachments: list[EmailAttachment]) -> None:
+    size = 0
+    for each in attachments:
+        try:
+            valid = each.path is not None
+            if isinstance(each.content, str):
+                size += len(each.content)
+                b64decode(each.content, validate=True)
+                valid = each.filename is not None
+        except binascii.Error:
+            valid = False
+        if not valid:
+            message = "Attachment must have either a content or path."
+            raise ResendError(422, "invalid_attachment", message)
+    if size > _MAX_ATTACHED_BYTES:
         raise _invalid("Attachments exceed the maximum of 40 MB.")
 
 
-def _is_attachment(each: Any) -> bool:
-    if not isinstance(each, dict):
-        return False
-    content = each.get("content")
-    if not isinstance(content, str):
-        return isinstance(each.get("path"), str)
-    try:
-        b64decode(content, validate=True)
-    except binascii.Error:
-        return False
-    return isinstance(each.get("filename"), str)
-
-
-def _mailboxes(wanted: Mapping[str, Any], field: str) -> list[Any]:
+def _mailboxes(wanted: Mapping[str, Any], field: str) -> list[str]:
     given = wanted.get(field) or []
     return given if isinstance(given, list) else [given]
 
 
-def _address(text: Any) -> str:
-    found = _MAILBOX.fullmatch(text) if isinstance(text, str) else None
-    return found["address"].strip() if found else str(text).strip()
+def _address(text: str) -> str:
+    found = _MAILBOX.fullmatch(text)
+    return (found["address"] if found else text).strip()
 
 
 def _invalid(message: str) -> ResendError:

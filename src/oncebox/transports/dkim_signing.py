@@ -35,10 +35,7 @@ class DkimSigningTransport:
     def __init__(
         self, transport: MailTransport, keys: Sequence[DkimKey], now: clock.Clock = clock.system
     ) -> None:
-        """Wrap a transport; its capability stays the same.
-
-        Raises: ConfigInvalid, SigningInvalid.
-        """
+        """Wrap a transport; its capability stays the same."""
         self._transport = transport
         self.capability = transport.capability
         self._keys = [(each, read_signing_key(each.key.encode())) for each in keys]

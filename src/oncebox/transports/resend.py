@@ -117,10 +117,7 @@ class ResendTransport:
         egress: Egress | None = None,
         answer_within: float = RESPONSE_TIMEOUT,
     ) -> None:
-        """Configure only; nothing is opened.
-
-        Raises: ConfigInvalid.
-        """
+        """Configure only; nothing is opened."""
         check_resend_config(config)
         self._url = f"{config.url.rstrip('/')}/emails"
         self._key = config.api_key
@@ -221,10 +218,7 @@ async def _empty_mail_body() -> AsyncIterator[bytes]:
 
 
 def check_resend_config(config: ResendConfig) -> None:
-    """Check the configuration of an account; the key is never sent in the clear.
-
-    Raises: ConfigInvalid.
-    """
+    """Check the configuration of an account; the key is never sent in the clear."""
     if not _API_KEY.fullmatch(config.api_key):
         raise ConfigInvalid("Resend needs an API key, such as re_…")
     try:

@@ -161,10 +161,7 @@ class SmtpTransport:
         most_connections: int = 10,
         idle: float = 30.0,
     ) -> None:
-        """Configure only; ``tls`` replaces the system's trust store.
-
-        Raises: ConfigInvalid.
-        """
+        """Configure only; ``tls`` replaces the system's trust store."""
         check_relay(relay)
         self._answer_within = answer_within
         self._greylisted_for = greylisted_for

@@ -71,7 +71,7 @@ class SmtpCommandRefused(SmtpDialogueError):
 
 
 class SmtpClientConnection(asyncio.Protocol):
-    """SMTP dialogue on an open connection, after TLS and login."""
+    """SMTP dialogue on an open connection, after TLS and login; raises SmtpDialogueError."""
 
     def __init__(self, transport: asyncio.Transport, extensions: Mapping[str, str]) -> None:
         """Take over a connection; ``extensions`` are the server's, in lower case."""
@@ -127,10 +127,7 @@ class SmtpClientConnection(asyncio.Protocol):
         return self._is_idle and not self._received and not self._is_closed()
 
     async def command(self, command: bytes, expected: int = _OK) -> SmtpReply:
-        """Send a command and return its reply, of the same class as the expected one.
-
-        Raises: SmtpDialogueError.
-        """
+        """Send a command and return its reply, of the same class as the expected one."""
         self.check_no_unsolicited_reply()
         self._is_idle = False
         self._transport.write(command + _LINE_END)
@@ -143,18 +140,12 @@ class SmtpClientConnection(asyncio.Protocol):
         return reply
 
     async def start_data(self) -> None:
-        """Start the message; no other command is possible until its dot is answered.
-
-        Raises: SmtpDialogueError.
-        """
+        """Start the message; no other command is possible until its dot is answered."""
         await self.command(b"DATA", _START_MAIL_INPUT)
         self._is_idle = False
 
     async def write_message(self, message: bytes) -> None:
-        """Write a message without its dot; return when the kernel has all of it.
-
-        Raises: SmtpDialogueError.
-        """
+        """Write a message without its dot; return when the kernel has all of it."""
         view = memoryview(dot_stuff(message))
         for start in range(0, len(view), _CHUNK_BYTES):
             self.check_no_unsolicited_reply()
@@ -165,10 +156,7 @@ class SmtpClientConnection(asyncio.Protocol):
         self.check_no_unsolicited_reply()
 
     def check_no_unsolicited_reply(self) -> None:
-        """Check that the connection is open and the server has sent nothing unasked.
-
-        Raises: SmtpDialogueError.
-        """
+        """Check that the connection is open and the server has sent nothing unasked."""
         if self._received:
             self._is_idle = False
             reply = self._parse_reply()
@@ -184,19 +172,13 @@ class SmtpClientConnection(asyncio.Protocol):
         await self._writable.wait()
 
     async def read_final_reply(self) -> SmtpReply:
-        """Return the reply to the dot.
-
-        Raises: SmtpConnectionLost, SmtpReplyUnreadable.
-        """
+        """Return the reply to the dot."""
         reply = await self.read_reply()
         self._is_idle = reply.code != _SERVICE_CLOSING and reply.code // 100 in {2, 4, 5}
         return reply
 
     async def read_reply(self) -> SmtpReply:
-        """Wait for a complete reply.
-
-        Raises: SmtpConnectionLost, SmtpReplyUnreadable.
-        """
+        """Wait for a complete reply."""
         while (reply := self._parse_reply()) is None:
             if self._is_closed():
                 raise SmtpConnectionLost

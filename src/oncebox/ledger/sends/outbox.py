@@ -263,10 +263,7 @@ class Outbox:
         return self._answer(result, intent)
 
     def _refuse_unmerged(self, tenant: str, keys: Sequence[bytes]) -> None:
-        """Check that no mail of these keys was sent without the ledger and is not merged yet.
-
-        Raises: StoreUnavailable.
-        """
+        """Check that no mail of these keys was sent without the ledger and is not merged yet."""
         if self.fail_open_sender is not None and any(
             self.fail_open_sender.has(tenant, key) for key in keys
         ):
@@ -281,10 +278,7 @@ class Outbox:
     async def _send_fail_open(
         self, checked: _CheckedIntent, error: StoreUnavailable
     ) -> IntentAccepted:
-        """Send without the ledger if configured, else raise.
-
-        Raises: StoreUnavailable.
-        """
+        """Send without the ledger if configured, else raise."""
         if isinstance(error, CommitUnknown):
             self._remember(checked)  # if it is stored, the ledger sends it
         if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):
@@ -330,10 +324,7 @@ class Outbox:
         return stored
 
     def compose(self, origin: SendOrigin, intent: Intent) -> NewSend:
-        """Return an intent as the ledger stores it, for callers with a transaction of their own.
-
-        Raises: InputRefused.
-        """
+        """Return an intent as the ledger stores it, for callers with a transaction of their own."""
         if intent.answers is not None:
             raise KeyInvalid("a reply cannot be sent in a transaction; send it separately")
         return self._compose(self._check(origin, intent))

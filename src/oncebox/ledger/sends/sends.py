@@ -60,10 +60,7 @@ def not_in_progress(tx: Transaction, places: Iterable[SendRef]) -> list[Send]:
 
 
 def find(tx: Transaction, tenant: str, name: str) -> list[str]:
-    """Return the ids of sends by our id or its beginning, a Message-ID, or the provider's id.
-
-    Raises: InputRefused.
-    """
+    """Return the ids of sends by our id or its beginning, a Message-ID, or the provider's id."""
     name = find_id(tx, IdKind.SEND, tenant, name)
     return [row[0] for row in tx.all(_sql.named, tenant=tenant, name=name)]
 

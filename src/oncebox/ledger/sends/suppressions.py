@@ -59,10 +59,7 @@ def add_reported(tx: Transaction, tenant: str, new: Suppression) -> bool:
 
 
 def remove(tx: Transaction, fingerprint: bytes, entry: audit.AuditEntry) -> None:
-    """Remove an address from the list.
-
-    Raises: NotFound.
-    """
+    """Remove an address from the list."""
     if not tx.run(_sql.remove, tenant=entry.tenant, mark=fingerprint):
         raise NotFound("this address is not on the suppression list")
     audit.record(tx, entry, "suppression remove", _target(fingerprint))

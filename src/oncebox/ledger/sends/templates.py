@@ -31,10 +31,7 @@ class TemplateFolder:
         self._cached: dict[str, tuple[tuple[_Stamp, ...], _Texts]] = {}
 
     def get(self, name: str) -> _Texts:
-        """Return subject, text and HTML of a template.
-
-        Raises: TemplateInvalid.
-        """
+        """Return subject, text and HTML of a template."""
         if not _NAME.fullmatch(name):
             raise TemplateInvalid(
                 "the name of a template has lower-case letters, digits and . _ - only, and begins "

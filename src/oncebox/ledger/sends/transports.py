@@ -106,10 +106,7 @@ def divert_stranded(tx: Transaction, now: int, most: int = 500) -> int:
 
 
 def add(tx: Transaction, new: NewTransport, entry: audit.AuditEntry) -> ConfiguredTransport:
-    """Store a new transport.
-
-    Raises: StateConflict, if the name is taken.
-    """
+    """Store a new transport."""
     if not tx.run(_sql.add, **_params(new, entry)):
         raise StateConflict(
             "there is a transport of that name; change it with: oncebox transport change"
@@ -137,10 +134,7 @@ def change(
 def pause(
     tx: Transaction, name: str, entry: audit.AuditEntry, *, paused: bool = True
 ) -> ConfiguredTransport:
-    """Pause or resume claims for a transport; tries in progress continue.
-
-    Raises: NotFound.
-    """
+    """Pause or resume claims for a transport; tries in progress continue."""
     where: dict[str, Value] = {"tenant": entry.tenant, "name": name, "now": entry.at}
     if not tx.run(_sql.pause, **where, paused=int(paused)):
         raise _missing()

@@ -149,10 +149,7 @@ def check_email(email: Email, *, default_sender: str = "", limits: EmailLimits =
 
 
 def normalize_email(email: Email) -> Email:
-    """Check everything but the limits; return the email with addresses in normal form.
-
-    Raises: EmailInvalid.
-    """
+    """Check everything but the limits; return the email with addresses in normal form."""
     if not email.sender:
         raise SenderMissing("the mail has no sender; give one, or set sends.sender")
     if not (email.to or email.cc or email.bcc):
@@ -180,10 +177,7 @@ def normalize_email(email: Email) -> Email:
 
 
 def check_recipient_count(email: Email, most: int) -> None:
-    """Refuse an email with too many addresses, before any of them is parsed.
-
-    Raises: TooManyRecipients.
-    """
+    """Refuse an email with too many addresses, before any of them is parsed."""
     for count in (len(email.to) + len(email.cc) + len(email.bcc), len(email.reply_to)):
         if count > most:
             raise TooManyRecipients(
@@ -238,10 +232,7 @@ def _check_content(email: Email) -> None:
 
 
 def check_header(name: str, value: str) -> str:
-    """Return the value of a header field without surrounding blanks.
-
-    Raises: EmailHeaderInvalid, HeaderReserved.
-    """
+    """Return the value of a header field without surrounding blanks."""
     if not _HEADER_NAME.fullmatch(name):
         raise EmailHeaderInvalid("a header name consists of letters, digits and - only")
     lowered = name.lower()

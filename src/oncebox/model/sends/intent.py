@@ -71,10 +71,7 @@ class SendOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audience(addresses: Iterable[str]) -> str:
-    """Return the recipients of a mail: each address once, in normal form, sorted, with commas.
-
-    Raises: MailboxInvalid, RecipientMissing.
-    """
+    """Return the recipients of a mail: each address once, in normal form, sorted, with commas."""
     keys = {parse_mailbox(text).key for text in addresses}
     if not keys:
         raise RecipientMissing("the mail has no recipient; give an address")
@@ -91,10 +88,7 @@ def key_audience(email: Email) -> str:
 
 
 def intent_key(event_type: str, entity_id: str, audience: str, version: int = 1) -> str:
-    """Return the key of an intent: equal for all requests for the same mail.
-
-    Raises: KeyInvalid.
-    """
+    """Return the key of an intent: equal for all requests for the same mail."""
     check_key(event_type, "event type")
     check_key(entity_id, "entity id")
     if not audience:
@@ -106,19 +100,13 @@ def intent_key(event_type: str, entity_id: str, audience: str, version: int = 1)
 
 
 def caller_key(text: str) -> str:
-    """Return the stored form of a key chosen by the caller; a published key stays as it is.
-
-    Raises: KeyInvalid.
-    """
+    """Return the stored form of a key chosen by the caller; a published key stays as it is."""
     check_key(text, "idempotency key")
     return text if _PUBLISHED_KEY.fullmatch(text) else _digest(_CALLER_KEY_RULE, text).hex()
 
 
 def key_for_intent(intent: Intent, email: Email) -> str:
-    """Return the key of an intent with a checked email.
-
-    Raises: KeyInvalid.
-    """
+    """Return the key of an intent with a checked email."""
     if intent.key is not None:
         return caller_key(intent.key)
     if not (intent.event_type and intent.entity_id):
@@ -142,10 +130,7 @@ def protected_fingerprint(email: Email) -> bytes:
 
 
 def message_id(secret: bytes, tenant: str, key: str, domain: str) -> str:
-    """Return the Message-ID of a send: always the same for a key, and not guessable.
-
-    Raises: AddressInvalid.
-    """
+    """Return the Message-ID of a send: always the same for a key, and not guessable."""
     left = keyed_fingerprint(secret, _MESSAGE_ID_RULE, tenant, key)[:32]
     return f"<{left}@{domain_key(domain)}>"
 
@@ -214,18 +199,12 @@ class SendOptions(TypedDict, total=False):
 
 
 def intent_from_options(email: Email, **options: Unpack[SendOptions]) -> Intent:
-    """Return the intent to send a mail with these options.
-
-    Raises: KeyInvalid.
-    """
+    """Return the intent to send a mail with these options."""
     return Intent(email=email, **parse_options(options))
 
 
 def parse_options(options: SendOptions) -> dict[str, Any]:
-    """Return the given options with enums and with times in milliseconds; others are ignored.
-
-    Raises: KeyInvalid.
-    """
+    """Return the given options with enums and with times in milliseconds; others are ignored."""
     given: dict[str, Any] = {**options}
     known = {name: given[name] for name in SendOptions.__annotations__ if name in given}
     return known | {name: parse(known[name]) for name, parse in _PARSERS.items() if name in known}

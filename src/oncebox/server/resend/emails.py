@@ -33,10 +33,7 @@ from oncebox.server.resend.error_mapping import FieldMissing, ParameterInvalid, 
 
 
 def read_email(request: wire.EmailRequest) -> Email:
-    """Return the requested email.
-
-    Raises: FieldMissing, ParameterInvalid, FieldsInvalid, AttachmentInvalid.
-    """
+    """Return the requested email."""
     _check_fields(request)
     template = request.template
     return Email(
@@ -57,10 +54,7 @@ def read_email(request: wire.EmailRequest) -> Email:
 
 
 def read_time(text: str | None) -> int | None:
-    """Return when an email is to be sent.
-
-    Raises: FieldsInvalid.
-    """
+    """Return when an email is to be sent."""
     if text is None:
         return None
     try:
@@ -250,10 +244,7 @@ def _to_intent(request: wire.EmailRequest, key: str) -> Intent:
 
 
 def _check_same_payload(answer: IntentAccepted, intent: Intent) -> None:
-    """Refuse a repeat with any other content, as Resend does.
-
-    Raises: SendKeyConflict.
-    """
+    """Refuse a repeat with any other content, as Resend does."""
     is_new = answer.created or answer.rearmed
     is_other = (
         answer.drift

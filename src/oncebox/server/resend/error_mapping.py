@@ -72,10 +72,7 @@ class ResendEndpoint(ApiEndpoint):
         await send({"type": "http.response.body", "body": body})
 
     def read_idempotency_key(self, headers: RawHeaders) -> str | None:
-        """Return the idempotency key; quotes are part of it.
-
-        Raises: KeyInvalid.
-        """
+        """Return the idempotency key; quotes are part of it."""
         given = [value for name, value in headers if name == _KEY]
         if not given:
             return None

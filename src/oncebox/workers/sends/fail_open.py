@@ -142,10 +142,7 @@ class FailOpenSpool:
         self._size += len(line)
 
     def empty(self) -> None:
-        """Delete all steps.
-
-        Raises: SpoolUnusable.
-        """
+        """Delete all steps."""
         self._truncate(0)
 
     def close(self) -> None:
@@ -384,10 +381,7 @@ class FailOpenWorker:
         return None if row is None or row.kind == LOG_TRANSPORT or row.paused else row
 
     def _check_limits(self, new: NewSend, now: int) -> None:
-        """Apply the limits as far as this process can know.
-
-        Raises: SendCoolingDown, SendBudgetSpent.
-        """
+        """Apply the limits as far as this process can know."""
         sent = [
             each
             for each in self._entries.values()
