@@ -19,11 +19,12 @@ from oncebox.model.sends.transports import (
     SendUnknown,
     counts_as_failure,
 )
+from oncebox.settings import SendSettings
 from oncebox.transports.transport import CAPABILITIES, Idempotency
-from oncebox.workers.sends.send_worker import SendRules, decide_retry, replay_until
+from oncebox.workers.sends.send_worker import decide_retry, replay_until
 
 NOW = 1_000_000_000
-RULES = SendRules(tries=5, first_wait=1_000, longest_wait=10_000)
+RULES = SendSettings(tries=5, first_wait=1.0, longest_wait=10.0)
 
 _codes = st.sampled_from(["connect_failed", "recipient_deferred", "fence_lost", GIVEN_BACK])
 _phases = st.sampled_from(list(SendPhase))
@@ -137,7 +138,7 @@ def test_waits_double_between_half_and_all_of_a_bound(tries: int, random: float)
     outcome = NotSent(code="recipient_deferred", phase=SendPhase.ENVELOPE, reply=452)
     word = decide_retry(send(tries), outcome, RULES, now=NOW, random=lambda: random)
 
-    bound = min(RULES.longest_wait, RULES.first_wait * 2 ** (tries - 1))
+    bound = 1_000 * min(RULES.longest_wait, RULES.first_wait * 2 ** (tries - 1))
     assert word.due_at is not None
     assert bound // 2 <= word.due_at - NOW <= bound
 

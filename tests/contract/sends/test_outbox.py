@@ -20,6 +20,7 @@ from oncebox.ledger.sends import lifecycle, sends, submission
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.compose import mime_writer
+from oncebox.mail.compose.replies import is_automatic, reply_headers
 from oncebox.mail.compose.templates import Template, fill_template
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent, SendOrigin, intent_key
@@ -51,7 +52,12 @@ def _fill(email: Email) -> Email:
     return fill_template(email, RECEIPT)
 
 
-SCRIBE = MailComposer(fill=_fill, compose=mime_writer.compose)
+SCRIBE = MailComposer(
+    fill=_fill,
+    compose=mime_writer.compose,
+    is_automatic=is_automatic,
+    reply_headers=reply_headers,
+)
 
 
 class Desk:

@@ -61,55 +61,6 @@ MessageHeaders = tuple[tuple[str, tuple[str, ...]], ...]
 _HEADERS_TRUNCATED = "header_limit"
 
 
-class ReplyRules(NamedTuple):
-    """Rules for replies to mail; the composition root provides them."""
-
-    #: tells from header fields and envelope sender whether a program sent a mail
-    is_automatic: Callable[[MessageHeaders, str | None], bool]
-    #: returns the header fields of a reply, from fields and id of the original
-    reply_headers: Callable[[MessageHeaders, str], dict[str, str]]
-
-
-class ReplyChecker:
-    """Checks messages that are to be replied to."""
-
-    def __init__(self, ledger: Ledger, cipher: MailCipher, rules: ReplyRules) -> None:
-        self._ledger = ledger
-        self._cipher = cipher
-        self._rules = rules
-
-    async def reply_headers(
-        self, tenant: str, id_: str, *, owner: str | None = None
-    ) -> dict[str, str]:
-        """Return the header fields of a reply to a message; ``owner`` is the calling agent.
-
-        Raises: NotFound; RepliesToAutomaticMail; StateConflict, if the message was purged.
-        """
-        found = await self._ledger.read(messages.get, self._cipher, tenant, id_, owner=owner)
-        if found.document is None:
-            raise StateConflict("the content of this message was purged; it cannot be answered")
-        if self._is_automatic(found.document):
-            raise RepliesToAutomaticMail(
-                "this message was sent by a program or to a mailing list, so no program may reply; "
-                "let a person answer it"
-            )
-        parsed = found.document.parsed
-        return self._rules.reply_headers(parsed.headers, parsed.message_id)
-
-    def _is_automatic(self, document: MessageDocument) -> bool:
-        """Tell whether a program sent a message; if that is unclear, it counts as one."""
-        parsed, carrier = document.parsed, document.carrier
-        if (
-            parsed.status is ParseStatus.UNPARSED
-            or _HEADERS_TRUNCATED in parsed.warnings
-            or parsed.auto_submitted
-        ):
-            return True
-        # Only mail received by SMTP has an envelope sender.
-        sender = carrier.sender if carrier.client else None
-        return self._rules.is_automatic(parsed.headers, sender)
-
-
 class OutcomeWaiters:
     """Callers that wait for the outcome of sends.
 
@@ -179,6 +130,10 @@ class MailComposer(NamedTuple):
     #: renders the template an email names
     fill: Callable[[Email], Email]
     compose: _Compose
+    #: tells from header fields and envelope sender whether a program sent a mail
+    is_automatic: Callable[[MessageHeaders, str | None], bool]
+    #: returns the header fields of a reply, from fields and id of the original
+    reply_headers: Callable[[MessageHeaders, str], dict[str, str]]
 
 
 class FailOpenSender(Protocol):
@@ -222,13 +177,14 @@ class Outbox:
         settings: SendSettings,
         telemetry: Telemetry,
         *,
-        replies: ReplyChecker | None = None,
+        mail_cipher: MailCipher | None = None,
     ) -> None:
         self._ledger = ledger
         self._find_existing = ledger.shared(submission.find_existing)
         self.clock = ledger.clock
         self.outcomes = OutcomeWaiters(ledger, telemetry)
-        self._replies = replies
+        #: decrypts the messages that sends reply to
+        self._mail_cipher = mail_cipher
         self._cipher = cipher
         self._load_composer = load_composer
         self._settings = settings
@@ -344,14 +300,37 @@ class Outbox:
 
     async def _with_reply_headers(self, origin: SendOrigin, intent: Intent) -> Intent:
         """Add the header fields of a reply, if the original was written by a person."""
-        if intent.answers is None or self._replies is None:
+        id_, cipher = intent.answers, self._mail_cipher
+        if id_ is None or cipher is None:
             return intent
         owner = origin.key if origin.is_agent else None
-        fields = await self._replies.reply_headers(origin.tenant, intent.answers, owner=owner)
+        found = await self._ledger.read(messages.get, cipher, origin.tenant, id_, owner=owner)
+        if found.document is None:
+            raise StateConflict("the content of this message was purged; it cannot be answered")
+        if self._is_automatic(found.document):
+            raise RepliesToAutomaticMail(
+                "this message was sent by a program or to a mailing list, so no program may reply; "
+                "let a person answer it"
+            )
+        parsed = found.document.parsed
+        fields = self._load_composer().reply_headers(parsed.headers, parsed.message_id)
         given = {name.lower() for name in intent.email.headers}
         added = {name: value for name, value in fields.items() if name.lower() not in given}
         email = msgspec.structs.replace(intent.email, headers={**intent.email.headers, **added})
         return msgspec.structs.replace(intent, email=email)
+
+    def _is_automatic(self, document: MessageDocument) -> bool:
+        """Tell whether a program sent a message; if that is unclear, it counts as one."""
+        parsed, carrier = document.parsed, document.carrier
+        if (
+            parsed.status is ParseStatus.UNPARSED
+            or _HEADERS_TRUNCATED in parsed.warnings
+            or parsed.auto_submitted
+        ):
+            return True
+        # Only mail received by SMTP has an envelope sender.
+        sender = carrier.sender if carrier.client else None
+        return self._load_composer().is_automatic(parsed.headers, sender)
 
     def _check(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
         """Check an intent and compute its identity."""

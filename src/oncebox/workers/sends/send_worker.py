@@ -60,18 +60,10 @@ _MAX_DOUBLINGS = 40
 _OWN_CODES = frozenset({GIVEN_BACK, STORE_UNAVAILABLE})
 
 
-class SendRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a send is tried, and the waits between; times in milliseconds."""
-
-    tries: int = 12
-    first_wait: int = 5_000
-    longest_wait: int = 3_600_000
-
-
 def decide_retry(
     send: Send,
     outcome: SendOutcome,
-    rules: SendRules,
+    settings: SendSettings,
     *,
     now: int,
     random: Callable[[], float],
@@ -91,10 +83,10 @@ def decide_retry(
     if isinstance(outcome, SendAccepted | SendRejected) or outcome.code == KEY_MISMATCH:
         return report
     free = isinstance(outcome, NotSent) and (outcome.opens_circuit or outcome.code in _OWN_CODES)
-    if send.tries >= rules.tries and not free:
+    if send.tries >= settings.tries and not free:
         return report
     move_to = _failover_transport(send, outcome, transports, now)
-    due_at = now + _backoff(send, outcome, rules, random, moves=move_to is not None)
+    due_at = now + _backoff(send, outcome, settings, random, moves=move_to is not None)
     return msgspec.structs.replace(report, due_at=due_at, move_to=move_to, uncounted=free)
 
 
@@ -122,7 +114,12 @@ def _failover_transport(
 
 
 def _backoff(
-    send: Send, outcome: SendOutcome, rules: SendRules, random: Callable[[], float], *, moves: bool
+    send: Send,
+    outcome: SendOutcome,
+    settings: SendSettings,
+    random: Callable[[], float],
+    *,
+    moves: bool,
 ) -> int:
     """Return the milliseconds until the next try: between half and all of a doubling bound."""
     if isinstance(outcome, NotSent) and outcome.code in _OWN_CODES:
@@ -131,7 +128,7 @@ def _backoff(
     if moves and send.tries <= 1:
         return 0
     doublings = min(max(send.tries - 1, 0), _MAX_DOUBLINGS)
-    bound: int = min(rules.longest_wait, rules.first_wait * 2**doublings)
+    bound = int(min(settings.longest_wait, settings.first_wait * 2**doublings) * 1000)
     asked = (outcome.retry_after or 0) if isinstance(outcome, NotSent) and not moves else 0
     return max(asked, bound // 2 + int(bound / 2 * random()))
 
@@ -229,12 +226,7 @@ class SendWorker:
         self._random = random
         self._poll, self._stop_within = worker.poll, worker.stop_within
         self._lease, self._concurrency = settings.lease, settings.concurrency
-        self._timeout = settings.transport_timeout
-        self._rules = SendRules(
-            tries=settings.tries,
-            first_wait=int(settings.first_wait * 1000),
-            longest_wait=int(settings.longest_wait * 1000),
-        )
+        self._settings = settings
         self._tries: set[_Try] = set()
         self._per_transport: Counter[TransportRef] = Counter()
         self._try_ended = asyncio.Event()
@@ -287,7 +279,7 @@ class SendWorker:
 
     async def _sweep(self) -> None:
         swept, diverted = await self._ledger.write(
-            lifecycle.sweep_and_divert, self._ledger.clock(), self._rules.tries
+            lifecycle.sweep_and_divert, self._ledger.clock(), self._settings.tries
         )
         if diverted or swept.given_back or swept.unknown:
             self._ledger.notify(SENDS)
@@ -389,7 +381,7 @@ class SendWorker:
             return NotSent(code="transport_failed", phase=SendPhase.CONNECT)
 
     async def _transmit(self, one: _Try, transport: MailTransport) -> SendOutcome:
-        deadline = clock.steady() + self._timeout
+        deadline = clock.steady() + self._settings.transport_timeout
         try:
             mail = outgoing_mail(one.claimed, self._cipher, transport.capability, deadline)
         except (MasterKeyWrong, msgspec.MsgspecError):
@@ -433,7 +425,7 @@ class SendWorker:
         report = decide_retry(
             one.send,
             outcome,
-            self._rules,
+            self._settings,
             now=self._ledger.clock(),
             random=self._random,
             transports=configured,
