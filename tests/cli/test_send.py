@@ -115,7 +115,7 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
 
     assert "Its transport relay is paused" in paused
     assert "It is not known whether it was sent." in doubt
-    assert "no answer came after the mail was handed over" in doubt
+    assert "no answer came after the mail was transmitted" in doubt
     assert "oncebox send resolve" in as_json["sentences"][-1]
 
 

@@ -87,9 +87,9 @@ class ArtifactCipher:
         encoded = msgspec.json.encode(value)
         return self._master_key.encrypt(encoded, bound_to=_artifact_aad(tenant, artifact_id))
 
-    def decrypt(self, tenant: str, artifact_id: str, sealed: bytes) -> ArtifactValue:
+    def decrypt(self, tenant: str, artifact_id: str, stored: bytes) -> ArtifactValue:
         """Return the value of an artifact."""
-        plain = self._master_key.decrypt(sealed, bound_to=_artifact_aad(tenant, artifact_id))
+        plain = self._master_key.decrypt(stored, bound_to=_artifact_aad(tenant, artifact_id))
         return _value_decoder.decode(plain)
 
     def value_fingerprint(

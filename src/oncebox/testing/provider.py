@@ -11,7 +11,6 @@ one in the running loop. Other processes query it by ``GET /__accepted`` and scr
 """
 
 import asyncio
-import http
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,7 +143,6 @@ class ProviderConnection:
         return _to_request(parser, reading)
 
     async def _apply_fault(self, request: ProviderRequest, fault: ProviderFault) -> None:
-        """Treat a request that sends mail as scripted."""
         accepts = fault.accepts_mail or fault.action in {
             ProviderFaultAction.PROCEED,
             ProviderFaultAction.PARTIAL,
@@ -185,7 +183,6 @@ class ProviderConnection:
             parser.feed_data(piece)
 
     async def _until_disconnected(self) -> None:
-        """Read until the client disconnects."""
         while await self._reader.read(_CHUNK_BYTES):
             pass
         raise _ConnectionOver
@@ -195,7 +192,7 @@ class ProviderConnection:
         raise _ConnectionOver
 
     async def _send(self, answer: ProviderResponse) -> None:
-        lines = [f"HTTP/1.1 {answer.status} {_reason_phrase(answer.status)}"]
+        lines = [f"HTTP/1.1 {answer.status} "]  # the reason phrase may be empty
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines.append(f"content-length: {len(answer.body)}")
         self._writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + answer.body)
@@ -210,13 +207,6 @@ def _to_request(parser: httptools.HttpRequestParser, reading: _IncomingRequest) 
         headers=reading.headers,
         body=bytes(reading.body),
     )
-
-
-def _reason_phrase(status: int) -> str:
-    try:
-        return http.HTTPStatus(status).phrase
-    except ValueError:
-        return "Unknown"
 
 
 class ScriptedProvider(LoopbackServer):
@@ -300,7 +290,6 @@ class ScriptedProvider(LoopbackServer):
         return clock.steady() + self._clock_offset
 
     def _control(self, request: ProviderRequest) -> ProviderResponse | None:
-        """Answer a request of a test process."""
         if (request.method, request.path) == ("GET", "/__accepted"):
             fields = ("id", "key", "message_id", "recipients", "tags")
             listed = [{name: getattr(mail, name) for name in fields} for mail in self.accepted]

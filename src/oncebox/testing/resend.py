@@ -156,7 +156,7 @@ _MAX_KEY_LENGTH = 256
 _MAX_BATCH = 100
 _EMAILS_PATH = "/emails"
 _BATCH_PATH = "/emails/batch"
-#: the error that a status stands for, where a script names none
+#: the error of a status, if the script names none
 _DEFAULT_ERRORS = {
     400: "validation_error",
     401: "missing_api_key",
@@ -177,8 +177,6 @@ _SERVER_ERROR = 500
 
 
 class _UsedKey(msgspec.Struct):
-    """An idempotency key that was used."""
-
     #: the first request with it
     request: ProviderRequest
     payload: bytes
@@ -349,7 +347,6 @@ class Resend:
         return mail.id
 
     def _read(self, request: ProviderRequest) -> ProviderResponse:
-        """Answer a request that sends no mail."""
         area, _, id_ = request.path.removeprefix("/").partition("/")
         if area != "emails" or "/" in id_:
             raise ResendError(404, "not_found", "The requested endpoint does not exist")
@@ -363,7 +360,6 @@ class Resend:
 
 
 def _replay_response(known: _UsedKey, said: bytes) -> ProviderResponse:
-    """Answer a request with a used key."""
     if known.payload != said:
         message = "Same idempotency key used with a different request payload."
         raise ResendError(409, _ERROR_NAMES["mismatch"], message)

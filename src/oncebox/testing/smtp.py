@@ -110,7 +110,6 @@ _MESSAGE_ID = re.compile(rb"^Message-ID:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _OK = b"250 2.0.0 ok"
 #: the server closes the connection after this reply
 _SERVICE_CLOSING = 421
-_PLAIN_LOGIN_PARTS = 3
 _CHUNK_BYTES = 65_536
 
 
@@ -241,10 +240,9 @@ class ScriptedSmtpSession:
 
     async def _credentials(self, method: str, initial: str) -> tuple[str, str]:
         if method == "PLAIN":
-            words = base64.b64decode(initial or await self._challenge("")).split(b"\0")
-            if len(words) != _PLAIN_LOGIN_PARTS:
-                raise ValueError
-            return words[1].decode(), words[2].decode()
+            login = base64.b64decode(initial or await self._challenge(""))
+            _, user, secret = login.split(b"\0")
+            return user.decode(), secret.decode()
         name = initial or await self._challenge("VXNlcm5hbWU6")
         password = await self._challenge("UGFzc3dvcmQ6")
         return base64.b64decode(name).decode(), base64.b64decode(password).decode()
@@ -345,7 +343,6 @@ class ScriptedSmtpSession:
         raise _SessionOver
 
     async def _until_disconnected(self) -> None:
-        """Read until the client disconnects."""
         while await self._reader.read(_CHUNK_BYTES):
             pass
         raise _SessionOver

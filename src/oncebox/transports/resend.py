@@ -92,8 +92,6 @@ class ResendConfig(
 
 @dataclass(slots=True)
 class _RequestProgress:
-    """How far a mail got."""
-
     phase: SendPhase = SendPhase.CONNECT
     #: why the body was withheld
     withheld_code: str = ""
@@ -188,7 +186,6 @@ class ResendTransport:
         marker: HandoverMarker,
         limit: asyncio.Timeout,
     ) -> AsyncIterator[bytes]:
-        """Yield the body after the marker is committed."""
         progress.phase = SendPhase.BODY
         faults.point("sends.connected")
         # A commit is never interrupted: its outcome would be unknown.
@@ -322,7 +319,6 @@ def _answered_before_body(reply: EgressResponse, phase: SendPhase) -> NotSent:
 
 
 def _outcome_without_answer(error: Exception, progress: _RequestProgress) -> NotSent | SendUnknown:
-    """Return the outcome of a request without a response."""
     if progress.withheld_code:
         return NotSent(code=progress.withheld_code, phase=progress.phase)
     if progress.phase is SendPhase.HANDED_OVER:
@@ -346,13 +342,11 @@ def _response_field(reply: EgressResponse, name: str, form: re.Pattern[str]) -> 
 
 
 def _retry_after(reply: EgressResponse) -> int | None:
-    """Return the milliseconds of a Retry-After header."""
     found = reply.headers.get("retry-after", "").strip()
     return round(float(found) * 1000) if _SECONDS.fullmatch(found) else None
 
 
 def _find_request_flaw(mail: OutgoingMail, body: bytes) -> str | None:
-    """Return the code of a flaw Resend would reject, or None."""
     email = mail.email
     if not email.to:
         return "to_missing"

@@ -273,7 +273,6 @@ class SmtpTransport:
     def _outcome_of_refusal(
         self, reply: SmtpReply, subject: str, phase: SendPhase
     ) -> NotSent | SendRejected:
-        """Classify a negative reply."""
         if phase is SendPhase.ENVELOPE and reply.code in _LOGIN_REQUIRED:
             code = "login_required"
             return NotSent(code=code, phase=phase, reply=reply.code, opens_circuit=True)

@@ -280,11 +280,7 @@ class SmtpProgress:
 
 
 class RelayUnsuitable(Exception):
-    """The server lacks something the configuration requires."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
+    """The server lacks something the configuration requires; its argument is the code."""
 
 
 def check_relay(relay: Relay) -> None:
@@ -340,7 +336,7 @@ def session_failure(error: Exception, phase: SendPhase) -> NotSent:
     Such a failure concerns the relay, not the mail, so the mail is not rejected.
     """
     if isinstance(error, RelayUnsuitable):
-        return NotSent(code=error.code, phase=phase, opens_circuit=True)
+        return NotSent(code=str(error), phase=phase, opens_circuit=True)
     if isinstance(error, aiosmtplib.SMTPResponseException):
         return _session_refusal(error, phase)
     return connect_failure(error_chain(error), phase, _SMTP_ERROR_CODES)
@@ -357,7 +353,6 @@ CONNECT_ERRORS = (RelayUnsuitable, aiosmtplib.SMTPException, OSError, ValueError
 
 
 def _session_refusal(error: aiosmtplib.SMTPResponseException, phase: SendPhase) -> NotSent:
-    """Classify a negative reply to greeting, STARTTLS or login."""
     if error.code < _MIN_REFUSAL_CODE:
         return NotSent(code="reply_unreadable", phase=phase, reply=max(error.code, 0))
     is_permanent = error.code >= _MIN_PERMANENT_CODE

@@ -25,7 +25,6 @@ from oncebox.cli.output.send_report import (
 from oncebox.cli.output.times import parse_duration
 from oncebox.components import Components
 from oncebox.db.database import Transaction
-from oncebox.errors import NotFound
 from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.notifications import EVENTS, SENDS
@@ -140,26 +139,19 @@ _SendDetails = tuple[Send, list[SendTry], list[AuditRecord], ConfiguredTransport
 
 
 def _find_details(tx: Transaction, tenant: str, wanted: str) -> list[_SendDetails]:
-    """Return the sends with this id, Message-ID or provider's id, in all details."""
     found = [sends.get(tx, tenant, each) for each in sends.find(tx, tenant, wanted)]
     if not found:
         raise sends.not_found()
+    configured = {each.name: each for each in transports.of_tenant(tx, tenant)}
     return [
         (
             each,
             sends.tries(tx, tenant, each.id),
             audit.for_target(tx, tenant, f"send:{each.id}"),
-            _transport_of(tx, each),
+            configured.get(each.transport),
         )
         for each in found
     ]
-
-
-def _transport_of(tx: Transaction, send: Send) -> ConfiguredTransport | None:
-    try:
-        return transports.get(tx, send.tenant, send.transport)
-    except NotFound:
-        return None
 
 
 #: a change of one send: ``(tx, id, audit entry)``
@@ -238,7 +230,6 @@ def _apply(
     who: str,
     why: str | None,
 ) -> None:
-    """Change one send and its audit in one commit, and print its new state."""
     reason = require_reason(why)
 
     async def work(components: Components) -> tuple[Send, int]:

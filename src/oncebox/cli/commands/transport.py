@@ -43,6 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SECRET_METAVAR = "env:NAME|file:PATH|-"  # noqa: S105 - a placeholder in the help
 _DKIM_METAVAR = "DOMAIN/SELECTOR=file:PATH"
+_MAX_NAME_LENGTH = 100
 _FILE_TYPE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 #: flag, kind of transport, click parameters, help
@@ -131,7 +132,6 @@ def _parse_rate(typed: str | None) -> TransportRate | None:
 
 
 def _options_of_kind(kind: str, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given options, which must all be of this kind."""
     found = {name: value for name, value in typed.items() if value not in (None, ())}
     for flag, of_kind, _, _ in _CONFIG_OPTIONS:
         if flag.removeprefix("--").replace("-", "_") in found and of_kind != kind:
@@ -162,7 +162,6 @@ def _resend_config(config: ResendConfig, given: Mapping[str, Any]) -> ResendConf
 
 
 def _fetch_secret(typed: str) -> str:
-    """Return the secret that a reference names."""
     text = options.read_secret(typed)
     sources.check_secret(text)
     return sources.resolve_reference(text, os.environ) if sources.is_reference(text) else text
@@ -188,7 +187,6 @@ def _read_pem(path: Path) -> str:
 
 
 def _config_lines(config: TransportConfig) -> Iterator[tuple[str, object]]:
-    """Yield label and value of each setting, without secrets."""
     if isinstance(config, SmtpConfig):
         relay = config.relay
         yield ("server", f"{relay.host}:{relay.port}")
@@ -212,7 +210,6 @@ def _decrypt_config(cipher: SendCipher, transport: ConfiguredTransport) -> Trans
 
 
 def _transport_record(transport: ConfiguredTransport, now: int) -> dict[str, Any]:
-    """Return a transport for JSON."""
     rate = transport.rate
     names = ("name", "tenant", "kind", "position", "failures", "rests_until", "created_at",
              "changed_at")  # fmt: skip
@@ -244,7 +241,6 @@ def _transport_lines(transport: ConfiguredTransport, now: int) -> Iterator[tuple
 
 
 def _transport_note(transport: ConfiguredTransport, now: int) -> str:
-    """Return why no mail is sent, if so."""
     if transport.kind == LOG_TRANSPORT:
         return "stores mail and sends none"
     if transport.state(now) == "resting" and transport.rests_until is not None:
@@ -256,9 +252,6 @@ def _rate_text(transport: ConfiguredTransport) -> str:
     if transport.rate is None:
         return ""
     return f"{transport.rate.sends} in {duration(transport.rate.within)}"
-
-
-_MAX_NAME_LENGTH = 100
 
 
 @click.command(
@@ -454,7 +447,6 @@ def _change_transport(  # noqa: PLR0913 - options
 
 
 def _check_config(name: str, config: TransportConfig) -> None:
-    """Refuse an invalid name or configuration before it is stored."""
     if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ConfigInvalid(
             f"the name of a transport has 1 to {_MAX_NAME_LENGTH} printable characters, and no "

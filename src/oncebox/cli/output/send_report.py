@@ -13,8 +13,8 @@ PHASE_TEXTS = {
     SendPhase.GREETED: "during greeting, TLS or login",
     SendPhase.ENVELOPE: "at the sender or a recipient",
     SendPhase.BODY: "while the mail was written, before its end",
-    SendPhase.MARKED: "just before the mail was handed over",
-    SendPhase.HANDED_OVER: "after the mail was handed over, before any answer",
+    SendPhase.MARKED: "just before the mail was transmitted",
+    SendPhase.HANDED_OVER: "after the mail was transmitted, before any answer",
     SendPhase.ANSWERED: "by the answer to the whole mail",
 }
 
@@ -128,7 +128,7 @@ def _state_sentence(send: Send, now: int) -> str:
 def _unknown_sentences(send: Send, now: int) -> Iterator[str]:
     since = f"since {ago(send.unknown_since, now)}" if send.unknown_since is not None else ""
     yield (
-        f"Its outcome is unknown {since}: it was handed over and no reliable answer came. "
+        f"Its outcome is unknown {since}: it was transmitted and no reliable answer came. "
         "It is not sent again by itself, because the first one may have arrived."
         if send.repeat_mode is None
         else f"Its outcome is unknown {since}, and it is repeated as configured."
@@ -139,7 +139,6 @@ def _unknown_sentences(send: Send, now: int) -> Iterator[str]:
 
 
 def _waiting_sentence(send: Send, transport: ConfiguredTransport | None, now: int) -> Iterator[str]:
-    """Yield why a stored send is not sent yet."""
     if transport is None:
         yield f"Its transport {send.transport} does not exist."
     elif transport.paused:
@@ -218,7 +217,6 @@ def _time_limit_lines(send: Send, now: int) -> Lines:
 
 
 def _schedule_lines(send: Send, now: int) -> Lines:
-    """Yield what a send waits for, and whether its outcome is unknown."""
     if send.unknown_since is not None:
         yield (
             "unknown",

@@ -162,7 +162,6 @@ def _settle_logged(tx: Transaction, reports: Sequence[SendReport], now: int) -> 
 
 
 def _columns(report: SendReport) -> Row:
-    """Return the parameters of a settlement that depend on its outcome."""
     outcome = report.outcome
     if isinstance(outcome, SendAccepted):
         return (outcome.provider_id,)
@@ -206,7 +205,6 @@ def _read_settled(
 
 
 def _outcome_name(report: SendReport) -> str:
-    """Return the name under which a try is recorded."""
     if isinstance(report.outcome, SendAccepted) and report.logged:
         return "logged"
     return str(report.outcome.__struct_config__.tag)

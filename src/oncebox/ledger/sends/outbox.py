@@ -234,7 +234,6 @@ class Outbox:
     async def _send_fail_open(
         self, checked: _CheckedIntent, error: StoreUnavailable
     ) -> IntentAccepted:
-        """Send without the ledger if configured, else raise."""
         if isinstance(error, CommitUnknown):
             self._remember(checked)  # if it is stored, the ledger sends it
         if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):
@@ -333,7 +332,6 @@ class Outbox:
         return self._load_composer().is_automatic(parsed.headers, sender)
 
     def _check(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
-        """Check an intent and compute its identity."""
         email = intent.email
         if email.template:
             email = self._load_composer().fill(email)

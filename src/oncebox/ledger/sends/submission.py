@@ -60,8 +60,6 @@ class _Guard(msgspec.Struct):
 
 
 class _Budget(NamedTuple):
-    """Sends allowed per hour."""
-
     place: _GuardKey
     most: int
 
@@ -151,7 +149,6 @@ def _lock_guards(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[_Gua
 def _cooling_down(
     guards: Mapping[_GuardKey, _Guard], new: NewSend, id_: str, now: int
 ) -> IntentRefused | None:
-    """Return a refusal if a recipient has a cool-down of another send."""
     held = [guards[place] for place in _cool_downs(new)]
     others = [each for each in held if each.holder not in {None, id_} and each.until > now]
     if not others:
@@ -164,7 +161,6 @@ def _cooling_down(
 def _over_budget(
     guards: Mapping[_GuardKey, _Guard], new: NewSend, now: int
 ) -> IntentRefused | None:
-    """Return a refusal if a budget of this hour is used up."""
     spent = [
         guards[budget.place].until - now
         for budget in _budgets(new)
@@ -270,8 +266,8 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     rows = [_insert_row(each, now) for each in ordered]
     fresh: dict[str, str] = dict(tx.many(_sql.intents_add, rows, now=now))
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
-    kept = {**{id_: id_ for id_ in fresh}, **rearmed}
-    stored = [(kept[each.id], each) for each in ordered if each.id in kept]
+    send_ids = {**{id_: id_ for id_ in fresh}, **rearmed}
+    stored = [(send_ids[each.id], each) for each in ordered if each.id in send_ids]
     _charge_guards(tx, stored, now)
     ended = _store_bodies(tx, stored, now)
     # A new send is known as written, unless it ended at once.
@@ -297,26 +293,28 @@ def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]
     return {new_id: id_ for id_, new_id in rows}
 
 
-def _store_bodies(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> set[str]:
+def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> set[str]:
     """Store bodies and recipients; end suppressed sends and return their ids."""
-    if not kept:
+    if not stored:
         return set()
     tx.run_many(
-        _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in kept]
+        _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in stored]
     )
-    old = sorted((id_, new.id) for id_, new in kept if id_ != new.id)
+    old = sorted((id_, new.id) for id_, new in stored if id_ != new.id)
     if old:
         tx.run_many(_sql.drop_old_body, old)
-    marks = sorted({(id_, mark, new.tenant) for id_, new in kept for mark in new.marks})
+    marks = sorted({(id_, mark, new.tenant) for id_, new in stored for mark in new.marks})
     if marks:
         tx.run_many(_sql.add_recipient, marks)
     # A recipient suppressed at this moment is found by the marker at the latest.
-    wary = {row[0] for row in tx.many(_sql.wary, sorted({(new.tenant,) for _, new in kept}))}
-    places = sorted((new.tenant, id_) for id_, new in kept if new.tenant in wary)
-    ended = {row[0] for row in tx.many(_sql.suppress, places, now=now)} if places else set()
+    suppressing = {
+        row[0] for row in tx.many(_sql.wary, sorted({(new.tenant,) for _, new in stored}))
+    }
+    refs = sorted((new.tenant, id_) for id_, new in stored if new.tenant in suppressing)
+    ended = {row[0] for row in tx.many(_sql.suppress, refs, now=now)} if refs else set()
     if ended:
-        stand = sends.by_ids(tx, (place for place in places if place[1] in ended))
-        sends.record_events(tx, stand.values(), now)
+        suppressed = sends.by_ids(tx, (ref for ref in refs if ref[1] in ended))
+        sends.record_events(tx, suppressed.values(), now)
     return ended
 
 

@@ -38,24 +38,20 @@ def add(tx: Transaction, new: Suppression, entry: audit.AuditEntry) -> bool:
 
     A send that is claimed already is refused at its marker.
     """
-    added = add_reported(tx, entry.tenant, new)
+    added = bool(
+        tx.run(
+            _sql.add,
+            tenant=entry.tenant,
+            mark=new.fingerprint,
+            address=new.address,
+            reason=new.reason,
+            send_id=new.send_id,
+            now=new.created_at,
+        )
+    )
     if added:
         audit.record(tx, entry, "suppression add", _target(new.fingerprint), new.reason)
     return added
-
-
-def add_reported(tx: Transaction, tenant: str, new: Suppression) -> bool:
-    """Add an address that a provider reported; False if it is on the list."""
-    added = tx.run(
-        _sql.add,
-        tenant=tenant,
-        mark=new.fingerprint,
-        address=new.address,
-        reason=new.reason,
-        send_id=new.send_id,
-        now=new.created_at,
-    )
-    return bool(added)
 
 
 def remove(tx: Transaction, fingerprint: bytes, entry: audit.AuditEntry) -> None:

@@ -60,6 +60,7 @@ _CONTENT_ID = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 #: printable ASCII without angle brackets
 _UNSUBSCRIBE_URL = re.compile(r"(?:https://|mailto:)[!-;=?-~]{1,900}")
 _TAG = re.compile("[A-Za-z0-9_-]{1,256}")
+_ADDRESS_FIELDS = ("to", "cc", "bcc", "reply_to")
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +105,7 @@ class Email(msgspec.Struct, frozen=True, kw_only=True):
     tags: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
-        for field in ("to", "cc", "bcc", "reply_to"):
+        for field in _ADDRESS_FIELDS:
             given = getattr(self, field)
             force_setattr(self, field, (given,) if isinstance(given, str) else tuple(given))
         force_setattr(self, "attachments", tuple(self.attachments))
@@ -165,15 +166,12 @@ def normalize_email(email: Email) -> Email:
     headers = {name: check_header(name, value) for name, value in email.headers.items()}
     if len({name.lower() for name in headers}) < len(headers):
         raise EmailHeaderInvalid("a header field is given twice, in other letters; give it once")
-    return replace(
-        email,
-        sender=parse_mailbox(email.sender).text,
-        to=[mailbox.text for mailbox in parse_mailboxes(email.to)],
-        cc=[mailbox.text for mailbox in parse_mailboxes(email.cc)],
-        bcc=[mailbox.text for mailbox in parse_mailboxes(email.bcc)],
-        reply_to=[mailbox.text for mailbox in parse_mailboxes(email.reply_to)],
-        headers=headers,
-    )
+    addresses = {
+        field: [mailbox.text for mailbox in parse_mailboxes(getattr(email, field))]
+        for field in _ADDRESS_FIELDS
+    }
+    sender = parse_mailbox(email.sender).text
+    return replace(email, sender=sender, headers=headers, **addresses)
 
 
 def check_recipient_count(email: Email, most: int) -> None:

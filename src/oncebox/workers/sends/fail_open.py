@@ -21,6 +21,7 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.core.encryption import MasterKey
+from oncebox.core.files import sync_folder
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import MasterKeyWrong, OnceboxError, StoreError, StoreUnavailable
 from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown
@@ -114,7 +115,7 @@ class FailOpenSpool:
             handle = os.open(self._path, flags, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
                 spooled = self._read(handle)
             except BaseException:
                 os.close(handle)
@@ -129,8 +130,8 @@ class FailOpenSpool:
 
         Raises: SpoolUnusable; the step is not in the file then.
         """
-        sealed = self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT)
-        line = base64.b64encode(sealed) + _END
+        encrypted = self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT)
+        line = base64.b64encode(encrypted) + _END
         if self._handle is None or self._size + len(line) > _MAX_SIZE:
             raise SpoolUnusable
         try:
@@ -159,8 +160,8 @@ class FailOpenSpool:
         if torn:
             os.ftruncate(handle, self._size)
             os.fsync(handle)
-        sealed = [base64.b64decode(line, validate=True) for line in whole.split(_END) if line]
-        steps = [self._key.decrypt(each, bound_to=_ENCRYPTION_CONTEXT) for each in sealed]
+        encrypted = [base64.b64decode(line, validate=True) for line in whole.split(_END) if line]
+        steps = [self._key.decrypt(each, bound_to=_ENCRYPTION_CONTEXT) for each in encrypted]
         return _fold_steps([_decode(step) for step in steps])
 
     def _truncate(self, size: int) -> None:
@@ -198,14 +199,6 @@ def _write_all(handle: int, data: bytes) -> None:
         left = left[os.write(handle, left) :]
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 #: seconds between two checks whether the ledger is back
 _CHECK_EVERY = 5.0
 #: remembered keys that the ledger has
@@ -218,8 +211,6 @@ _SendKey = tuple[str, bytes]
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A mail sent without the ledger."""
-
     new: NewSend
     at: int
     task: asyncio.Task[SendOutcome] | None = None
@@ -229,8 +220,6 @@ class _Entry:
 
 
 class _Breaker:
-    """Circuit breaker of this process."""
-
     def __init__(self, rules: BreakerRules) -> None:
         self._rules = rules
         self._failures = 0

@@ -185,7 +185,6 @@ class _Try:
 
 
 def _stopped_outcome(one: _Try, code: str) -> NotSent | SendUnknown:
-    """Return the outcome of a transmission that this process ended."""
     if one.marked:
         code = WORKER_STOPPED if code == GIVEN_BACK else code
         return SendUnknown(code=code, phase=SendPhase.HANDED_OVER)
@@ -352,7 +351,6 @@ class SendWorker:
     # transmit
 
     async def _run_try(self, one: _Try) -> None:
-        """Transmit one send and settle its outcome."""
         try:
             outcome = await self._open_and_transmit(one)
         finally:
