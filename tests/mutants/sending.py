@@ -128,8 +128,8 @@ SENDING = (
         (
             Patch(
                 "src/oncebox/cli/commands/transport.py",
-                "            trouble = await way.probe(",
-                "            trouble = None and await way.probe(",
+                "            failure = await transport.probe(",
+                "            failure = None and await transport.probe(",
             ),
         ),
         _tests("tests/cli/test_transport.py", "test_a_test_says_plainly_what_is_in_the_way"),

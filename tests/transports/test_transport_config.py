@@ -12,10 +12,10 @@ from oncebox.mail.auth.dkim_sign import dkim_dns_record, read_signing_key
 from oncebox.model.sends.transports import SendAccepted
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transports import transport_config
+from oncebox.transports.dkim_signing import DkimKey
 from oncebox.transports.resend import ResendConfig
 from oncebox.transports.smtp_connection import Relay, RelaySecurity
 from oncebox.transports.transport_config import (
-    DkimKey,
     LogConfig,
     LogTransport,
     SmtpConfig,

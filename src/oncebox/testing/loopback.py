@@ -1,13 +1,53 @@
-"""Base class of the scripted servers: listens on localhost, in a thread or the running loop."""
+"""Base of the scripted servers: fault scripts; listening in a thread or the running loop."""
 
 import asyncio
 import ssl
 import threading
 from abc import ABC, abstractmethod
-from typing import Self
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Self, TypeVar
+
+Fault = TypeVar("Fault")
 
 _MAX_LINE_BYTES = 1 << 20
 _STOP_TIMEOUT = 10.0
+
+
+class FaultScript(Generic[Fault]):
+    """Faults in the order in which they happen; without any, nothing goes wrong. Thread-safe."""
+
+    def __init__(self, parse: Callable[[str], Fault]) -> None:
+        self._parse = parse
+        self._faults: deque[Fault] = deque()
+        self._repeated: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def add(self, *faults: Fault | str) -> None:
+        """Let these happen next, one after the other."""
+        with self._lock:
+            self._faults.extend(map(self._to_fault, faults))
+
+    def always(self, *faults: Fault | str) -> None:
+        """Let these happen whenever no other is due; none: nothing goes wrong."""
+        with self._lock:
+            self._repeated = list(map(self._to_fault, faults))
+
+    def take(self, applies: Callable[[Fault], bool] = lambda _: True) -> Fault | None:
+        """Return the fault that happens now, if it applies."""
+        with self._lock:
+            if self._faults:
+                return self._faults.popleft() if applies(self._faults[0]) else None
+            return next(filter(applies, self._repeated), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every added fault has happened."""
+        with self._lock:
+            return not self._faults
+
+    def _to_fault(self, given: Fault | str) -> Fault:
+        return self._parse(given) if isinstance(given, str) else given
 
 
 class LoopbackServer(ABC):

@@ -149,7 +149,7 @@ class Workers:
             self._telemetry,
             timeout=self._settings.sends.transport_timeout,
         )
-        rooms.outbox.set_fail_open(beside)
+        rooms.outbox.fail_open_sender = beside
         rooms.exit_stack.push_async_callback(beside.close)
         return beside
 

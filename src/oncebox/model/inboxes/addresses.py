@@ -247,20 +247,13 @@ class Mailbox(msgspec.Struct, frozen=True):
     name: str
     #: the local part as it was given, in NFC; the domain in lower case, as A-labels
     address: str
+    #: what all spellings of the address have in common
+    key: str
+    #: name and address as they are written in JSON, and by people
+    text: str
 
     def __str__(self) -> str:
-        """Return it as it is written in JSON, and by people."""
-        return f"{quote_name(self.name)} <{self.address}>" if self.name else self.address
-
-    @property
-    def domain(self) -> str:
-        """Return what stands behind the ``@``."""
-        return self.address.rpartition("@")[2]
-
-    @property
-    def key(self) -> str:
-        """Return what all spellings of the address have in common."""
-        return _cached_key(self.address)
+        return self.text
 
 
 @lru_cache(_CACHE_SIZE)
@@ -275,9 +268,11 @@ def parse_mailbox(text: str) -> Mailbox:
     text = text.strip(" ")
     found = _NAMED_MAILBOX.fullmatch(text)
     if found is None:
-        return Mailbox("", _normal_address(text))
-    name = found[2] if found[1] is None else _ESCAPE.sub(r"\1", found[1])
-    return Mailbox(_display_name(name), _normal_address(found[3]))
+        address, key = _normal_address(text)
+        return Mailbox("", address, key, address)
+    name = _display_name(found[2] if found[1] is None else _ESCAPE.sub(r"\1", found[1]))
+    address, key = _normal_address(found[3])
+    return Mailbox(name, address, key, f"{quote_name(name)} <{address}>" if name else address)
 
 
 def quote_name(name: str) -> str:
@@ -298,22 +293,16 @@ def _display_name(text: str) -> str:
     return name
 
 
-def _normal_address(text: str) -> str:
-    """Return an address that every server reads alike, and that has a key."""
+def _normal_address(text: str) -> tuple[str, str]:
+    """Return an address that every server reads alike, and its key."""
     parts = split_recipient(text)
     if parts is None:
         raise MailboxInvalid(f"that is not one address; {_MAILBOX_REMEDY}")
     local, domain = parts
     try:
         address = f"{local}@{domain_key(domain)}"
-        sender_key(address)
+        return address, sender_key(address)
     except AddressInvalid as error:
         raise MailboxInvalid(
             f"that is no address mail can be sent to; {_MAILBOX_REMEDY}"
         ) from error
-    return address
-
-
-@lru_cache(_CACHE_SIZE)
-def _cached_key(address: str) -> str:
-    return sender_key(address)

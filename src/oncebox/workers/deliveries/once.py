@@ -123,7 +123,7 @@ class SendApi:
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
         told = await self._outbox.send(self._origin, intent_from_options(email, **options))
-        later = await self._outbox.wait_outcome(told.send, wait) if wait > 0 else None
+        later = await self._outbox.outcomes.wait(told.send, wait) if wait > 0 else None
         return to_answer(told, self._outbox.clock(), later=later)
 
     def enqueue(self, tx: Any, email: Email, **options: Unpack[SendOptions]) -> SendAnswer:

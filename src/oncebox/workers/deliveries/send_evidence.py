@@ -190,7 +190,7 @@ class SendEvidence:
         """Return the source that a transport names; empty if it names none."""
         try:
             found = transport_config.decode_config(
-                self._cipher.decrypt_config(row.tenant, row.name, sealed)
+                self._cipher.decrypt_field("config", row.tenant, row.name, sealed)
             )
         except (ConfigInvalid, MasterKeyWrong) as error:
             self._telemetry.log.warning("transport_invalid", transport=row.name, code=error.code)
