@@ -28,7 +28,7 @@ READING = (
     ),
     Mutant(
         "a sender believed although the header was cut",
-        (Patch("src/oncebox/mail/parser.py", "doubtful=header.ambiguous", "ambiguous=False"),),
+        (Patch("src/oncebox/mail/parser.py", "doubtful=header.ambiguous", "doubtful=False"),),
         _tests(_TEST_ATTACKS, "test_a_header_over_its_limits_is_cut_before_it_is_read"),
     ),
     Mutant(
@@ -61,9 +61,9 @@ READING = (
     Mutant(
         "the neighbours of a deadly mail lost with it",
         (Patch("src/oncebox/workers/mail/parser_pool.py",
-               "            guilty.end(death)\n            del left[0]\n",
-               "            for each in left:\n                each.end(death)\n"
-               "            left.clear()\n"),),
+               "                suspect.finish(death)\n                del left[0]\n",
+               "                for each in left:\n                    each.finish(death)\n"
+               "                left.clear()\n"),),
         _tests(
             "tests/workers/test_parser_pool.py",
             "test_a_mail_that_takes_too_long_costs_its_structure_and_no_neighbour_anything",
@@ -72,7 +72,7 @@ READING = (
     Mutant(
         "a mail given up because somebody killed its reader",
         (Patch("src/oncebox/workers/mail/parser_pool.py",
-               "if guilty.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:", "if death:"),),
+               "if suspect.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:", "if death:"),),
         _tests("tests/workers/test_parser_pool.py",
                "test_a_child_that_somebody_kills_costs_nothing"),
     ),
