@@ -44,10 +44,10 @@ class PageContext:
     """A page with its folded text, lines and blocks."""
 
     def __init__(self, page: Page) -> None:
-        """Fold the digits; everything else is computed on demand."""
         self.page = page
         self.text = folding.fold_digits(page.text)
-        self._flat = [block for block in page.blocks if block.kind != "run"]
+        #: the lines and table cells
+        self.blocks = [block for block in page.blocks if block.kind != "run"]
         self._links = page.anchors
 
     @functools.cached_property
@@ -57,7 +57,7 @@ class PageContext:
 
     @functools.cached_property
     def _starts(self) -> list[int]:
-        return [block.start for block in self._flat]
+        return [block.start for block in self.blocks]
 
     @functools.cached_property
     def _runs(self) -> list[Block]:
@@ -78,16 +78,10 @@ class PageContext:
         number = bisect_right(self._links, token.start, key=lambda link: link.start) - 1
         return number >= 0 and self._links[number].end >= token.end
 
-    def blocks(self) -> list[Block]:
-        """Return the lines and table cells."""
-        return self._flat
-
     def block(self, at: int) -> Block | None:
         """Return the line or cell at an offset."""
         number = bisect_right(self._starts, at) - 1
-        if number < 0 or self._flat[number].end <= at:
-            return None
-        return self._flat[number]
+        return self.blocks[number] if number >= 0 and self.blocks[number].end > at else None
 
     def run(self, token: Token) -> Block | None:
         """Return the emphasised run that holds nothing but the token."""
@@ -95,9 +89,8 @@ class PageContext:
         if number < 0:
             return None
         run = self._runs[number]
-        if run.end < token.end or not self.fills(token, run.start, run.end):
-            return None
-        return run
+        fits = run.end >= token.end and self.fills(token, run.start, run.end)
+        return run if fits else None
 
     def fills(self, token: Token, start: int, end: int) -> bool:
         """Say whether a range holds nothing but the token and punctuation."""
@@ -183,7 +176,7 @@ class MailContext:
     """The whole mail; everything is computed once, on demand."""
 
     def __init__(self, sheets: Sequence[PageContext], words: Lexicon) -> None:
-        """Take the pages; the first one is the subject."""
+        #: the first one is the subject
         self.page_contexts = sheets
         self.words = words
         self.subject = sheets[0]

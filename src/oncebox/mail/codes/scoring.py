@@ -66,19 +66,10 @@ def label_before(
             return Label.OTHER, hit
         if label is Label.CODE:
             return (Label.CODE_FOR if _CODE_FOR.match(plain, hit.end, at) else label), hit
-        if (
-            label is not Label.CODE_FOR
-            and after is not None
-            and _is_sender_name(hit, after, plain, at)
-        ):
+        if label is not Label.CODE_FOR and _is_sender_name(hit, after, plain, at):
             return None
         return label, hit
     return None
-
-
-def follows_copula(plain: str, end: int, hit: Hit) -> bool:
-    """Say whether the name after a token is its own: ``482913 is your code``."""
-    return _COPULA_BETWEEN.match(plain, end, hit.start) is not None
 
 
 def _names_other_number(nouns: Sequence[Hit], number: int, plain: str) -> bool:
@@ -131,9 +122,9 @@ def label_behind(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] 
     return _LABELS[first.sense], first
 
 
-def _is_sender_name(hit: Hit, after: tuple[Label, Hit], plain: str, at: int) -> bool:
+def _is_sender_name(hit: Hit, after: tuple[Label, Hit] | None, plain: str, at: int) -> bool:
     """Say whether a name before a colon is the sender's: ``Tickets: 1234 is your code``."""
-    label, behind = after
+    label, behind = after or (None, hit)
     if label is not Label.CODE or not plain[hit.end : at].rstrip().endswith(":"):
         return False
     return _NUMBER.search(plain, behind.end, behind.end + _NEAR) is None
@@ -156,28 +147,16 @@ def _is_separated(plain: str, start: int, end: int) -> bool:
 
 #: points by label and position
 POINTS_BEFORE = {
-    Label.CODE: 35,
-    Label.CODE_FOR: 18,
-    Label.OTHER: -45,
-    Label.GIFT: -55,
-    Label.STANDING: -40,
+    Label.CODE: 35, Label.CODE_FOR: 18, Label.OTHER: -45, Label.GIFT: -55, Label.STANDING: -40,
     Label.EVENT: -25,
-}
+}  # fmt: skip
 POINTS_BEHIND = {
-    Label.CODE: 30,
-    Label.OTHER: -15,
-    Label.GIFT: -30,
-    Label.STANDING: -5,
-    Label.EVENT: -10,
-}
+    Label.CODE: 30, Label.OTHER: -15, Label.GIFT: -30, Label.STANDING: -5, Label.EVENT: -10,
+}  # fmt: skip
 POINTS_ABOVE = {
-    Label.CODE: 32,
-    Label.CODE_FOR: 20,
-    Label.OTHER: -40,
-    Label.GIFT: -50,
-    Label.STANDING: -35,
+    Label.CODE: 32, Label.CODE_FOR: 20, Label.OTHER: -40, Label.GIFT: -50, Label.STANDING: -35,
     Label.EVENT: -20,
-}
+}  # fmt: skip
 POINTS_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
 POINTS_MENTIONED = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
 POINTS_IN_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
@@ -190,27 +169,20 @@ LABEL_LINE_LENGTH = 30
 
 
 def page_tokens(sheet: PageContext) -> list[Token]:
-    """Return the tokens of a page that may be codes."""
-    return [token for token in _all_tokens(sheet) if _stands_alone(sheet, token)]
-
-
-def _all_tokens(sheet: PageContext) -> list[Token]:
-    found = shapes.find_tokens(sheet.text)
+    """Return the tokens of a page that may be codes, and are not part of something else."""
+    text, found = sheet.text, shapes.find_tokens(sheet.text)
     taken = {(token.start, token.end) for token in found}
-    for block in sheet.blocks()[: shapes.MOST_TOKENS]:
-        token = shapes.block_token(sheet.text, block.start, block.end)
+    for block in sheet.blocks[: shapes.MOST_TOKENS]:
+        token = shapes.block_token(text, block.start, block.end)
         if token is not None and (token.start, token.end) not in taken:
             found.append(token)
-    return found
-
-
-def _stands_alone(sheet: PageContext, token: Token) -> bool:
-    """Say whether a token is genuine and not part of something else."""
-    return not (
-        shapes.foreign_reason(sheet.text, token)
-        or shapes.touches_letters(sheet.text, token)
-        or folding.has_mixed_digits(sheet.page.text[token.start : token.end])
-    )
+    return [
+        token
+        for token in found
+        if not shapes.foreign_reason(text, token)
+        and not shapes.touches_letters(text, token)
+        and not folding.has_mixed_digits(sheet.page.text[token.start : token.end])
+    ]
 
 
 _INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
@@ -281,8 +253,7 @@ class _TokenScorer:
     @property
     def is_unlikely(self) -> bool:
         """Whether the score is too low for words to matter."""
-        shape = self.token.shape
-        if shape is Shape.PHRASE:
+        if self.token.shape is Shape.PHRASE:
             return not self._is_phrase()
         return self.score < -5  # noqa: PLR2004
 
@@ -310,11 +281,8 @@ class _TokenScorer:
 
     def _follows_introduction(self) -> bool:
         """Say whether a colon or a quotation mark precedes the token."""
-        return (
-            self.sheet.text[max(0, self.token.start - 3) : self.token.start]
-            .rstrip()
-            .endswith(_INTRODUCTIONS)
-        )
+        before = self.sheet.text[max(0, self.token.start - 3) : self.token.start]
+        return before.rstrip().endswith(_INTRODUCTIONS)
 
     def shape(self) -> None:
         """Score the shape of the token."""
@@ -411,11 +379,11 @@ class _TokenScorer:
             self._add_topics()
 
     def _add_subject(self) -> None:
-        """Score the subject."""
         for sense, points in POINTS_IN_SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
-        if self._in_subject():
+        shown = self.sheet.text[self.token.start : self.token.end]
+        if self.token.value in self.mail.subject.text or shown in self.mail.subject.text:
             self.add("in_subject", 20)
 
     def _begins_subject(self) -> bool:
@@ -448,15 +416,13 @@ class _TokenScorer:
         apart = self.alone or self.is_named or self.has_instruction or self.has_purpose
         near = topics[Sense.EVENT] > 0 and not limited and self._near(Sense.EVENT)
         offer = topics[Sense.GIFT] if self.token.shape not in _NUMERIC_SHAPES else 0
+        certain = self.mail.detected_languages.certain
+        date = self.token.shape is Shape.DIGITS and self.token.points <= _DATE_POINTS
         for name, applies, points in (
-            ("like_a_year", self._is_date() and not said, -20),
+            ("like_a_year", date and not said, -20),
             ("unnamed", not apart, -8),
             ("business", self.has_purpose and business, -14),
-            (
-                "no_word_for_code",
-                self.mail.detected_languages.certain and not named and not meant,
-                -28,
-            ),
+            ("no_word_for_code", certain and not named and not meant, -28),
             ("amounts", paid and not named and not self.has_instruction, -20),
             ("receipt", paid and business and not limited and not topics[Sense.ASK], -35),
             ("event", topics[Sense.EVENT] > 1, -30),
@@ -467,17 +433,10 @@ class _TokenScorer:
             if applies:
                 self.add(name, points)
 
-    def _is_date(self) -> bool:
-        return self.token.shape is Shape.DIGITS and self.token.points <= _DATE_POINTS
-
     def _near(self, sense: Sense) -> bool:
         """Say whether a word of a sense is shortly before the token, on any line."""
         span = Span(max(0, self.token.start - _SHORTLY_BEFORE), self.token.start)
         return any(hit.sense is sense for hit in self.mail.hits(self.sheet, span))
-
-    def _in_subject(self) -> bool:
-        shown = self.sheet.text[self.token.start : self.token.end]
-        return self.token.value in self.mail.subject.text or shown in self.mail.subject.text
 
     def _add_sentence(self) -> set[Sense]:
         """Score the words of the same sentence."""
@@ -500,14 +459,8 @@ class _TokenScorer:
 
     def _add_purpose(self, left: Sequence[Hit]) -> None:
         """Score an instruction or a purpose without a name: ``enter …``, ``verification: …``."""
-        asked = left[-1] if left else None
-        if asked is None:
-            return
-        if (
-            asked.sense is Sense.ASK
-            and asked.end - asked.start > COPULA_LENGTH
-            and self._next_to(asked)
-        ):
+        asked = left[-1] if left and left[-1].sense is Sense.ASK else None
+        if asked and asked.end - asked.start > COPULA_LENGTH and self._next_to(asked):
             self.has_instruction = True
             self.add("next_to_ask", 14, asked)
             return
@@ -550,10 +503,10 @@ class _TokenScorer:
             self.is_named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
             end = self.token.end
-            said = follows_copula(self.sheet.plain, end, hit)
-            near = self.token.shape in _NUMERIC_SHAPES and (
-                said or hit.start - end <= _CLOSE_BEHIND
-            )
+            # The name after a token is its own: ``482913 is your code``.
+            said = _COPULA_BETWEEN.match(self.sheet.plain, end, hit.start) is not None
+            close = said or hit.start - end <= _CLOSE_BEHIND
+            near = close and self.token.shape in _NUMERIC_SHAPES
             more = 6 if near else -15 if plain else 0
             self.add("behind_code", POINTS_BEHIND[label] + more, hit)
         elif POINTS_BEHIND.get(label, 0) < 0:
@@ -580,14 +533,10 @@ class _TokenScorer:
             if number == 0 and called is not None and not found:
                 self._add_line_below(called[0], called[1], span)
             elif number == 0 and self.token.shape not in _NUMERIC_SHAPES:
-                self._add_gift_below(hits)
+                gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
+                if gift is not None:  # a discount: ``to save on your next order``
+                    self.add("below_worth", -45, gift)
         return senses
-
-    def _add_gift_below(self, hits: Sequence[Hit]) -> None:
-        """Score a line below that names a discount: ``to save on your next order``."""
-        gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
-        if gift is not None:
-            self.add("below_worth", -45, gift)
 
     def _add_line_above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Score a line above; return whether it names the token."""

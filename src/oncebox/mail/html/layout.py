@@ -180,7 +180,6 @@ class PageBuilder:
     """
 
     def __init__(self) -> None:
-        """Start an empty page."""
         self._lines: list[str] = []
         self._blocks: list[Block] = []
         self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
@@ -245,7 +244,6 @@ class PageBuilder:
         self._cells = []
 
     def _note_links(self, runs: Sequence[_Run]) -> None:
-        """Record the links of a cell."""
         for run in runs:
             link = run[2].link
             if link is not None and len(self._links) < _MOST_ANCHORS:
@@ -253,11 +251,23 @@ class PageBuilder:
 
     def _anchors(self, end: int) -> tuple[Anchor, ...]:
         """Return the links with their text; ``end`` is the length of the page."""
-        return tuple([
-            _anchor(link, [run for run in runs if run[1] > run[0]], min(runs[0][0], end))
-            for link, runs in self._links.values()
-            if link.alts or any(run[1] > run[0] for run in runs)
-        ])  # fmt: skip
+        found = []
+        for link, runs in self._links.values():
+            shown = [run for run in runs if run[1] > run[0]]
+            if not shown and not link.alts:
+                continue
+            # A link without text has the position of its image.
+            position = min(runs[0][0], end)
+            found.append(
+                Anchor(
+                    href=link.href,
+                    start=shown[0][0] if shown else position,
+                    end=shown[-1][1] if shown else position,
+                    button=link.button,
+                    alt=" ".join(" ".join(link.alts).split())[:_LONGEST_ALT],
+                )
+            )
+        return tuple(found)
 
 
 def _single_spaced(text: str) -> str:
@@ -289,24 +299,11 @@ def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
     return found
 
 
-def _anchor(link: LinkElement, shown: Sequence[_Run], otherwise: int) -> Anchor:
-    """Return a link; one without text has the position of its image."""
-    return Anchor(
-        href=link.href,
-        start=shown[0][0] if shown else otherwise,
-        end=shown[-1][1] if shown else otherwise,
-        button=link.button,
-        alt=" ".join(" ".join(link.alts).split())[:_LONGEST_ALT],
-    )
-
-
 def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Block]:
     """Return the block of a line or cell, followed by the runs that stand out in it."""
     if len(runs) == 1 and runs[0][:2] == (start, end):
         face = runs[0][2]
-        if face.link is not None:
-            return [_block(start, end, _kind([face], kind), face)]
-        return [_block(start, end, "heading" if face.heading else kind, face)]
+        return [_block(start, end, _kind([face], kind), face)]
     shown = [run for run in runs if run[1] > run[0]]
     if shown and _cover_whole(shown, start, end):
         faces = [face for _, _, face in shown]
@@ -355,12 +352,12 @@ def _merged_runs(runs: Sequence[_Run]) -> list[_Run]:
         start, end, face = run
         if face.plain:
             continue
-        if found and start == found[-1][1] and _same_emphasis(found[-1][2], face):
+        if found and start == found[-1][1] and _looks(found[-1][2]) == _looks(face):
             found[-1] = (found[-1][0], end, face)
         else:
             found.append(run)
     return found
 
 
-def _same_emphasis(one: Emphasis, other: Emphasis) -> bool:
-    return (one.strong, one.size, one.spaced) == (other.strong, other.size, other.spaced)
+def _looks(face: Emphasis) -> tuple[bool, int, bool]:
+    return face.strong, face.size, face.spaced

@@ -125,10 +125,9 @@ class _ReopenedElements:
 def _attributes_end(html: str) -> int:
     """Return the offset of the first tag with too many attributes."""
     for found in _LONG_TAG.finditer(html):
-        if found.end() - found.start() > _LONGEST_TAG:
-            rest = _QUOTED.sub("", found[0])
-            if len(rest) > _LONGEST_TAG:
-                return found.start()
+        long = found.end() - found.start() > _LONGEST_TAG
+        if long and len(_QUOTED.sub("", found[0])) > _LONGEST_TAG:
+            return found.start()
     return len(html)
 
 
@@ -301,7 +300,7 @@ def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText
 
 
 class _AmbiguousTag(Exception):
-    """A serialised tag is ambiguous."""
+    pass
 
 
 class _Renderer:
@@ -404,13 +403,9 @@ class _Renderer:
         """Handle a void element; return the break after it."""
         if name in {"br", "hr"}:
             return LINE_BREAKS[parted]
-        if (
-            name == "img"
-            and look.readable
-            and look.emphasis is not None
-            and look.emphasis.link is not None
-        ):
-            look.emphasis.link.alts.append(attributes.get("alt") or attributes.get("title", ""))
+        link = look.emphasis and look.emphasis.link
+        if name == "img" and look.readable and link:
+            link.alts.append(attributes.get("alt") or attributes.get("title", ""))
             self.draft.put("", look.emphasis, parted)
             return NO_BREAK
         return parted
@@ -432,7 +427,6 @@ class _Renderer:
     def _style_inside(
         self, look: _ComputedStyle, tag: str, attributes: Attributes
     ) -> _ComputedStyle:
-        """Return the style inside an element."""
         own = attributes.get("style", "")
         trail, rules = look.match_state, _NO_RULES
         if self._sheet is not None:
@@ -483,7 +477,6 @@ def _with_html_attributes(style: Style, tag: str, attributes: Attributes) -> Sty
 
 
 def _child_style(look: _ComputedStyle, tag: str, style: Style, trail: MatchState) -> _ComputedStyle:
-    """Return the style inside an element."""
     ink: Colour | str | None = look.text_colour
     if not isinstance(style.text_colour, bool):
         ink = style.text_colour
