@@ -22,13 +22,13 @@ READING = (
     ),
     Mutant(
         "the first of two From fields believed",
-        (Patch("src/oncebox/mail/mime/addresses.py", "if len(fields) == 1 and not doubtful",
-               "if fields and not doubtful"),),
+        (Patch("src/oncebox/mail/mime/addresses.py", "if len(fields) == 1 and not ambiguous",
+               "if fields and not ambiguous"),),
         _tests(_TEST_AUTHOR, "test_what_can_be_read_in_two_ways_is_ambiguous"),
     ),
     Mutant(
         "a sender believed although the header was cut",
-        (Patch("src/oncebox/mail/parser.py", "doubtful=header.ambiguous", "doubtful=False"),),
+        (Patch("src/oncebox/mail/parser.py", "ambiguous=header.ambiguous", "ambiguous=False"),),
         _tests(_TEST_ATTACKS, "test_a_header_over_its_limits_is_cut_before_it_is_read"),
     ),
     Mutant(
@@ -43,7 +43,7 @@ READING = (
     Mutant(
         "text in the colour of its ground taken for visible",
         (Patch("src/oncebox/mail/html/visible.py",
-               "return ground is not None and styles.are_indistinguishable(ink, ground)",
+               "return background is not None and styles.are_indistinguishable(colour, background)",
                 "return False"),),
         _tests(_TEST_VISIBLE_TEXT, "test_hidden_text_is_reported_apart"),
     ),

@@ -322,7 +322,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         message_id=message_id[:_LONGEST_ID],
         date=read_date(decoded.get("date", [""])[0], warnings),
         subject=decoded.get("subject", [""])[0],
-        sender=addresses.read_sender(header.all("from"), warnings, doubtful=header.ambiguous),
+        sender=addresses.read_sender(header.all("from"), warnings, ambiguous=header.ambiguous),
         reply_to=_mailboxes(header, "reply-to", limits, warnings),
         to=_mailboxes(header, "to", limits, warnings),
         cc=_mailboxes(header, "cc", limits, warnings),

@@ -277,7 +277,7 @@ _REASON_TEXTS = {
     "below_worth": "the line below it says what it is worth",
     "clicked": "is the text of a link",
     "unnamed": "nothing in its sentence calls it a code or asks for it",
-    "asked_for": "the reader is told what to use it for",
+    "asked_for": "its use is explained to the reader",
     "begins_subject": "the subject begins with it, and the mail mentions a code",
     "discussion": "the mail is a reply, an issue or a patch",
     "captioned": "one or two words and a colon are before it",

@@ -64,10 +64,10 @@ def canonical_body(body: bytes, *, relaxed: bool) -> bytes:
         while b"  " in body:
             body = body.replace(b"  ", b" ")
         body = body.replace(b" \r\n", _CRLF)
-    kept = _without_empty_lines_at_end(body)
-    if kept or not relaxed:
-        kept += _CRLF
-    return kept
+    canonical = _without_empty_lines_at_end(body)
+    if canonical or not relaxed:
+        canonical += _CRLF
+    return canonical
 
 
 def _without_empty_lines_at_end(body: bytes) -> bytes:

@@ -44,14 +44,14 @@ def find_codes(
         ("subject", PageContext(plain_page(subject[:1000].replace("\n", " ")))),
         *((page.origin, PageContext(_truncated(page))) for page in pages[:_MOST_PAGES]),
     ]
-    mail = MailContext([sheet for _, sheet in places], words or lexicon.standard_lexicon())
+    mail = MailContext([context for _, context in places], words or lexicon.standard_lexicon())
     best: dict[str, Candidate] = {}
     tops: list[Candidate] = []
-    for where, sheet in places:
+    for where, context in places:
         known = {value: candidate.score for value, candidate in best.items()}
-        scored = scoring.score_tokens(mail, sheet, known)
+        scored = scoring.score_tokens(mail, context, known)
         ranked = sorted(
-            (_code_candidate(where, sheet, each) for each in scored),
+            (_code_candidate(where, context, each) for each in scored),
             key=lambda candidate: -candidate.score,
         )
         if ranked:
@@ -70,12 +70,14 @@ def _truncated(page: Page) -> Page:
     return msgspec.structs.replace(page, text=page.text[:_LONGEST_TEXT], blocks=blocks)
 
 
-def _code_candidate(where: CandidateLocation, sheet: PageContext, scored: ScoredToken) -> Candidate:
+def _code_candidate(
+    where: CandidateLocation, context: PageContext, scored: ScoredToken
+) -> Candidate:
     token = scored.token
     return Candidate(
         kind=ArtifactKind.CODE,
         value=token.value,
-        shown=sheet.page.text[token.start : token.end],
+        shown=context.page.text[token.start : token.end],
         where=where,
         start=token.start,
         end=token.end,
@@ -127,8 +129,8 @@ def _parts_differ(
     """Say whether two parts of the mail have different codes, and neither part has both."""
     if first.where == other.where or all(top.value != other.value for top in tops):
         return False
-    theirs = [sheet.text for where, sheet in places if where == other.where]
-    ours = [sheet.text for where, sheet in places if where == first.where]
+    theirs = [context.text for where, context in places if where == other.where]
+    ours = [context.text for where, context in places if where == first.where]
     return not _occurs_in(first, theirs) and not _occurs_in(other, ours)
 
 

@@ -175,14 +175,14 @@ _DISCUSSION_SUBJECT = re.compile(
 class MailContext:
     """The whole mail; everything is computed once, on demand."""
 
-    def __init__(self, sheets: Sequence[PageContext], words: Lexicon) -> None:
+    def __init__(self, contexts: Sequence[PageContext], words: Lexicon) -> None:
         #: the first one is the subject
-        self.page_contexts = sheets
+        self.page_contexts = contexts
         self.words = words
-        self.subject = sheets[0]
+        self.subject = contexts[0]
         # The parts have the same text, or one of them is a stub that refers to the other.
-        self._main = max(sheets, key=lambda sheet: len(sheet.text))
-        self.length = max((len(sheet.text) for sheet in sheets[1:]), default=0)
+        self._main = max(contexts, key=lambda context: len(context.text))
+        self.length = max((len(context.text) for context in contexts[1:]), default=0)
         self._hits: dict[tuple[int, int, int], list[Hit]] = {}
 
     @functools.cached_property
@@ -195,28 +195,28 @@ class MailContext:
         """The code words of these languages."""
         return self.words.vocabularies(self.detected_languages)
 
-    def hits(self, sheet: PageContext, span: Span) -> list[Hit]:
+    def hits(self, context: PageContext, span: Span) -> list[Hit]:
         """Return the code words in a range of a page."""
-        key = (id(sheet), span.start, span.end)
+        key = (id(context), span.start, span.end)
         known = self._hits.get(key)
         if known is None:
-            known = self._hits[key] = self.vocabularies.hits(sheet.plain, span.start, span.end)
+            known = self._hits[key] = self.vocabularies.hits(context.plain, span.start, span.end)
         return known
 
     @functools.cached_property
     def topics(self) -> Counter[Sense]:
         """The number of different words of each sense at the beginning of the mail."""
         words = {
-            (hit.sense, sheet.plain[hit.start : hit.end])
-            for sheet in {self.subject, self._main}
-            for hit in self.hits(sheet, Span(0, min(len(sheet.plain), _BEGINNING)))
+            (hit.sense, context.plain[hit.start : hit.end])
+            for context in {self.subject, self._main}
+            for hit in self.hits(context, Span(0, min(len(context.plain), _BEGINNING)))
         }
         return Counter(sense for sense, _ in words)
 
     @functools.cached_property
     def has_amounts(self) -> bool:
         """Whether the mail has amounts of money, like mails about orders."""
-        return any(shapes.has_amount(sheet.text[:_BEGINNING]) for sheet in self.page_contexts)
+        return any(shapes.has_amount(context.text[:_BEGINNING]) for context in self.page_contexts)
 
     @functools.cached_property
     def subject_senses(self) -> frozenset[Sense]:
@@ -238,5 +238,5 @@ class MailContext:
         """Say whether the mail is hardly longer than the code, in all of its parts."""
         if self.length > _CODE_ONLY_LENGTH:
             return False
-        parts = [sheet.text.strip() for sheet in self.page_contexts[1:]]
+        parts = [context.text.strip() for context in self.page_contexts[1:]]
         return all(value in part for part in parts if part)

@@ -174,11 +174,11 @@ def _word_pattern(plain: str) -> re.Pattern[str]:
 def _longest_hits(found: list[Hit]) -> list[Hit]:
     """Return the hits without those that overlap a longer one."""
     found.sort(key=lambda hit: (hit.start, -hit.end, _SENSE_RANK[hit.sense]))
-    kept: list[Hit] = []
+    chosen: list[Hit] = []
     for hit in found:
-        if not kept or hit.start >= kept[-1].end:
-            kept.append(hit)
-    return kept
+        if not chosen or hit.start >= chosen[-1].end:
+            chosen.append(hit)
+    return chosen
 
 
 class Lexicon:

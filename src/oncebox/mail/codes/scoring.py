@@ -168,11 +168,11 @@ SHORT_LINE_LENGTH = 48
 LABEL_LINE_LENGTH = 30
 
 
-def page_tokens(sheet: PageContext) -> list[Token]:
+def page_tokens(context: PageContext) -> list[Token]:
     """Return the tokens of a page that may be codes, and are not part of something else."""
-    text, found = sheet.text, shapes.find_tokens(sheet.text)
+    text, found = context.text, shapes.find_tokens(context.text)
     taken = {(token.start, token.end) for token in found}
-    for block in sheet.blocks[: shapes.MOST_TOKENS]:
+    for block in context.blocks[: shapes.MOST_TOKENS]:
         token = shapes.block_token(text, block.start, block.end)
         if token is not None and (token.start, token.end) not in taken:
             found.append(token)
@@ -181,7 +181,7 @@ def page_tokens(sheet: PageContext) -> list[Token]:
         for token in found
         if not shapes.foreign_reason(text, token)
         and not shapes.touches_letters(text, token)
-        and not folding.has_mixed_digits(sheet.page.text[token.start : token.end])
+        and not folding.has_mixed_digits(context.page.text[token.start : token.end])
     ]
 
 
@@ -206,35 +206,35 @@ class ScoredToken(msgspec.Struct, frozen=True):
 
 
 def score_tokens(
-    mail: MailContext, sheet: PageContext, known: Mapping[str, int]
+    mail: MailContext, context: PageContext, known: Mapping[str, int]
 ) -> Iterator[ScoredToken]:
     """Yield every token of a page that may be a code, with its evidence.
 
     Tokens whose score on another page is decisive are skipped.
     """
-    tokens = page_tokens(sheet)
+    tokens = page_tokens(context)
     counts = Counter(token.value for token in tokens)
     like = Counter((token.shape, len(token.value)) for token in tokens)
     for token in tokens:
-        look = _TokenScorer(mail, sheet, token)
-        look.shape()
-        look.layout()
+        scorer = _TokenScorer(mail, context, token)
+        scorer.shape()
+        scorer.layout()
         if counts[token.value] > 1:
-            look.add("repeated", 5)
+            scorer.add("repeated", 5)
         if like[token.shape, len(token.value)] == counts[token.value]:
-            look.add("only_one", 6)
-        if look.is_unlikely or look.is_decided(known.get(token.value)):
+            scorer.add("only_one", 6)
+        if scorer.is_unlikely or scorer.is_decided(known.get(token.value)):
             continue
-        look.words()
-        yield ScoredToken(token, look.score, tuple(look.evidence))
+        scorer.words()
+        yield ScoredToken(token, scorer.score, tuple(scorer.evidence))
 
 
 class _TokenScorer:
     """Scores one token; evidence is added step by step."""
 
-    def __init__(self, mail: MailContext, sheet: PageContext, token: Token) -> None:
+    def __init__(self, mail: MailContext, context: PageContext, token: Token) -> None:
         self.mail = mail
-        self.sheet = sheet
+        self.context = context
         self.token = token
         self.evidence: list[CandidateEvidence] = []
         self.score = 0
@@ -275,13 +275,13 @@ class _TokenScorer:
             return "-" in self.token.value and self._follows_introduction()
         if "-" in self.token.value:
             return True
-        above = self.sheet.above(self.sheet.line(self.token).start - 1)
-        last = self.sheet.text[above[0].start : above[0].end].rstrip() if above else ""
+        above = self.context.above(self.context.line(self.token).start - 1)
+        last = self.context.text[above[0].start : above[0].end].rstrip() if above else ""
         return len(words) > 2 and last.endswith(_INTRODUCTIONS[:2])  # noqa: PLR2004
 
     def _follows_introduction(self) -> bool:
         """Say whether a colon or a quotation mark precedes the token."""
-        before = self.sheet.text[max(0, self.token.start - 3) : self.token.start]
+        before = self.context.text[max(0, self.token.start - 3) : self.token.start]
         return before.rstrip().endswith(_INTRODUCTIONS)
 
     def shape(self) -> None:
@@ -303,37 +303,37 @@ class _TokenScorer:
             self.add("like_a_word", -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
-        if self.token.shape is Shape.LETTERS and self.sheet.is_link_text(self.token):
+        if self.token.shape is Shape.LETTERS and self.context.is_link_text(self.token):
             self.add("clicked", -30)
 
     def _is_word(self, word: str) -> bool:
         """Say whether a word also occurs in lower case, or is in the vocabulary."""
-        for sheet in self.mail.page_contexts:
-            at = sheet.plain.find(word, 0, _BEGINNING)
+        for context in self.mail.page_contexts:
+            at = context.plain.find(word, 0, _BEGINNING)
             for _ in range(_MOST_LOOKUPS):
                 if at < 0:
                     break
-                if sheet.text[at : at + len(word)] != self.token.value:
+                if context.text[at : at + len(word)] != self.token.value:
                     return True
-                at = sheet.plain.find(word, at + 1, _BEGINNING)
+                at = context.plain.find(word, at + 1, _BEGINNING)
         hits = self.mail.vocabularies.hits(word, 0, len(word))
         return bool(hits) and hits[0].start == 0
 
     def layout(self) -> None:
         """Score the position and the emphasis of the token."""
-        sheet, token = self.sheet, self.token
-        block = sheet.block(token.start)
-        line = sheet.line(token)
-        if block is not None and sheet.fills(token, block.start, max(block.end, token.end)):
-            in_line = sheet.fills(token, line.start, line.end)
+        context, token = self.context, self.token
+        block = context.block(token.start)
+        line = context.line(token)
+        if block is not None and context.fills(token, block.start, max(block.end, token.end)):
+            in_line = context.fills(token, line.start, line.end)
             self.alone = in_line
             self.add("own_line" if in_line else "own_cell", 25 if in_line else 15)
             self._add_emphasis(*stands_out(block))
-        elif sheet.fills(token, line.start, line.end):
+        elif context.fills(token, line.start, line.end):
             self.alone = True
             self.add("own_line", 25)
         else:
-            run = sheet.run(token)
+            run = context.run(token)
             if run is not None:
                 self._add_emphasis(*stands_out(run))
             self._add_line_end(line)
@@ -348,15 +348,15 @@ class _TokenScorer:
 
     def _add_line_end(self, line: Span) -> None:
         """Score a number after a colon at the end of a line."""
-        before = self.sheet.text[line.start : self.token.start].rstrip()
-        behind = self.sheet.text[self.token.end : line.end].strip(" .!*\"'")
+        before = self.context.text[line.start : self.token.start].rstrip()
+        behind = self.context.text[self.token.end : line.end].strip(" .!*\"'")
         if before.endswith((":", "\uff1a", "=", "\u2192")) and not behind:
             self.add("ends_line", 8)
 
     def _is_quoted(self, line: Span) -> bool:
-        if self.sheet.text.startswith(">", line.start):
+        if self.context.text.startswith(">", line.start):
             return True
-        return self.token.start > self.sheet.quote_start
+        return self.token.start > self.context.quote_start
 
     def words(self) -> None:
         """Score the words around the token."""
@@ -365,7 +365,7 @@ class _TokenScorer:
             senses |= self._add_neighbouring_lines()
         if self.mail.is_discussion:
             self.add("discussion", -60)
-        if self.sheet is not self.mail.subject:
+        if self.context is not self.mail.subject:
             self._add_subject()
         elif self._begins_subject():
             self.is_named = True
@@ -382,7 +382,7 @@ class _TokenScorer:
         for sense, points in POINTS_IN_SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
-        shown = self.sheet.text[self.token.start : self.token.end]
+        shown = self.context.text[self.token.start : self.token.end]
         if self.token.value in self.mail.subject.text or shown in self.mail.subject.text:
             self.add("in_subject", 20)
 
@@ -399,7 +399,7 @@ class _TokenScorer:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC_SHAPES and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        whole = self.sheet.fills(self.token, 0, len(self.sheet.text.rstrip()))
+        whole = self.context.fills(self.token, 0, len(self.context.text.rstrip()))
         if whole and self.mail.consists_of(self.token.value):
             self.add("nothing_else", 20)
 
@@ -436,15 +436,15 @@ class _TokenScorer:
     def _near(self, sense: Sense) -> bool:
         """Say whether a word of a sense is shortly before the token, on any line."""
         span = Span(max(0, self.token.start - _SHORTLY_BEFORE), self.token.start)
-        return any(hit.sense is sense for hit in self.mail.hits(self.sheet, span))
+        return any(hit.sense is sense for hit in self.mail.hits(self.context, span))
 
     def _add_sentence(self) -> set[Sense]:
         """Score the words of the same sentence."""
-        sheet, token = self.sheet, self.token
-        left = self.mail.hits(sheet, sheet.left(token))
-        right = self.mail.hits(sheet, sheet.right(token))
-        after = label_behind(right, sheet.plain, token.end)
-        called = label_before(left, sheet.plain, token.start, after)
+        context, token = self.context, self.token
+        left = self.mail.hits(context, context.left(token))
+        right = self.mail.hits(context, context.right(token))
+        after = label_behind(right, context.plain, token.end)
+        called = label_before(left, context.plain, token.start, after)
         if called is not None:
             self._add_label_before(*called)
         else:
@@ -504,7 +504,7 @@ class _TokenScorer:
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
             end = self.token.end
             # The name after a token is its own: ``482913 is your code``.
-            said = _COPULA_BETWEEN.match(self.sheet.plain, end, hit.start) is not None
+            said = _COPULA_BETWEEN.match(self.context.plain, end, hit.start) is not None
             close = said or hit.start - end <= _CLOSE_BEHIND
             near = close and self.token.shape in _NUMERIC_SHAPES
             more = 6 if near else -15 if plain else 0
@@ -514,22 +514,22 @@ class _TokenScorer:
 
     def _add_neighbouring_lines(self) -> set[Sense]:
         """Score the lines above and below a token that has a line of its own."""
-        line = self.sheet.line(self.token)
+        line = self.context.line(self.token)
         senses: set[Sense] = set()
         found = False
-        for number, span in enumerate(self.sheet.above(line.start - 1)):
-            hits = self.mail.hits(self.sheet, span)
+        for number, span in enumerate(self.context.above(line.start - 1)):
+            hits = self.mail.hits(self.context, span)
             senses |= {hit.sense for hit in hits}
             self.is_introduced = self.is_introduced or (
                 number == 0 and bool(senses & {Sense.PURPOSE, Sense.ASK})
             )
-            called = label_before(hits, self.sheet.plain, span.end)
+            called = label_before(hits, self.context.plain, span.end)
             if called is not None and not found:
                 found = self._add_line_above(called[0], called[1], span, number)
-        for number, span in enumerate(self.sheet.below(line.end + 1)):
-            hits = self.mail.hits(self.sheet, span)
+        for number, span in enumerate(self.context.below(line.end + 1)):
+            hits = self.mail.hits(self.context, span)
             senses |= {hit.sense for hit in hits} & {Sense.LIMIT, Sense.PURPOSE}
-            called = label_behind(hits, self.sheet.plain, span.start)
+            called = label_behind(hits, self.context.plain, span.start)
             if number == 0 and called is not None and not found:
                 self._add_line_below(called[0], called[1], span)
             elif number == 0 and self.token.shape not in _NUMERIC_SHAPES:

@@ -222,16 +222,16 @@ class Token(msgspec.Struct, frozen=True):
 
 def find_tokens(text: str) -> list[Token]:
     """Return the tokens of a text, in order; the longer of two that overlap."""
-    spots = MatchPositions(text)
+    positions = MatchPositions(text)
     found: list[Token] = []
     for find in (_group_tokens, _single_tokens, _dashed_tokens, _word_tokens, _capital_tokens):
-        found += islice(find(text, spots), MOST_TOKENS)
+        found += islice(find(text, positions), MOST_TOKENS)
     found.sort(key=lambda token: (token.start, -token.end))
-    kept: list[Token] = []
+    chosen: list[Token] = []
     for token in found:
-        if (not kept or token.start >= kept[-1].end) and not _is_part_of_number(text, token):
-            kept.append(token)
-    return kept
+        if (not chosen or token.start >= chosen[-1].end) and not _is_part_of_number(text, token):
+            chosen.append(token)
+    return chosen
 
 
 def _is_part_of_number(text: str, token: Token) -> bool:
@@ -247,12 +247,12 @@ def _is_part_of_number(text: str, token: Token) -> bool:
 
 
 def _bounded_matches(
-    pattern: re.Pattern[str], text: str, spots: Iterator[int]
+    pattern: re.Pattern[str], text: str, positions: Iterator[int]
 ) -> Iterator[re.Match[str]]:
     """Yield the matches that start at given offsets, like ``finditer``."""
     end = matches = 0
-    for spot in islice(spots, _MOST_POSITIONS):
-        if spot >= end and (match := pattern.match(text, spot)):
+    for position in islice(positions, _MOST_POSITIONS):
+        if position >= end and (match := pattern.match(text, position)):
             yield match
             end = match.end()
             matches += 1
@@ -292,8 +292,8 @@ def digits_points(value: str) -> int:
     return points - 10 if value.endswith("00") and len(value) <= 5 else points  # noqa: PLR2004
 
 
-def _word_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_WORD_WITH_DIGIT, text, spots.words):
+def _word_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_WORD_WITH_DIGIT, text, positions.words):
         shown = match[0]
         value = shown if shown.isascii() else _INVISIBLE.sub("", shown)
         start, end = match.span()
@@ -318,8 +318,8 @@ def _mixed_points(value: str) -> int:
     return points if len(value) <= 12 else points - 8  # noqa: PLR2004
 
 
-def _group_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_GROUPS, text, spots.digits):
+def _group_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_GROUPS, text, positions.digits):
         groups = [_INVISIBLE.sub("", part) for part in re.split(re.escape(match[1]), match[0])]
         alike = 1
         while alike < len(groups) and len(groups[alike]) == len(groups[0]):
@@ -339,8 +339,8 @@ def _group_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
         yield Token(value, match.start(), end, Shape.GROUPS, points)
 
 
-def _single_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_SINGLES, text, spots.singles):
+def _single_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_SINGLES, text, positions.singles):
         value = "".join(_GROUP.findall(match[0]))
         points = 12 if _has_letters_and_digits(value) else -8
         if value.isdigit():
@@ -350,8 +350,8 @@ def _single_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
         yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
 
 
-def _dashed_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_DASHED, text, spots.dashed):
+def _dashed_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_DASHED, text, positions.dashed):
         shown = match[0]
         value = shown if shown.isascii() else _DASH.sub("-", shown)
         groups = value.split("-")
@@ -406,8 +406,8 @@ def _dashed_points(value: str, groups: list[str], bare: str) -> int | None:
     return 8 if value.isupper() else 2
 
 
-def _capital_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_CAPITALS, text, spots.capitals):
+def _capital_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_CAPITALS, text, positions.capitals):
         yield Token(match[0], match.start(), match.end(), Shape.LETTERS, 4)
 
 

@@ -88,10 +88,10 @@ class ScoredLink(msgspec.Struct):
 
 def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
     """Score a link by itself; ``common`` are secrets that occur in many links of the mail."""
-    heard = [(spot, _wording_points(spot)) for spot in link.occurrences]
-    spot, points = max(heard, key=_total_points)
+    scored = [(spot, _wording_points(spot)) for spot in link.occurrences]
+    spot, points = max(scored, key=_total_points)
     # A label that excludes the link outweighs all other occurrences; a bare URL has no label.
-    labelled = [each for each in heard if each[0].label]
+    labelled = [each for each in scored if each[0].label]
     if labelled and _total_points(worst := min(labelled, key=_total_points)) < _CLEARLY_NEGATIVE:
         spot, points = worst
     for name, each in points:
@@ -103,8 +103,8 @@ def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
     _score_appearance(link)
 
 
-def _total_points(heard: tuple[LinkOccurrence, list[tuple[str, int]]]) -> int:
-    return sum(points for _, points in heard[1])
+def _total_points(scored: tuple[LinkOccurrence, list[tuple[str, int]]]) -> int:
+    return sum(points for _, points in scored[1])
 
 
 def _wording_points(spot: LinkOccurrence) -> list[tuple[str, int]]:

@@ -48,7 +48,7 @@ _EXAMPLE_DOMAIN = "example"
 
 
 class LinkVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a link may be handed out, and its parts."""
+    """Whether clients may receive a link, and its parts."""
 
     allowed: bool
     #: a stable code: why it is refused, or by what kind of entry it is allowed

@@ -129,7 +129,7 @@ def _joined_url(url: str, tail: str) -> str:
 
 
 _MOST_OCCURRENCES = 400
-#: characters of a sentence that are kept
+#: longest part of a sentence
 _NEARBY_CHARACTERS = 200
 #: the end of a sentence; not a full stop inside a name or number, and not a question mark, because
 #: the link after a question often answers it

@@ -167,12 +167,12 @@ _MISSING = ParsedSender()
 _AMBIGUOUS = ParsedSender(standing=SenderStatus.AMBIGUOUS)
 
 
-def read_sender(fields: list[bytes], warnings: set[str], *, doubtful: bool) -> ParsedSender:
-    """Return the sender of the From fields; ``doubtful`` if the header is ambiguous."""
-    if not fields and not doubtful:
+def read_sender(fields: list[bytes], warnings: set[str], *, ambiguous: bool) -> ParsedSender:
+    """Return the sender of the From fields; ``ambiguous`` says that the header is."""
+    if not fields and not ambiguous:
         return _MISSING
     sender = _AMBIGUOUS
-    if len(fields) == 1 and not doubtful and len(fields[0]) <= _LONGEST_FROM:
+    if len(fields) == 1 and not ambiguous and len(fields[0]) <= _LONGEST_FROM:
         sender = _single_sender(header_fields.unfold(fields[0], warnings), warnings)
     if sender.standing is SenderStatus.AMBIGUOUS:
         warnings.add("from_ambiguous")

@@ -78,11 +78,11 @@ class _PartWalk:
         if choice is None and media_type == "multipart/alternative":
             choice = self._next_alternative()
         default = "message/rfc822" if media_type == "multipart/digest" else _PLAIN
-        room = self._limits.parts - self._parts
-        spans = multipart_spans(self._raw, branch.start, branch.end, boundary, room + 1)
-        if len(spans) > room:
+        left = self._limits.parts - self._parts
+        spans = multipart_spans(self._raw, branch.start, branch.end, boundary, left + 1)
+        if len(spans) > left:
             self._warnings.add("parts_limit")
-            spans = spans[:room]
+            spans = spans[:left]
         self._parts += len(spans)
         return [_PendingPart(start, end, branch.depth + 1, choice, default) for start, end in spans]
 

@@ -106,5 +106,7 @@ def _limit_to_file_descriptors(settings: SmtpSettings) -> SmtpSettings:
         return settings
     most = soft + wanted if hard == resource.RLIM_INFINITY else min(soft + wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    room = max(most - soft, soft // 4) // _FILES_EACH
-    return msgspec.structs.replace(settings, connections=max(1, min(settings.connections, room)))
+    available = max(most - soft, soft // 4) // _FILES_EACH
+    return msgspec.structs.replace(
+        settings, connections=max(1, min(settings.connections, available))
+    )

@@ -99,12 +99,12 @@ class SenderAuthenticator:
             return
         answers: dict[DnsQuestion, Sequence[Any] | None] = {}
         while True:
-            judged = check_spf(client, envelope.helo, envelope.sender, answers)
-            if isinstance(judged, SpfResult):
-                found.spf = judged
+            result = check_spf(client, envelope.helo, envelope.sender, answers)
+            if isinstance(result, SpfResult):
+                found.spf = result
                 return
-            found_now = await asyncio.gather(*(self._query(*each) for each in judged.questions))
-            answers.update(zip(judged.questions, found_now, strict=True))
+            records = await asyncio.gather(*(self._query(*each) for each in result.questions))
+            answers.update(zip(result.questions, records, strict=True))
 
     async def _check_dkim(
         self, found: _PartialResults, parsed: ParsedMail, raw: bytes, check: CheckSignatures
