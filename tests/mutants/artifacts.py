@@ -160,8 +160,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/workers/mail/mail_processor.py",
-                "    return parsed.date if signed else None",
-                "    return parsed.date",
+                " if proven and _DATE_IS_SIGNED in verdict.details else None",
+                "",
             ),
         ),
         (

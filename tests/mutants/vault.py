@@ -33,8 +33,8 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/workers/mail/mail_processor.py",
-                "encoded=self._mail_cipher.encrypt(read.encoded, place))",
-                "encoded=read.encoded)",
+                "encoded = self._mail_cipher.encrypt(message.encoded, aad)",
+                "encoded = message.encoded",
             ),
         ),
         (_tests("test_what_mail_says_is_not_in_the_database"), Selection((_STRINGS,))),

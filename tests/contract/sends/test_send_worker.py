@@ -7,7 +7,7 @@ import dkim
 import pytest
 
 from oncebox.ledger.sends import suppressions, transports
-from oncebox.mail.auth.dkim_sign import dkim_dns_record, read_signing_key
+from oncebox.mail.auth.dkim_sign import read_signing_key
 from oncebox.model.sends.send import AnswerStatus, Send, SendState
 from oncebox.model.sends.transports import (
     NewTransport,
@@ -18,6 +18,7 @@ from oncebox.model.sends.transports import (
 )
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transports.dkim_signing import DkimKey
+from tests.mail.signing import dkim_dns_record
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, smtp, until

@@ -101,15 +101,11 @@ class Vocabulary:
             f"^(?:{_alternation(single[''])})|(?:{_alternation(single['~'])})"
         )
         self._phrase = re.compile(_alternation(self._phrases))
-        self._openings = frozenset(
+        #: the first words of the phrases
+        self.openings = frozenset(
             opening[0] for phrase in self._phrases if (opening := _WORD.match(phrase))
         )
         self._anywhere = re.compile(_alternation(self._unspaced))
-
-    @property
-    def openings(self) -> Iterable[str]:
-        """The first words of the phrases."""
-        return self._openings
 
     def unspaced(self, text: str, start: int, end: int) -> Iterator[Hit]:
         """Yield words in scripts without spaces from a range of folded text."""
@@ -136,7 +132,6 @@ class VocabularySet:
     """Several vocabularies; a text is scanned once for all of them."""
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
-        """Index the first words of all phrases."""
         self._vocabularies = vocabularies
         self._openings: dict[str, list[Vocabulary]] = {}
         for each in vocabularies:
@@ -179,18 +174,17 @@ def _word_pattern(plain: str) -> re.Pattern[str]:
 def _longest_hits(found: list[Hit]) -> list[Hit]:
     """Return the hits without those that overlap a longer one."""
     found.sort(key=lambda hit: (hit.start, -hit.end, _SENSE_RANK[hit.sense]))
-    kept: list[Hit] = []
+    chosen: list[Hit] = []
     for hit in found:
-        if not kept or hit.start >= kept[-1].end:
-            kept.append(hit)
-    return kept
+        if not chosen or hit.start >= chosen[-1].end:
+            chosen.append(hit)
+    return chosen
 
 
 class Lexicon:
     """The code words of many languages; a language is compiled for the first mail in it."""
 
     def __init__(self, languages: Mapping[str, Language]) -> None:
-        """Take the tables; languages without code words are left out."""
         self._tables: dict[str, CodeWords] = {}
         self._compiled: dict[str, Vocabulary] = {}
         self._vocabulary_sets: dict[DetectedLanguages, VocabularySet] = {}

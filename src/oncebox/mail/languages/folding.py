@@ -23,15 +23,8 @@ _ZEROS = (
 )  # fmt: skip
 #: letters without a canonical decomposition into base and accent
 _BASE_LETTERS = {
-    "đ": "d",
-    "ł": "l",
-    "ø": "o",
-    "\u0131": "i",
-    "ħ": "h",
-    "ŧ": "t",
-    "ß": "ß",
-    "æ": "æ",
-}
+    "đ": "d", "ł": "l", "ø": "o", "\u0131": "i", "ħ": "h", "ŧ": "t", "ß": "ß", "æ": "æ",
+}  # fmt: skip
 _SPACES = "-\u2010\u2011\u2012\u2013\u2014\u2212\u00a0\u202f\u3000\u200c\n\t\r"
 _APOSTROPHES = "'\u2018\u2019\u02bc`\u00b4"
 #: scripts whose accents are dropped: Latin, Greek, Cyrillic
