@@ -141,7 +141,7 @@ def find_matches(
     """Return the matches of each query; what several queries need is read once."""
     known = _SharedReads(tx, cipher, now)
     found = [known.inboxes(each) for each in queries]
-    known.candidates = artifacts.candidates(
+    known.candidates = artifacts.newest_by_kind(
         tx,
         {
             (inbox.id, query.awaited.kind)

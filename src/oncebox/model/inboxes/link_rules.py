@@ -65,6 +65,20 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True):
         return name if plain else f"{self.scheme}://{name}{self.path}"
 
 
+class LinkVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The link policy's decision on a link, and the parts of the link."""
+
+    allowed: bool
+    #: a stable code: why it is refused, or by what kind of entry it is allowed
+    reason: str
+    #: the checked URL; empty when refused
+    canonical: str = ""
+    host: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    #: the secret in the URL, made for one person
+    token: str = ""
+
+
 @lru_cache(1024)
 def parse_rule(text: str) -> LinkRule:
     """Return an entry.

@@ -261,7 +261,7 @@ def _claim_order(
 
     So whoever asks again, because an answer was lost, gets the same and not one more.
     """
-    holds = call.components.grants.holds
+    holds = call.components.grants.resolver.holds
 
     def turn(match_: InboxMatches) -> tuple[bool, bool]:
         mine = any(holds(who, each) for each in match_.found)
