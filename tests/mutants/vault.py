@@ -22,8 +22,8 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                "sealed = self._cipher.encrypt(data, vaults.mail_aad(tenant, shared or ids_[0]))",
-                "sealed = data",
+                "encrypted = self._cipher.encrypt(data, mail_aad(tenant, shared or first))",
+                "encrypted = data",
             ),
         ),
         (_tests("test_what_mail_says_is_not_in_the_database"), Selection((_STRINGS,))),
@@ -66,7 +66,7 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                'shared = self._new_id("pay") if len(own) > 1 else None',
+                'shared = ids.new("pay") if more else None',
                 "shared = None",
             ),
         ),
@@ -77,8 +77,8 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                "mail = await asyncio.to_thread(self._deliveries_of_mail, envelope, data)",
-                "mail = self._deliveries_of_mail(envelope, data)",
+                "mail = await asyncio.to_thread(self._deliveries, envelope, data)",
+                "mail = self._deliveries(envelope, data)",
             ),
         ),
         (_tests("test_a_large_mail_is_sealed_and_opened_beside_the_loop"),),
