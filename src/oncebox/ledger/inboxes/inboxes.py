@@ -32,8 +32,8 @@ def add(tx: Transaction, requester: Requester, new: Iterable[Inbox], now: int) -
     ordered = sorted(new, key=lambda each: (each.attempt_id or "", each.label, each.id))
     rows = [
         (
-            each.id, each.email, each.email, each.domain, each.attempt_id, each.label,
-            each.active_until, msgspec.json.encode(each.metadata),
+            each.id, each.email, each.email, each.email.rpartition("@")[2], each.attempt_id,
+            each.label, each.active_until, msgspec.json.encode(each.metadata),
             msgspec.json.encode(each.policy), each.rotated_from,
         )
         for each in ordered

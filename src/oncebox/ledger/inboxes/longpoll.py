@@ -212,6 +212,7 @@ class _SharedReads:
         """Return the matches of a query in an inbox."""
         awaited = query.awaited
         messages, passed_over = self._messages(awaited, inbox)
+        is_over = self._is_over(inbox)
         artifact_filter = ArtifactFilter(
             inbox_id=inbox.id,
             kind=awaited.kind,
@@ -227,7 +228,7 @@ class _SharedReads:
             if each.purged_at is None and artifact_filter.matches(each)
         )
         return InboxMatches(
-            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=self._is_over(inbox)
+            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=is_over
         )
 
     def _messages(self, awaited: WaitFilter, inbox: Inbox) -> _SortedMessages:
