@@ -106,7 +106,7 @@ def newest_by_kind(tx: Transaction, wanted: set[InboxKind]) -> dict[InboxKind, l
     """Return the artifacts of inboxes among which the choice is made."""
     rows = sorted((inbox, kind.value, proven) for inbox, kind in wanted for proven in (0, 1))
     found: dict[InboxKind, list[Artifact]] = {inbox_kind: [] for inbox_kind in wanted}
-    for each in map(to_artifact, tx.many(_sql.newest, rows, most=_MOST_CANDIDATES) if rows else ()):
+    for each in map(to_artifact, tx.many(_sql.newest, rows, most=_MOST_CANDIDATES)):
         found[each.inbox_id, each.kind].append(each)
     return found
 

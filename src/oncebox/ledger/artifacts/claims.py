@@ -243,11 +243,9 @@ def release(tx: Transaction, requester: Requester, id_: str, entry: AuditEntry) 
 def _rows_by_id(tx: Transaction, wanted: Iterable[str]) -> dict[str, _ClaimRow]:
     ids = sorted(set(wanted))
     found = {}
-    for *fields, sealed, owner, policy in (
-        tx.many(_sql.named, [(id_,) for id_ in ids]) if ids else ()
-    ):
+    for *fields, ciphertext, owner, policy in tx.many(_sql.named, [(id_,) for id_ in ids]):
         artifact = artifacts.to_artifact(tuple(fields))
-        found[artifact.id] = _ClaimRow(artifact, bytes(sealed), owner, bytes(policy))
+        found[artifact.id] = _ClaimRow(artifact, bytes(ciphertext), owner, bytes(policy))
     return found
 
 
@@ -289,7 +287,7 @@ def _skipped_successor(
 
 
 def _owners(tx: Transaction, inboxes: set[str]) -> dict[str, _Owner]:
-    rows = tx.many(_sql.owners, [(id_,) for id_ in sorted(inboxes)]) if inboxes else []
+    rows = tx.many(_sql.owners, [(id_,) for id_ in sorted(inboxes)])
     return {str(id_): (str(tenant), owner) for id_, tenant, owner in rows}
 
 
