@@ -11,7 +11,7 @@ from oncebox.ledger.admin import source_cache
 from oncebox.ledger.admin.api_keys import ApiKeyCache
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.admin.source_service import SourceService
-from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink, LinkVerdict
+from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink
 from oncebox.ledger.attempts.actions import AttemptRepository
 from oncebox.ledger.ciphers import ArtifactCipher, MailCipher, SendCipher
 from oncebox.ledger.deliveries.intake import Intake
@@ -26,6 +26,7 @@ from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.sends.email import Email
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import SchemeLookup

@@ -10,10 +10,11 @@ from oncebox.components import Components, RecheckRejected
 from oncebox.core.metrics import Telemetry
 from oncebox.db import startup
 from oncebox.ledger.admin.source_cache import SourceCache
-from oncebox.ledger.artifacts.claims import JudgeLink, LinkVerdict
+from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.settings import Settings
 

@@ -156,7 +156,7 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                'key=f"{each.inbox_id}:{mark.hex()}",',
+                'key=f"{inbox_id}:{mark.hex()}",',
                 'key=f"inbox:{mark.hex()}",',
             ),
         ),

@@ -145,3 +145,21 @@ def _read_secret_input() -> str:
         return sys.stdin.buffer.read().decode().strip()
     except UnicodeDecodeError:
         raise click.UsageError("standard input is not UTF-8; send the secret as text") from None
+
+
+def limit_option(command: F) -> F:
+    """Add the maximum length of a list."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 1000),
+        default=50,
+        show_default=True,
+        help="Maximum number of rows.",
+    )(command)
+
+
+def before_option(command: F) -> F:
+    """Add the id below which a list continues; by default one that sorts after every id."""
+    return click.option(
+        "--before", metavar="ID", default="~", help="Continue the list below this id."
+    )(command)

@@ -10,12 +10,12 @@ from oncebox.core.metrics import Telemetry
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.http import ServerBusy
 from oncebox.ledger.admin.api_keys import Requester
-from oncebox.ledger.artifacts.claims import LinkVerdict
 from oncebox.ledger.inboxes import inboxes
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
 from oncebox.mail.links.link_policy import link_verdict
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.received_mail import Envelope
 from oncebox.server.http.request_limits import (
     CONTEXT,

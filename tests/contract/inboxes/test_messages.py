@@ -217,7 +217,9 @@ def test_a_delivery_that_is_run_again_changes_nothing(room: Mailroom) -> None:
 
 def test_text_that_no_database_takes_is_left_out_of_the_columns(room: Mailroom) -> None:
     (delivery,) = room.claimed(mail())
-    sender = msgspec.structs.replace(room.filing(delivery).parsed.sender, address="a\0nn@x")
+    sender = msgspec.structs.replace(
+        room.filing(delivery).document.parsed.sender, address="a\0nn@x"
+    )
     filing = room.filing(delivery, lambda it: msgspec.structs.replace(it, sender=sender))
     room.clerk.run(FILE, [filing], room.clerk.now)
 

@@ -11,8 +11,8 @@ from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.output import failures
 from oncebox.errors import ConfigInvalid
 from oncebox.mail.links import link_policy
-from oncebox.mail.links.link_policy import LinkVerdict
 from oncebox.model.inboxes import link_rules
+from oncebox.model.inboxes.link_rules import LinkVerdict
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

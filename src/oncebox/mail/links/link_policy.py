@@ -18,6 +18,7 @@ from oncebox.model.inboxes.link_rules import (
     ANY_HOST,
     PORTS,
     LinkRule,
+    LinkVerdict,
     host_problem,
     is_ambiguous_path,
     parse_port,
@@ -45,20 +46,6 @@ _LOOPBACK = re.compile(
 )
 #: reserved for examples: allowed where listed, never public
 _EXAMPLE_DOMAIN = "example"
-
-
-class LinkVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether clients may receive a link, and its parts."""
-
-    allowed: bool
-    #: a stable code: why it is refused, or by what kind of entry it is allowed
-    reason: str
-    #: the checked URL; empty when refused
-    canonical: str = ""
-    host: str = ""
-    parameters: tuple[tuple[str, str], ...] = ()
-    #: the secret in the URL, made for one person
-    token: str = ""
 
 
 class _LinkParts(msgspec.Struct, frozen=True):

@@ -206,7 +206,7 @@ def _claim_order(
 
     So a repeat after a lost answer is granted the same artifact, not another one.
     """
-    holds = call.components.grants.holds
+    holds = call.components.grants.resolver.holds
 
     def turn(match_: InboxMatches) -> tuple[bool, bool]:
         mine = any(holds(claimant, each) for each in match_.found)

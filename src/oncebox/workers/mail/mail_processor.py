@@ -192,7 +192,7 @@ class MailProcessor:
         self._telemetry = telemetry
         self._mail_cipher = mail_cipher
         #: one function for all mails: commit hooks with the same function share one call
-        self._file = partial(messages.file, vault=mail_cipher)
+        self._file = partial(messages.file, cipher=mail_cipher)
         self._rules = rules
         self._limit = limit
         self._random = random
