@@ -1,12 +1,19 @@
-"""Files of an installation: the master key file and the settings file."""
+"""Files of an installation: the database, the master key file and the settings file."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from oncebox.cli.context import database_file
+from oncebox.cli.output.redaction import redacted_url
 from oncebox.errors import MasterKeyMissing
 from oncebox.settings import Settings
+
+
+def database_location(settings: Settings) -> str:
+    """Return the file or URL of the database, without a password."""
+    path = database_file(settings)
+    return str(path) if path else redacted_url(settings.database)
 
 
 def master_key_path(settings: Settings) -> Path | None:

@@ -7,8 +7,10 @@ that Unicode calls ignorable: zero-width, bidirectional, variation, tag and fill
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import TypeVar
 
 import click
 
@@ -52,6 +54,7 @@ def _json_escape(character: str) -> str:
 
 
 Cells = Sequence[object]
+T = TypeVar("T")
 
 #: how wide the names of an outline are on a terminal
 _NAME_WIDTH = 18
@@ -59,7 +62,7 @@ _NAME_WIDTH = 18
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Prints rows and records the way they were asked for."""
+    """Prints results in the format the user chose."""
 
     as_json: bool
     quiet: bool
@@ -74,6 +77,43 @@ class Printer:
         from msgspec import to_builtins  # noqa: PLC0415 - help needs none
 
         click.echo(to_json(to_builtins(value)))
+
+    def show(
+        self,
+        record: object,
+        *,
+        id_: object = None,
+        cells: Cells = (),
+        outline: Iterable[Cells] = (),
+    ) -> None:
+        """Print one result: as JSON, only its id with -q, else as a line or an outline."""
+        if self.as_json:
+            self.record(record)
+        elif not self.quiet:
+            if cells:
+                self.line(*cells)
+            self.outline(outline)
+        elif id_ is not None:
+            self.line(id_)
+
+    def show_all(
+        self,
+        found: Iterable[T],
+        columns: Sequence[str],
+        row: Callable[[T], Cells],
+        *,
+        record: Callable[[T], object],
+        id_: Callable[[T], object] = attrgetter("id"),
+    ) -> None:
+        """Print results: as JSON lines, only their ids with -q, else as a table."""
+        if self.as_json:
+            for each in found:
+                self.record(record(each))
+        elif self.quiet:
+            for each in found:
+                self.line(id_(each))
+        else:
+            self.table(columns, map(row, found))
 
     def line(self, *cells: object) -> None:
         """Print one line."""
@@ -91,7 +131,7 @@ class Printer:
             self.line(*row)
 
     def outline(self, rows: Iterable[Cells]) -> None:
-        """Print rows that each begin with the name of what they tell."""
+        """Print rows that each begin with a name."""
         for name, *cells in rows:
             if self.on_terminal:
                 click.echo(f"{_text(name):<{_NAME_WIDTH}}{'  '.join(map(_text, cells))}".rstrip())

@@ -12,12 +12,12 @@ import msgspec
 
 from oncebox.box import Oncebox
 from oncebox.cli.context import CommandContext
+from oncebox.cli.files import database_location
 from oncebox.cli.output import failures
 from oncebox.cli.process import box_loader
 from oncebox.cli.process.worker_process import (
     CRASHED,
     STOP_GRACE,
-    data_location,
     first_delivery_command,
     loop_factory,
 )
@@ -162,7 +162,7 @@ def _print_greeting(serving: ServerProcess, box: Oncebox, started: ServiceStarte
     lines = {
         "url": started.url,
         "smtp": started.smtp,
-        "data": data_location(box),
+        "data": database_location(box.settings),
         "credentials": started.credentials and str(started.credentials),
         "key": started.key,
         "sources": ", ".join(sources) or None,

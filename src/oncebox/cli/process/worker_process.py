@@ -11,10 +11,9 @@ from importlib import import_module
 from prometheus_client import start_http_server
 
 from oncebox.box import Oncebox
-from oncebox.cli.context import database_file
+from oncebox.cli.files import database_location
 from oncebox.cli.output import failures
 from oncebox.cli.output.printer import Printer
-from oncebox.cli.output.redaction import redacted_url
 from oncebox.cli.process import box_loader
 from oncebox.core.logging import log_to_stderr
 from oncebox.errors import ConfigInvalid, OnceboxError
@@ -113,7 +112,7 @@ def _serve_metrics(child: WorkerProcess, box: Oncebox) -> None:
 
 def _print_greeting(child: WorkerProcess, box: Oncebox) -> None:
     """Say where the data lies, what is handled, and how to hand over a first delivery."""
-    place = data_location(box)
+    place = database_location(box.settings)
     sources = box.handlers.sources
     command = f"{child.program} {first_delivery_command(box)}"
     if child.out.as_json:
@@ -123,12 +122,6 @@ def _print_greeting(child: WorkerProcess, box: Oncebox) -> None:
         for name, value in lines:
             sys.stdout.write(f"{name + ':':9}{value}\n")
     sys.stdout.flush()
-
-
-def data_location(box: Oncebox) -> str:
-    """Return where the data lies, without a password."""
-    path = database_file(box.settings)
-    return str(path) if path else redacted_url(box.settings.database)
 
 
 def first_delivery_command(box: Oncebox) -> str:
