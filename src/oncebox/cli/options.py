@@ -31,14 +31,23 @@ def tenant_option(command: F) -> F:
 
 def audit_options(command: F) -> F:
     """Add the operator and an optional reason for the audit log."""
-    who = click.option(
+    why = click.option("--why", metavar="TEXT", default="", help="Reason, kept in the audit log.")
+    return _who_option(why(command))
+
+
+def audit_options_with_reason(command: F) -> F:
+    """Add the operator and a reason for the audit log; see ``require_reason``."""
+    why = click.option("--why", metavar="TEXT", help="Reason, kept in the audit log.")
+    return _who_option(why(command))
+
+
+def _who_option(command: F) -> F:
+    return click.option(
         "--who",
         metavar="NAME",
         default=current_user,
         help="Operator named in the audit log.  [your login]",
-    )
-    why = click.option("--why", metavar="TEXT", default="", help="Reason, kept in the audit log.")
-    return who(why(command))
+    )(command)
 
 
 class _HasSettings(Protocol):
@@ -84,10 +93,7 @@ def require_source(entry: SourceEntry | None) -> SourceEntry:
 
 def print_removed(call: CommandContext, name: str) -> None:
     """Print that something was removed."""
-    if call.out.as_json:
-        call.out.record({"name": name, "action": "removed"})
-    elif not call.out.quiet:
-        call.out.line(name, "removed")
+    call.out.show({"name": name, "action": "removed"}, cells=(name, "removed"))
 
 
 def current_user() -> str:
@@ -97,18 +103,6 @@ def current_user() -> str:
     except (KeyError, OSError):  # an account without a name, as in some containers
         name = f"uid-{os.getuid()}"
     return f"{name}@{platform.node()}"
-
-
-def audit_options_with_reason(command: F) -> F:
-    """Add the operator and a reason for the audit log."""
-    who = click.option(
-        "--who",
-        metavar="NAME",
-        default=current_user,
-        help="Operator named in the audit log.  [your login]",
-    )
-    why = click.option("--why", metavar="TEXT", help="Reason, kept in the audit log.")
-    return who(why(command))
 
 
 def require_reason(why: str | None) -> str:

@@ -1,6 +1,7 @@
 """`oncebox key`, `tenant`, `domain`, `suppression`: administration."""
 
-from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
 
 import click
 
@@ -44,7 +45,7 @@ _KEY_COLUMNS = ("key", "state", "name", "scopes", "begins with", "made", "expire
 @tenant_option
 @audit_options
 @with_context
-def new_key(  # noqa: PLR0913 - a key simply has this many sides
+def new_key(  # noqa: PLR0913 - one parameter per option
     call: CommandContext,
     *,
     scopes: tuple[str, ...],
@@ -67,14 +68,10 @@ def new_key(  # noqa: PLR0913 - a key simply has this many sides
         return key, text
 
     key, text = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_key_record(key, key.created_at), "key": text})
-    elif call.out.quiet:
-        call.out.line(text)
-    else:
-        call.out.line(key.id, text)
-        if call.out.on_terminal:
-            click.echo("it is not shown again", err=True)
+    record = {**_key_record(key, key.created_at), "key": text}
+    call.out.show(record, id_=text, cells=(key.id, text))
+    if call.out.on_terminal and not (call.out.as_json or call.out.quiet):
+        click.echo("it is not shown again", err=True)
 
 
 @click.command("list")
@@ -84,14 +81,12 @@ def list_keys(call: CommandContext, *, tenant: str | None) -> None:
     """List API keys, oldest first, without their texts."""
     with call.reader() as reader:
         found, now = reader.read(api_keys.list_all, tenant_of(reader, tenant)), reader.clock()
-    if call.out.as_json:
-        for key in found:
-            call.out.record(_key_record(key, now))
-    elif call.out.quiet:
-        for key in found:
-            call.out.line(key.id)
-    else:
-        call.out.table(_KEY_COLUMNS, [_key_row(key, now) for key in found])
+    call.out.show_all(
+        found,
+        _KEY_COLUMNS,
+        lambda key: _key_row(key, now),
+        record=lambda key: _key_record(key, now),
+    )
 
 
 @click.command("revoke")
@@ -110,10 +105,7 @@ def revoke_key(
         return await components.database.write(api_keys.revoke, id_, entry), entry.at
 
     key, now = call.run(work)
-    if call.out.as_json:
-        call.out.record(_key_record(key, now))
-    elif not call.out.quiet:
-        call.out.line(key.id, "revoked")
+    call.out.show(_key_record(key, now), cells=(key.id, "revoked"))
 
 
 def _key_record(key: ApiKey, now: int) -> dict[str, object]:
@@ -156,10 +148,7 @@ def new_tenant(call: CommandContext, *, name: str, who: str, why: str) -> None:
         )
 
     made = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record(made)
-    else:
-        call.out.line(made.name)
+    call.out.show(made, id_=made.name, cells=(made.name,))
 
 
 @click.command("list")
@@ -168,18 +157,13 @@ def list_tenants(call: CommandContext) -> None:
     """List all tenants; `default` always exists."""
     with call.reader() as reader:
         found = reader.read(tenants.list_all)
-    if call.out.as_json:
-        for each in found:
-            call.out.record(each)
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.name)
-    else:
-        rows = ((each.name, iso_time(each.created_at) if each.created_at else "") for each in found)
-        call.out.table(("tenant", "made"), rows)
-
-
-_DOMAIN_COLUMNS = ("domain", "other addresses", "added")
+    call.out.show_all(
+        found,
+        ("tenant", "made"),
+        lambda tenant: (tenant.name, iso_time(tenant.created_at) if tenant.created_at else ""),
+        record=lambda tenant: tenant,
+        id_=lambda tenant: tenant.name,
+    )
 
 
 @click.command(
@@ -212,14 +196,13 @@ def add_domain(
         return domain, _dns_records(components.settings, domain)
 
     domain, found = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_domain_record(domain, found), "action": "added"})
-    elif call.out.quiet:
-        call.out.line(domain.name)
-    else:
-        call.out.line(domain.name, "added", *_catch_all_cells(domain))
-        for each in found:
-            call.out.line(each.name, each.type, each.value)
+    catch_all_cell = () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
+    call.out.show(
+        {**_domain_record(domain, found), "action": "added"},
+        id_=domain.name,
+        cells=(domain.name, "added", *catch_all_cell),
+        outline=[(each.name, each.type, each.value) for each in found],
+    )
 
 
 @click.command("list")
@@ -231,14 +214,13 @@ def list_domains(call: CommandContext, *, tenant: str | None) -> None:
         service = InboxService(reader.settings.inboxes, home=reader.settings.tenant)
         domains = reader.read(service.domains, tenant_of(reader, tenant))
         found = [(each, _dns_records(reader.settings, each)) for each in domains]
-    if call.out.as_json:
-        for domain, its in found:
-            call.out.record(_domain_record(domain, its))
-    elif call.out.quiet:
-        for domain, _ in found:
-            call.out.line(domain.name)
-    else:
-        call.out.table(_DOMAIN_COLUMNS, [tuple(_domain_row(domain)) for domain, _ in found])
+    call.out.show_all(
+        found,
+        ("domain", "other addresses", "added"),
+        lambda each: _domain_row(each[0]),
+        record=lambda each: _domain_record(*each),
+        id_=lambda each: each[0].name,
+    )
 
 
 @click.command("remove")
@@ -273,17 +255,9 @@ def _domain_record(domain: Domain, found: tuple[DnsRecord, ...]) -> dict[str, ob
     }
 
 
-def _catch_all_cells(domain: Domain) -> tuple[str, ...]:
-    return () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
-
-
-def _domain_row(domain: Domain) -> Iterator[str]:
-    yield domain.name
-    yield "refused" if domain.catch_all is None else domain.catch_all
-    yield iso_time(domain.created_at) if domain.created_at else ""
-
-
-_SUPPRESSION_COLUMNS = ("suppressed", "address", "reason", "send", "since")
+def _domain_row(domain: Domain) -> tuple[str, str, str]:
+    added = iso_time(domain.created_at) if domain.created_at else ""
+    return domain.name, "refused" if domain.catch_all is None else domain.catch_all, added
 
 
 @click.command("add", epilog=examples("oncebox suppression add ann@example.com --why 'she asked'"))
@@ -312,12 +286,11 @@ def add_suppression(
         return new, await components.database.write(suppressions.add, new, entry)
 
     new, is_new = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_suppression_record(new, key), "created": is_new})
-    elif call.out.quiet:
-        call.out.line(_suppression_id(new))
-    else:
-        call.out.line(_suppression_id(new), "added" if is_new else "was there already")
+    call.out.show(
+        {**_suppression_record(new, key), "created": is_new},
+        id_=_suppression_id(new),
+        cells=(_suppression_id(new), "added" if is_new else "was there already"),
+    )
 
 
 @click.command("list", epilog=examples("oncebox suppression list --json | jq -r .address"))
@@ -343,22 +316,21 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
     with call.reader() as reader:
         owner = tenant_of(reader, tenant)
         stored = reader.read(suppressions.page, owner, after=mark, most=limit)
+        decrypt = reader.send_cipher.decrypt_address
         found = [
-            (each, reader.send_cipher.decrypt_address(owner, each.fingerprint, each.address))
+            _suppression_record(each, decrypt(owner, each.fingerprint, each.address))
             for each in stored
         ]
-    if call.out.as_json:
-        for each, address in found:
-            call.out.record(_suppression_record(each, address))
-    elif call.out.quiet:
-        for each, _ in found:
-            call.out.line(_suppression_id(each))
-    else:
-        rows = [
-            (_suppression_id(each), address, each.reason, each.send_id, iso_time(each.created_at))
-            for each, address in found
-        ]
-        call.out.table(_SUPPRESSION_COLUMNS, rows)
+    call.out.show_all(
+        found,
+        ("suppressed", "address", "reason", "send", "since"),
+        lambda each: (
+            *itemgetter("id", "address", "reason", "send_id")(each),
+            iso_time(each["created_at"]),
+        ),
+        record=lambda each: each,
+        id_=itemgetter("id"),
+    )
 
 
 @click.command("remove", epilog=examples("oncebox suppression remove ann@example.com --why fixed"))
@@ -388,7 +360,7 @@ def _suppression_id(found: Suppression) -> str:
     return found.fingerprint.hex()
 
 
-def _suppression_record(found: Suppression, address: str) -> dict[str, object]:
+def _suppression_record(found: Suppression, address: str) -> dict[str, Any]:
     return {
         "id": _suppression_id(found),
         "address": address,
