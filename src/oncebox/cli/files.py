@@ -1,7 +1,6 @@
 """Files of an installation: the database, the master key file and the settings file."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from oncebox.cli.context import database_file
@@ -17,7 +16,7 @@ def database_location(settings: Settings) -> str:
 
 
 def master_key_path(settings: Settings) -> Path | None:
-    """Return the file that holds the key, or would; None where the key itself is set."""
+    """Return the path of the key file, which need not exist; None if the key itself is set."""
     if settings.master_key:
         return None
     if settings.master_key_file:
@@ -27,7 +26,7 @@ def master_key_path(settings: Settings) -> Path | None:
 
 
 def read_master_key(settings: Settings) -> str | None:
-    """Return the key as it is written down; None if its file is not there.
+    """Return the text of the key; None if its file does not exist.
 
     Raises: MasterKeyMissing.
     """
@@ -44,7 +43,6 @@ def read_master_key(settings: Settings) -> str | None:
         ) from error
 
 
-def settings_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the settings file, which need not be there."""
-    environ = os.environ if environ is None else environ
-    return Path(environ.get("ONCEBOX_CONFIG") or "oncebox.toml").absolute()
+def settings_file() -> Path:
+    """Return the path of the settings file, which need not exist."""
+    return Path(os.environ.get("ONCEBOX_CONFIG") or "oncebox.toml").absolute()
