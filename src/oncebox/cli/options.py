@@ -93,7 +93,7 @@ def require_source(entry: SourceEntry | None) -> SourceEntry:
 
 def print_removed(call: CommandContext, name: str) -> None:
     """Print that something was removed."""
-    call.out.show({"name": name, "action": "removed"}, cells=(name, "removed"))
+    call.out.result({"name": name, "action": "removed"}, name, "removed")
 
 
 def current_user() -> str:

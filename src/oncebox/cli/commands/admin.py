@@ -69,7 +69,7 @@ def new_key(  # noqa: PLR0913 - one parameter per option
 
     key, text = call.run(work, create=True)
     record = {**_key_record(key, key.created_at), "key": text}
-    call.out.show(record, id_=text, cells=(key.id, text))
+    call.out.result(record, key.id, text, name=text)
     if call.out.on_terminal and not (call.out.as_json or call.out.quiet):
         click.echo("it is not shown again", err=True)
 
@@ -81,7 +81,7 @@ def list_keys(call: CommandContext, *, tenant: str | None) -> None:
     """List API keys, oldest first, without their texts."""
     with call.reader() as reader:
         found, now = reader.read(api_keys.list_all, tenant_of(reader, tenant)), reader.clock()
-    call.out.show_all(
+    call.out.listing(
         found,
         _KEY_COLUMNS,
         lambda key: _key_row(key, now),
@@ -105,7 +105,7 @@ def revoke_key(
         return await components.database.write(api_keys.revoke, id_, entry), entry.at
 
     key, now = call.run(work)
-    call.out.show(_key_record(key, now), cells=(key.id, "revoked"))
+    call.out.result(_key_record(key, now), key.id, "revoked")
 
 
 def _key_record(key: ApiKey, now: int) -> dict[str, object]:
@@ -148,7 +148,7 @@ def new_tenant(call: CommandContext, *, name: str, who: str, why: str) -> None:
         )
 
     made = call.run(work, create=True)
-    call.out.show(made, id_=made.name, cells=(made.name,))
+    call.out.result(made, made.name, name=made.name)
 
 
 @click.command("list")
@@ -157,12 +157,11 @@ def list_tenants(call: CommandContext) -> None:
     """List all tenants; `default` always exists."""
     with call.reader() as reader:
         found = reader.read(tenants.list_all)
-    call.out.show_all(
+    call.out.listing(
         found,
         ("tenant", "made"),
         lambda tenant: (tenant.name, iso_time(tenant.created_at) if tenant.created_at else ""),
-        record=lambda tenant: tenant,
-        id_=lambda tenant: tenant.name,
+        name=lambda tenant: tenant.name,
     )
 
 
@@ -197,11 +196,13 @@ def add_domain(
 
     domain, found = call.run(work, create=True)
     catch_all_cell = () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
-    call.out.show(
+    call.out.report(
         {**_domain_record(domain, found), "action": "added"},
-        id_=domain.name,
-        cells=(domain.name, "added", *catch_all_cell),
-        outline=[(each.name, each.type, each.value) for each in found],
+        [
+            (domain.name, "added", *catch_all_cell),
+            *((each.name, each.type, each.value) for each in found),
+        ],
+        name=domain.name,
     )
 
 
@@ -214,12 +215,12 @@ def list_domains(call: CommandContext, *, tenant: str | None) -> None:
         service = InboxService(reader.settings.inboxes, home=reader.settings.tenant)
         domains = reader.read(service.domains, tenant_of(reader, tenant))
         found = [(each, _dns_records(reader.settings, each)) for each in domains]
-    call.out.show_all(
+    call.out.listing(
         found,
         ("domain", "other addresses", "added"),
         lambda each: _domain_row(each[0]),
         record=lambda each: _domain_record(*each),
-        id_=lambda each: each[0].name,
+        name=lambda each: each[0].name,
     )
 
 
@@ -286,11 +287,9 @@ def add_suppression(
         return new, await components.database.write(suppressions.add, new, entry)
 
     new, is_new = call.run(work, create=True)
-    call.out.show(
-        {**_suppression_record(new, key), "created": is_new},
-        id_=_suppression_id(new),
-        cells=(_suppression_id(new), "added" if is_new else "was there already"),
-    )
+    record = {**_suppression_record(new, key), "created": is_new}
+    done = "added" if is_new else "was there already"
+    call.out.result(record, record["id"], done, name=record["id"])
 
 
 @click.command("list", epilog=examples("oncebox suppression list --json | jq -r .address"))
@@ -321,15 +320,14 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
             _suppression_record(each, decrypt(owner, each.fingerprint, each.address))
             for each in stored
         ]
-    call.out.show_all(
+    call.out.listing(
         found,
         ("suppressed", "address", "reason", "send", "since"),
         lambda each: (
             *itemgetter("id", "address", "reason", "send_id")(each),
             iso_time(each["created_at"]),
         ),
-        record=lambda each: each,
-        id_=itemgetter("id"),
+        name=itemgetter("id"),
     )
 
 
@@ -356,13 +354,9 @@ def remove_suppression(
     print_removed(call, key)
 
 
-def _suppression_id(found: Suppression) -> str:
-    return found.fingerprint.hex()
-
-
 def _suppression_record(found: Suppression, address: str) -> dict[str, Any]:
     return {
-        "id": _suppression_id(found),
+        "id": found.fingerprint.hex(),
         "address": address,
         "reason": found.reason,
         "send_id": found.send_id,

@@ -73,7 +73,7 @@ def migrate_database(call: CommandContext) -> None:
 
     applied = asyncio.run(work())
     lines = [f"applied {name}" for name in applied] or ["nothing to do"]
-    call.out.show({"applied": applied}, outline=[(line,) for line in lines])
+    call.out.report({"applied": applied}, [(line,) for line in lines])
 
 
 @asynccontextmanager
@@ -272,7 +272,7 @@ def _print_backup(
         advice = "is included: this file opens everything"
     else:
         advice = f"is not included: store {_key_location(settings)} in another place"
-    call.out.show(
+    call.out.report(
         {
             "file": str(target),
             "size": size,
@@ -280,13 +280,13 @@ def _print_backup(
             "master_key_id": manifest.master_key_id,
             "files": list(manifest.files),
         },
-        id_=target,
-        outline=[
+        [
             ("backup", target),
             ("bytes", size),
             ("made", iso_time(manifest.made_at)),
             ("master key", manifest.master_key_id, advice),
         ],
+        name=target,
     )
 
 
@@ -342,7 +342,7 @@ def restore(
     result = (
         _pause_only(call, who, why) if src is None else _restore(call, src, who, why, force=force)
     )
-    call.out.show(result, outline=_restore_lines(src, result))
+    call.out.report(result, _restore_lines(src, result))
 
 
 def _pause_only(call: CommandContext, who: str, why: str) -> _RestoreResult:

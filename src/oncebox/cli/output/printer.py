@@ -53,8 +53,8 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{encoded[at : at + 2].hex()}" for at in range(0, len(encoded), 2))
 
 
-Cells = Sequence[object]
 T = TypeVar("T")
+Cells = Sequence[object]
 
 #: how wide the names of an outline are on a terminal
 _NAME_WIDTH = 18
@@ -62,7 +62,7 @@ _NAME_WIDTH = 18
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Prints results in the format the user chose."""
+    """Prints rows and records the way they were asked for."""
 
     as_json: bool
     quiet: bool
@@ -78,42 +78,14 @@ class Printer:
 
         click.echo(to_json(to_builtins(value)))
 
-    def show(
-        self,
-        record: object,
-        *,
-        id_: object = None,
-        cells: Cells = (),
-        outline: Iterable[Cells] = (),
-    ) -> None:
-        """Print one result: as JSON, only its id with -q, else as a line or an outline."""
+    def report(self, record: object, rows: Iterable[Cells], *, name: object | None = None) -> None:
+        """Print a result: as a JSON record, as its name (if any) if quiet, else as an outline."""
         if self.as_json:
             self.record(record)
         elif not self.quiet:
-            if cells:
-                self.line(*cells)
-            self.outline(outline)
-        elif id_ is not None:
-            self.line(id_)
-
-    def show_all(
-        self,
-        found: Iterable[T],
-        columns: Sequence[str],
-        row: Callable[[T], Cells],
-        *,
-        record: Callable[[T], object],
-        id_: Callable[[T], object] = attrgetter("id"),
-    ) -> None:
-        """Print results: as JSON lines, only their ids with -q, else as a table."""
-        if self.as_json:
-            for each in found:
-                self.record(record(each))
-        elif self.quiet:
-            for each in found:
-                self.line(id_(each))
-        else:
-            self.table(columns, map(row, found))
+            self.outline(rows)
+        elif name is not None:
+            self.line(name)
 
     def line(self, *cells: object) -> None:
         """Print one line."""
@@ -137,6 +109,34 @@ class Printer:
                 click.echo(f"{_text(name):<{_NAME_WIDTH}}{'  '.join(map(_text, cells))}".rstrip())
             else:
                 self.line(name, *cells)
+
+    def listing(
+        self,
+        found: Iterable[T],
+        columns: Sequence[str],
+        row: Callable[[T], Cells],
+        *,
+        record: Callable[[T], object] = lambda each: each,
+        name: Callable[[T], str] = attrgetter("id"),
+    ) -> None:
+        """Print a list: as JSON records, as names if quiet, else as a table."""
+        if self.as_json:
+            for each in found:
+                self.record(record(each))
+        elif self.quiet:
+            for each in found:
+                self.line(name(each))
+        else:
+            self.table(columns, map(row, found))
+
+    def result(self, record: object, *cells: object, name: str | None = None) -> None:
+        """Print a result: as a JSON record, as its name (if any) if quiet, else as a line."""
+        if self.as_json:
+            self.record(record)
+        elif not self.quiet:
+            self.line(*cells)
+        elif name is not None:
+            self.line(name)
 
 
 def _text(cell: object) -> str:
