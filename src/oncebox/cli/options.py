@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 import click
 
@@ -59,6 +59,14 @@ class _HasSettings(Protocol):
 def tenant_of(opened: _HasSettings, tenant: str | None) -> str:
     """Return the tenant that was typed, or the one of the settings."""
     return tenant or opened.settings.tenant
+
+
+class AuditOptions(TypedDict):
+    """The values of ``tenant_option`` and ``audit_options``."""
+
+    tenant: str | None
+    who: str
+    why: str
 
 
 def audit_entry(components: "Components", tenant: str | None, *, who: str, why: str) -> AuditEntry:

@@ -1,12 +1,19 @@
 """`oncebox key`, `tenant`, `domain`, `suppression`: administration."""
 
 from operator import itemgetter
-from typing import Any
+from typing import Any, Unpack
 
 import click
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_entry, audit_options, print_removed, tenant_of, tenant_option
+from oncebox.cli.options import (
+    AuditOptions,
+    audit_entry,
+    audit_options,
+    print_removed,
+    tenant_of,
+    tenant_option,
+)
 from oncebox.cli.output.times import iso_time, parse_duration
 from oncebox.components import Components
 from oncebox.ledger.admin import api_keys, tenants
@@ -45,15 +52,13 @@ _KEY_COLUMNS = ("key", "state", "name", "scopes", "begins with", "made", "expire
 @tenant_option
 @audit_options
 @with_context
-def new_key(  # noqa: PLR0913 - one parameter per option
+def new_key(
     call: CommandContext,
     *,
     scopes: tuple[str, ...],
     name: str,
     expires: float | None,
-    tenant: str | None,
-    who: str,
-    why: str,
+    **audit: Unpack[AuditOptions],
 ) -> None:
     """Create an API key and print it once.
 
@@ -61,7 +66,7 @@ def new_key(  # noqa: PLR0913 - one parameter per option
     """
 
     async def work(components: Components) -> tuple[ApiKey, str]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         expires_at = None if expires is None else entry.at + round(expires * 1000)
         key, text = api_keys.generate(entry, scopes, expires_at=expires_at, name=name)
         await components.database.write(api_keys.add, key, text, entry)
@@ -94,13 +99,11 @@ def list_keys(call: CommandContext, *, tenant: str | None) -> None:
 @tenant_option
 @audit_options
 @with_context
-def revoke_key(
-    call: CommandContext, *, wanted: str, tenant: str | None, who: str, why: str
-) -> None:
+def revoke_key(call: CommandContext, *, wanted: str, **audit: Unpack[AuditOptions]) -> None:
     """Revoke an API key; services refuse it within seconds."""
 
     async def work(components: Components) -> tuple[ApiKey, int]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         id_ = await components.database.read(find_id, IdKind.KEY, entry.tenant, wanted)
         return await components.database.write(api_keys.revoke, id_, entry), entry.at
 
@@ -178,7 +181,7 @@ def list_tenants(call: CommandContext) -> None:
 @audit_options
 @with_context
 def add_domain(
-    call: CommandContext, *, name: str, catch_all: bool, tenant: str | None, who: str, why: str
+    call: CommandContext, *, name: str, catch_all: bool, **audit: Unpack[AuditOptions]
 ) -> None:
     """Accept mail for a domain and print the DNS records to set.
 
@@ -186,7 +189,7 @@ def add_domain(
     """
 
     async def work(components: Components) -> tuple[Domain, tuple[DnsRecord, ...]]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         requester = Requester(tenant=entry.tenant)
         domain = await components.database.write(
             components.inboxes.add_domain, name, requester, entry, catch_all=catch_all
@@ -229,13 +232,11 @@ def list_domains(call: CommandContext, *, tenant: str | None) -> None:
 @tenant_option
 @audit_options
 @with_context
-def remove_domain(
-    call: CommandContext, *, name: str, tenant: str | None, who: str, why: str
-) -> None:
+def remove_domain(call: CommandContext, *, name: str, **audit: Unpack[AuditOptions]) -> None:
     """Stop accepting mail for a domain; its inboxes and messages stay."""
 
     async def work(components: Components) -> None:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         await components.database.write(components.inboxes.remove_domain, name, entry)
 
     call.run(work)
@@ -266,9 +267,7 @@ def _domain_row(domain: Domain) -> tuple[str, str, str]:
 @tenant_option
 @audit_options
 @with_context
-def add_suppression(
-    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
-) -> None:
+def add_suppression(call: CommandContext, *, address: str, **audit: Unpack[AuditOptions]) -> None:
     """Send no more mail to an address, in any spelling.
 
     Sends in flight are not stopped.
@@ -276,7 +275,7 @@ def add_suppression(
     key = parse_mailbox(address).key
 
     async def work(components: Components) -> tuple[Suppression, bool]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         new = Suppression(
             fingerprint=components.send_cipher.address_fingerprint(entry.tenant, key),
             address=components.send_cipher.encrypt_address(entry.tenant, key),
@@ -337,18 +336,15 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
 @audit_options
 @with_context
 def remove_suppression(
-    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
+    call: CommandContext, *, address: str, **audit: Unpack[AuditOptions]
 ) -> None:
     """Send mail to an address again; suppressed mail is not sent until: oncebox send resend."""
     key = parse_mailbox(address).key
 
     async def work(components: Components) -> None:
-        entry = audit_entry(components, tenant, who=who, why=why)
-        await components.database.write(
-            suppressions.remove,
-            components.send_cipher.address_fingerprint(entry.tenant, key),
-            entry,
-        )
+        entry = audit_entry(components, **audit)
+        fingerprint = components.send_cipher.address_fingerprint(entry.tenant, key)
+        await components.database.write(suppressions.remove, fingerprint, entry)
 
     call.run(work)
     print_removed(call, key)
