@@ -219,7 +219,7 @@ class LazyGroup(click.Group):
     """A group that shows help and suggestions from its table and imports only what runs."""
 
     def __init__(self, *args: Any, entry: GroupEntry, **kwargs: Any) -> None:
-        """Take the table besides what every group takes."""
+        """Take the group's table."""
         super().__init__(*args, **kwargs)
         self._table = entry.commands
 

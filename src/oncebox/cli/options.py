@@ -57,7 +57,7 @@ class _HasSettings(Protocol):
 
 
 def tenant_of(opened: _HasSettings, tenant: str | None) -> str:
-    """Return the tenant that was typed, or the one of the settings."""
+    """Return the tenant of the option, or of the settings."""
     return tenant or opened.settings.tenant
 
 
@@ -81,7 +81,7 @@ def audit_entry(components: "Components", tenant: str | None, *, who: str, why: 
 
 
 async def source_entry(components: "Components", tenant: str | None, name: str) -> SourceEntry:
-    """Return a source as it is now.
+    """Return the current state of a source.
 
     Raises: NotFound.
     """
@@ -90,7 +90,7 @@ async def source_entry(components: "Components", tenant: str | None, name: str) 
 
 
 def require_source(entry: SourceEntry | None) -> SourceEntry:
-    """Return a source that was looked up.
+    """Return a source, or raise if there is none.
 
     Raises: NotFound.
     """
@@ -124,16 +124,16 @@ _FILE_PREFIX = "file:"
 
 
 def read_secret(typed: str) -> str:
-    """Return what was typed after ``--secret``: a reference, or with ``-`` what is read.
+    """Return the value of ``--secret``: a reference, or a secret read from input with ``-``.
 
-    A secret itself is not taken from the command line, where everybody on the machine sees it.
+    A secret itself is refused on the command line, where every user of the machine can see it.
     """
     if typed == "-":
         return _read_secret_input()
     if not is_reference(typed):
         raise click.UsageError(
-            "everybody on this machine could read a secret on the command line; write env:NAME "
-            "or file:PATH, or - to be asked for it or to read it from standard input"
+            "every user of this machine could read a secret on the command line; use env:NAME or "
+            "file:PATH, or - to enter it or read it from standard input"
         )
     if typed.startswith(_FILE_PREFIX):
         return f"{_FILE_PREFIX}{Path(typed.removeprefix(_FILE_PREFIX)).absolute()}"

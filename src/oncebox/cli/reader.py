@@ -54,7 +54,7 @@ class Reader:
         Raises: MasterKeyError.
         """
         known = self.read(startup.stored_key_id)
-        if known is None:  # nothing is encrypted yet, so any key will do
+        if known is None:  # nothing is encrypted yet: any key works
             return MasterKey(os.urandom(32))
         key = startup.load_master_key(self.settings, may_create=False)
         startup.require_same_key(known, key)
