@@ -31,10 +31,7 @@ class CommandContext:
     out: Printer
 
     def settings(self) -> "Settings":
-        """Return the settings; an option overrides the environment.
-
-        Raises: ConfigInvalid.
-        """
+        """Return the settings; an option overrides the environment."""
         from oncebox.settings import load_settings  # noqa: PLC0415 - not needed to start processes
 
         return load_settings(None, **self.setting_overrides())
@@ -51,10 +48,7 @@ class CommandContext:
 
     @contextmanager
     def reader(self) -> "Iterator[Reader]":
-        """Open the database for reading only.
-
-        Raises: NotFound, ConfigInvalid, StoreError; the text names the command that helps.
-        """
+        """Open the database for reading only."""
         from oncebox.cli.reader import Reader  # noqa: PLC0415 - help needs none
 
         reader = Reader(self.settings())

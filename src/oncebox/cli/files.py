@@ -26,10 +26,7 @@ def master_key_path(settings: Settings) -> Path | None:
 
 
 def read_master_key(settings: Settings) -> str | None:
-    """Return the text of the key; None if its file does not exist.
-
-    Raises: MasterKeyMissing.
-    """
+    """Return the text of the key; None if its file does not exist."""
     path = master_key_path(settings)
     if path is None:
         return settings.master_key

@@ -4,6 +4,7 @@ from operator import itemgetter
 from typing import Any, Unpack
 
 import click
+import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import (
@@ -112,18 +113,7 @@ def revoke_key(call: CommandContext, *, wanted: str, **audit: Unpack[AuditOption
 
 
 def _key_record(key: ApiKey, now: int) -> dict[str, object]:
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "name": key.name,
-        "hint": key.hint,
-        "scopes": list(key.scopes),
-        "state": key.state(now),
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+    return {**msgspec.structs.asdict(key), "state": key.state(now)}
 
 
 def _key_row(key: ApiKey, now: int) -> tuple[object, ...]:
@@ -248,13 +238,7 @@ def _dns_records(settings: Settings, domain: Domain) -> tuple[DnsRecord, ...]:
 
 
 def _domain_record(domain: Domain, found: tuple[DnsRecord, ...]) -> dict[str, object]:
-    return {
-        "name": domain.name,
-        "tenant": domain.tenant,
-        "catch_all": domain.catch_all,
-        "created_at": domain.created_at,
-        "records": found,
-    }
+    return {**msgspec.structs.asdict(domain), "records": found}
 
 
 def _domain_row(domain: Domain) -> tuple[str, str, str]:

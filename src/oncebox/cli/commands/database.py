@@ -90,8 +90,6 @@ def staging_folder(folder: Path, space: int) -> Iterator[Path]:
     """Create an empty private folder for one process with so much free space; remove it after.
 
     Files a killed process left in it are deleted by the next.
-
-    Raises: StateConflict, DiskFull, DatabaseReadOnly.
     """
     try:
         with _locked(folder):
@@ -408,10 +406,7 @@ def _restore_target(settings: Settings, *, force: bool) -> Path:
 
 
 def _check_master_key(settings: Settings, packed: Archive) -> tuple[Path, bytes] | None:
-    """Check that the backup's master key is there; return the key file to write, if any.
-
-    Raises: MasterKeyError.
-    """
+    """Check that the backup's master key is there; return the key file to write, if any."""
     wanted, place = packed.manifest.master_key_id, master_key_path(settings)
     text = read_master_key(settings)
     if text is not None:
@@ -436,10 +431,7 @@ def _check_master_key(settings: Settings, packed: Archive) -> tuple[Path, bytes]
 
 
 def _unpack(call: CommandContext, packed: Archive, made: Path) -> None:
-    """Write the database to a file and verify it.
-
-    Raises: BackupDamaged, DatabaseCorrupt.
-    """
+    """Write the database to a file and verify it."""
     size = packed.manifest.files[DATABASE_FILE].size
     with byte_progress(call.out, "unpacking", size) as advance, made.open("xb") as file:
         made.chmod(0o600)
@@ -451,10 +443,7 @@ def _unpack(call: CommandContext, packed: Archive, made: Path) -> None:
 
 
 async def _migrate_and_pause(made: Path, who: str, why: str) -> list[dict[str, str]]:
-    """Migrate a database and pause its transports before any service can open it.
-
-    Raises: SchemaTooNew, MigrationChanged.
-    """
+    """Migrate a database and pause its transports before any service can open it."""
     async with _connected(f"sqlite:///{quote(str(made))}") as database:
         await migrate.migrate(database)
         return await _void_leases_and_pause(database, who, why)
@@ -468,10 +457,7 @@ def _copy_owner(new: Path, like: Path) -> None:
 
 
 def _archived_templates(packed: Archive) -> dict[str, bytes]:
-    """Return the templates by file name.
-
-    Raises: BackupDamaged.
-    """
+    """Return the templates by file name."""
     return {
         file: packed.read_bytes(name)
         for name in packed.manifest.files

@@ -45,10 +45,7 @@ def mcp(call: CommandContext, *, url: str | None, key_file: str | None) -> None:
 def _service_credentials(
     call: CommandContext, url: str | None, key_file: str | None
 ) -> "Credentials":
-    """Return the URL and key of the service, from the options or as the client finds them.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the URL and key of the service, from the options or as the client finds them."""
     from oncebox.client.core import network  # noqa: PLC0415 - most commands need no HTTP
 
     environ = dict(os.environ)

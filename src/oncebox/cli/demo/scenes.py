@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from signal import SIGKILL
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import msgspec
 
 from oncebox.cli.demo.environment import (
     DemoEnvironment,
+    DemoProcess,
     code_mail,
     deliver_mail,
     new_code,
@@ -122,11 +124,7 @@ def _naive_crash(env: DemoEnvironment) -> Result:
     mailbox.mkdir()
     code = new_code()
     (mailbox / "1").write_bytes(code_mail("agent@naive.example", code).as_bytes())
-    first = env.start(_PROGRAMS, "naive_agent", str(mailbox))
-    first.read_line()
-    env.note("kill -9 of the naive agent")
-    first.kill_and_wait()
-    found = _without_code(env.start(_PROGRAMS, "naive_agent", str(mailbox)).read_line(), code)
+    found = _without_code(_kill_and_restart(env, "naive_agent", mailbox).read_line(), code)
     detail = "removes the mail when it reads it"
     return Result(f"finds {found}", detail, {"the next run finds": found})
 
@@ -157,6 +155,15 @@ def _oncebox_crash(env: DemoEnvironment) -> Result:
             "a second agent gets": (refused, "already_claimed"),
         },
     )
+
+
+def _kill_and_restart(env: DemoEnvironment, program: str, folder: Path) -> DemoProcess:
+    """Start a naive program, kill it after its first line of output, and start it again."""
+    process = env.start(_PROGRAMS, program, str(folder))
+    process.read_line()
+    env.note(f"kill -9 of the {program.replace('_', ' ')}")
+    process.kill_and_wait()
+    return env.start(_PROGRAMS, program, str(folder))
 
 
 def _without_code(answer: str, code: str) -> str:
@@ -238,14 +245,10 @@ def _post_copies(env: DemoEnvironment, url: str, secret: str) -> list[int]:
 def _naive_worker(env: DemoEnvironment) -> Result:
     """Run the same two steps without a journal, as a queue does that delivers again."""
     folder = env.folder / "naive-world"
-    first = env.start(_PROGRAMS, "naive_worker", str(folder))
-    first.read_line()
-    env.note("kill -9 of the naive worker, which has charged and not shipped")
-    first.kill_and_wait()
-    again = env.start(_PROGRAMS, "naive_worker", str(folder))
-    again.read_line()
-    again.write_line("go on")
-    again.read_line()
+    worker = _kill_and_restart(env, "naive_worker", folder)
+    worker.read_line()
+    worker.write_line("go on")
+    worker.read_line()
     charged, shipped, came_to = _count_effects(SideEffects(folder))
     figures: dict[str, int | str] = {"charged": charged, "shipped": shipped}
     return Result(came_to, "runs unfinished jobs again", figures)

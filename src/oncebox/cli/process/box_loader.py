@@ -30,10 +30,7 @@ def parse_target(target: str) -> tuple[str, str]:
 
 
 def load_box(target: str) -> "Oncebox":
-    """Import a box; the current folder is searched first.
-
-    Raises: ConfigInvalid.
-    """
+    """Import a box; the current folder is searched first."""
     from oncebox.box import Oncebox  # noqa: PLC0415 - not needed to check a name
 
     module, attribute = parse_target(target)

@@ -101,10 +101,7 @@ def _open_box(serving: ServerProcess) -> Oncebox:
 
 
 def _test_mode(serving: ServerProcess) -> "ServiceTestMode | None":
-    """Return the fault injection of --test and --chaos.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the fault injection of --test and --chaos."""
     if not serving.test and serving.chaos is None:
         return None
     from oncebox.testing import chaos  # noqa: PLC0415 - only tests need it
