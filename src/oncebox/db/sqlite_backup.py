@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Annotated, Self
+from typing import IO, Annotated
 
 import apsw
 import msgspec
@@ -43,8 +43,11 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
 #: milliseconds; no backup was made later
 _YEAR_3000 = 32_503_680_000_000
-#: errors while reading a damaged tar file, whose sizes may be absurd
-_DAMAGE_ERRORS = (EOFError, ValueError, OverflowError, MemoryError, tarfile.TarError)
+#: errors while reading a damaged archive, whose sizes may be absurd
+_DAMAGE_ERRORS = (
+    EOFError, LookupError, ValueError, OverflowError, MemoryError, tarfile.TarError,
+    msgspec.DecodeError,
+)  # fmt: skip
 #: pages copied between two reports of progress
 _PAGES_PER_STEP = 1_000
 #: how long another process may still hold the database; a short command ends soon
@@ -103,49 +106,34 @@ def write_archive(
 
 
 class Archive:
-    """An archive opened for reading: ``with Archive(path) as archive``."""
+    """An archive opened for reading, see ``open_archive``."""
 
-    def __init__(self, path: Path) -> None:
-        """Open it and read its manifest.
-
-        Raises: NotFound, BackupDamaged.
-        """
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path = path
-        try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - closed by ``__exit__``
-        except OSError as error:
-            raise NotFound(f"{path} cannot be read: {error.strerror}") from error
-        except _DAMAGE_ERRORS as error:
-            raise self._damaged() from error
-        try:
-            self.manifest = self._read_manifest()
-        except BaseException:
-            self._tar.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._tar.close()
+        with _refusing_damage(path, OSError):
+            self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the file is closed
+            self._members = {each.name: each for each in self._tar if each.isfile()}
+            text = self._open_member(_MANIFEST_FILE).read(_MAX_MANIFEST_BYTES)
+            self.manifest = msgspec.json.decode(text, type=Manifest)
+            if DATABASE_FILE not in self.manifest.files:
+                raise KeyError(DATABASE_FILE)
+        if self.manifest.format != _FORMAT:
+            raise BackupDamaged(
+                f"{path} was made by a newer Oncebox; install version {self.manifest.version}"
+            )
 
     def unpack(self, name: str, target: IO[bytes], report: ReportProgress) -> None:
         """Write one of its files to a target and check its size and hash.
 
         Raises: BackupDamaged.
         """
-        entry = self.manifest.files.get(name)
-        member = self._tar.extractfile(self._members[name]) if name in self._members else None
-        if entry is None or member is None:
-            raise self._damaged()
-        try:
-            source = _HashingReader(member, report)
+        with _refusing_damage(self._path):
+            entry = self.manifest.files[name]
+            source = _HashingReader(self._open_member(name), report)
             while source.size <= entry.size and (piece := source.read(_CHUNK_BYTES)):
                 target.write(piece)
-        except _DAMAGE_ERRORS as error:
-            raise self._damaged() from error
-        if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):
-            raise self._damaged()
+            if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):
+                raise ValueError(name)
 
     def read_bytes(self, name: str) -> bytes:
         """Return the content of a small file.
@@ -156,26 +144,33 @@ class Archive:
         self.unpack(name, content, lambda _size: None)
         return content.getvalue()
 
-    def _read_manifest(self) -> Manifest:
-        try:
-            self._members = {each.name: each for each in self._tar if each.isfile()}
-            member = self._members[_MANIFEST_FILE]
-            file = self._tar.extractfile(member)
-            if file is None or member.size > _MAX_MANIFEST_BYTES:
-                raise self._damaged()
-            manifest = msgspec.json.decode(file.read(), type=Manifest)
-        except (KeyError, OSError, *_DAMAGE_ERRORS, msgspec.DecodeError) as error:
-            raise self._damaged() from error
-        if DATABASE_FILE not in manifest.files:
-            raise self._damaged()
-        if manifest.format != _FORMAT:
-            raise BackupDamaged(
-                f"{self._path} was made by a newer Oncebox; install version {manifest.version}"
-            )
-        return manifest
+    def _open_member(self, name: str) -> IO[bytes]:
+        file = self._tar.extractfile(self._members[name])
+        if file is None:
+            raise KeyError(name)
+        return file
 
-    def _damaged(self) -> BackupDamaged:
-        return BackupDamaged(f"{self._path} is damaged or not a backup; use another one")
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open an archive for reading.
+
+    Raises: NotFound, BackupDamaged.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}") from error
+    with file:
+        yield Archive(path, file)
+
+
+@contextmanager
+def _refusing_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE_ERRORS + more as error:
+        raise BackupDamaged(f"{path} is damaged or not a backup; use another one") from error
 
 
 class _HashingReader:

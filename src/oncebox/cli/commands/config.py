@@ -26,8 +26,6 @@ from oncebox.settings import (
 
 DEFAULT = "default"
 
-_MISSING: Any = object()
-
 
 class Setting(msgspec.Struct, frozen=True):
     """A setting with its effective value, which is hidden if secret."""
@@ -61,13 +59,10 @@ class SettingOrigins:
             option, value = self._options[name]
             return value, option
         path = tuple(name.split("."))
-        for tree, origin in (
-            (self._in_environ, variable_name(name)),
-            (self._in_file, str(self.file)),
-        ):
-            value = _find(tree, path)
-            if value is not _MISSING:
-                return value, origin
+        if (value := _find(self._in_environ, path)) is not None:
+            return value, variable_name(name)
+        if (value := _find(self._in_file, path)) is not None:
+            return value, str(self.file)
         return None, DEFAULT
 
     def settings(self) -> list[Setting]:
@@ -107,9 +102,7 @@ class SettingOrigins:
 
 def _find(tree: Any, path: tuple[str, ...]) -> Any:
     for step in path:
-        if not isinstance(tree, Mapping) or step not in tree:
-            return _MISSING
-        tree = tree[step]
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
     return tree
 
 
@@ -117,9 +110,6 @@ def _name_of_variable(variable: str) -> str:
     """Return ``http.prot`` for ONCEBOX_HTTP__PROT, and a name without a section as it is."""
     section, _, rest = variable.removeprefix("ONCEBOX_").lower().partition("__")
     return f"{section}.{rest.replace('__', '.')}" if rest else variable
-
-
-_COLUMNS = ("setting", "value", "origin", "trouble")
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -156,9 +146,7 @@ def show(call: CommandContext) -> None:
     wanted = [
         each for each in settings if not call.out.quiet or each.problem or each.origin != DEFAULT
     ]
-    call.out.table(
-        _COLUMNS, [(each.name, each.value, each.origin, each.problem) for each in wanted]
-    )
+    call.out.table(("setting", "value", "origin", "trouble"), map(msgspec.structs.astuple, wanted))
     for file in files:
         state = file.problem or ("found" if file.there else "not there")
         call.out.line(f"{file.name}: {file.path}", state)

@@ -36,6 +36,7 @@ from oncebox.db.sqlite_backup import (
     TEMPLATES_PREFIX,
     Archive,
     Manifest,
+    open_archive,
 )
 from oncebox.errors import (
     BackupDamaged,
@@ -363,7 +364,7 @@ async def _void_leases_and_pause(database: Database, who: str, why: str) -> list
 def _restore(call: CommandContext, src: Path, who: str, why: str, *, force: bool) -> _RestoreResult:
     settings = call.settings()
     path = _restore_target(settings, force=force)
-    with Archive(src.absolute()) as packed:
+    with open_archive(src.absolute()) as packed:
         manifest = packed.manifest
         key, templates = _check_master_key(settings, packed), _archived_templates(packed)
         making = path.with_name(f"{path.name}.restoring")
