@@ -132,7 +132,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     request_within: PositiveSeconds = 30.0
     #: how long a stopping server lets requests finish
     stop_within: Seconds = 10.0
-    #: proxies whose X-Forwarded-For is trusted: addresses or networks, separated by commas
+    #: proxies whose X-Forwarded-For is believed: addresses or networks, with commas between
     proxies: str = ""
 
 

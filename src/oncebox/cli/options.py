@@ -81,7 +81,7 @@ def audit_entry(components: "Components", tenant: str | None, *, who: str, why: 
 
 
 async def source_entry(components: "Components", tenant: str | None, name: str) -> SourceEntry:
-    """Return the current state of a source.
+    """Return a source as it is now.
 
     Raises: NotFound.
     """
@@ -90,7 +90,7 @@ async def source_entry(components: "Components", tenant: str | None, name: str) 
 
 
 def require_source(entry: SourceEntry | None) -> SourceEntry:
-    """Return a source, or raise if there is none.
+    """Return a source that was looked up.
 
     Raises: NotFound.
     """
