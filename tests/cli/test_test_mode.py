@@ -202,7 +202,7 @@ def test_a_worker_has_no_door_to_stand_before(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--role", "worker", *option]) == 2
-    assert "a worker takes nothing in" in capsys.readouterr().err
+    assert "a worker receives nothing" in capsys.readouterr().err
 
 
 def test_no_file_and_no_environment_switches_test_mode_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 import click
 
@@ -31,14 +31,23 @@ def tenant_option(command: F) -> F:
 
 def audit_options(command: F) -> F:
     """Add the operator and an optional reason for the audit log."""
-    who = click.option(
+    why = click.option("--why", metavar="TEXT", default="", help="Reason, kept in the audit log.")
+    return _who_option(why(command))
+
+
+def audit_options_with_reason(command: F) -> F:
+    """Add the operator and a reason for the audit log; see ``require_reason``."""
+    why = click.option("--why", metavar="TEXT", help="Reason, kept in the audit log.")
+    return _who_option(why(command))
+
+
+def _who_option(command: F) -> F:
+    return click.option(
         "--who",
         metavar="NAME",
         default=current_user,
         help="Operator named in the audit log.  [your login]",
-    )
-    why = click.option("--why", metavar="TEXT", default="", help="Reason, kept in the audit log.")
-    return who(why(command))
+    )(command)
 
 
 class _HasSettings(Protocol):
@@ -48,8 +57,16 @@ class _HasSettings(Protocol):
 
 
 def tenant_of(opened: _HasSettings, tenant: str | None) -> str:
-    """Return the tenant that was typed, or the one of the settings."""
+    """Return the tenant of the option, or of the settings."""
     return tenant or opened.settings.tenant
+
+
+class AuditOptions(TypedDict):
+    """The values of ``tenant_option`` and ``audit_options``."""
+
+    tenant: str | None
+    who: str
+    why: str
 
 
 def audit_entry(components: "Components", tenant: str | None, *, who: str, why: str) -> AuditEntry:
@@ -84,10 +101,7 @@ def require_source(entry: SourceEntry | None) -> SourceEntry:
 
 def print_removed(call: CommandContext, name: str) -> None:
     """Print that something was removed."""
-    if call.out.as_json:
-        call.out.record({"name": name, "action": "removed"})
-    elif not call.out.quiet:
-        call.out.line(name, "removed")
+    call.out.result({"name": name, "action": "removed"}, name, "removed")
 
 
 def current_user() -> str:
@@ -97,18 +111,6 @@ def current_user() -> str:
     except (KeyError, OSError):  # an account without a name, as in some containers
         name = f"uid-{os.getuid()}"
     return f"{name}@{platform.node()}"
-
-
-def audit_options_with_reason(command: F) -> F:
-    """Add the operator and a reason for the audit log."""
-    who = click.option(
-        "--who",
-        metavar="NAME",
-        default=current_user,
-        help="Operator named in the audit log.  [your login]",
-    )
-    why = click.option("--why", metavar="TEXT", help="Reason, kept in the audit log.")
-    return who(why(command))
 
 
 def require_reason(why: str | None) -> str:
@@ -122,16 +124,16 @@ _FILE_PREFIX = "file:"
 
 
 def read_secret(typed: str) -> str:
-    """Return what was typed after ``--secret``: a reference, or with ``-`` what is read.
+    """Return the value of ``--secret``: a reference, or a secret read from input with ``-``.
 
-    A secret itself is not taken from the command line, where everybody on the machine sees it.
+    A secret itself is refused on the command line, where every user of the machine can see it.
     """
     if typed == "-":
         return _read_secret_input()
     if not is_reference(typed):
         raise click.UsageError(
-            "everybody on this machine could read a secret on the command line; write env:NAME "
-            "or file:PATH, or - to be asked for it or to read it from standard input"
+            "every user of this machine could read a secret on the command line; use env:NAME or "
+            "file:PATH, or - to enter it or read it from standard input"
         )
     if typed.startswith(_FILE_PREFIX):
         return f"{_FILE_PREFIX}{Path(typed.removeprefix(_FILE_PREFIX)).absolute()}"

@@ -78,14 +78,12 @@ def list_(
         )
         found = reader.read(sends.newest, wanted, before=before, most=limit)
         now = reader.clock()
-    if call.out.as_json:
-        for each in found:
-            call.out.record(to_answer(each, now))
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        call.out.table(SEND_COLUMNS, [send_row(each, now, call.out) for each in found])
+    call.out.listing(
+        found,
+        SEND_COLUMNS,
+        lambda each: send_row(each, now, call.out),
+        record=lambda each: to_answer(each, now),
+    )
 
 
 @click.command(
@@ -241,10 +239,7 @@ def _apply(
         return send, entry.at
 
     send, now = call.run(work)
-    if call.out.as_json:
-        call.out.record(to_answer(send, now))
-    elif not call.out.quiet:
-        call.out.line(send.id, send.state, next_step(send, now))
+    call.out.result(to_answer(send, now), send.id, send.state, next_step(send, now))
 
 
 def _single_send(tx: Transaction, tenant: str, wanted: str) -> str:
