@@ -126,10 +126,7 @@ class Service:
             await self._smtp.start()
 
     def _mcp_app(self, api: Any) -> Any:
-        """Return the agent's tools; imported here, because they take a second and few need them.
-
-        Raises: ExtraMissing.
-        """
+        """Return the agent's tools; imported here, because they take a second and few need them."""
         from oncebox.mcp.dispatch import check_installed  # noqa: PLC0415
 
         check_installed()

@@ -155,10 +155,7 @@ def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes
 def build_smtp_server(
     components: Components, sockets: list[socket.socket], drill: Interceptor | None = None
 ) -> "SmtpServer":
-    """Return what receives mail on these sockets.
-
-    Raises: ConfigInvalid.
-    """
+    """Return what receives mail on these sockets."""
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
 
     return SmtpServer(

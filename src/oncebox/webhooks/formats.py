@@ -28,10 +28,7 @@ DIGEST_ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def decode_hex(text: str) -> bytes:
-    """Return the bytes of lower-case hexadecimal digits.
-
-    Raises: SignatureInvalid, for every other spelling.
-    """
+    """Return the bytes of lower-case hexadecimal digits."""
     try:
         read = bytes.fromhex(text)
     except ValueError as error:
@@ -42,10 +39,7 @@ def decode_hex(text: str) -> bytes:
 
 
 def decode_base64(text: str) -> bytes:
-    """Return the bytes of padded base64.
-
-    Raises: SignatureInvalid, for every other spelling, also of the bits that do not count.
-    """
+    """Return the bytes of padded base64."""
     try:
         read = base64.b64decode(header_bytes(text), validate=True)
     except binascii.Error as error:
@@ -56,10 +50,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def decode_base64url(text: str) -> bytes:
-    """Return the bytes of unpadded base64 in the alphabet of URLs, as in a JWT.
-
-    Raises: SignatureInvalid, for every other spelling.
-    """
+    """Return the bytes of unpadded base64 in the alphabet of URLs, as in a JWT."""
     raw = header_bytes(text)
     try:
         read = base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
@@ -81,10 +72,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_timestamp(text: str, unit: str) -> int:
-    """Return the moment that a timestamp names.
-
-    Raises: SignatureInvalid, unless it is spelled as the unit asks.
-    """
+    """Return the moment that a timestamp names."""
     return TIMESTAMP_PARSERS[unit](text)
 
 

@@ -22,18 +22,12 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def decode_whsec(secret: str) -> bytes:
-    """Return the key of a Standard Webhooks secret: base64, padded or not, prefixed or not.
-
-    Raises: ValueError.
-    """
+    """Return the key of a Standard Webhooks secret: base64, padded or not, prefixed or not."""
     return decode_unpadded_base64(secret.removeprefix(SECRET_PREFIX))
 
 
 def decode_unpadded_base64(text: str) -> bytes:
-    """Return the bytes of base64 whose padding may be missing.
-
-    Raises: ValueError.
-    """
+    """Return the bytes of base64 whose padding may be missing."""
     raw = secret_bytes(text).rstrip(b"=")
     try:
         return base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True)
@@ -66,10 +60,7 @@ def nonblank_secrets(secrets: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def hmac_keys(secrets: Sequence[str], derive: Callable[[str], bytes]) -> list[tuple[int, bytes]]:
-    """Return the keys that the secrets hold, with their places.
-
-    Raises: SignatureInvalid, if none can be used.
-    """
+    """Return the keys that the secrets hold, with their places."""
     keys: list[tuple[int, bytes]] = []
     for index, secret in nonblank_secrets(secrets):
         try:
@@ -85,19 +76,13 @@ def hmac_keys(secrets: Sequence[str], derive: Callable[[str], bytes]) -> list[tu
 
 @lru_cache(256)
 def ed25519_public_key(key: bytes) -> Ed25519PublicKey:
-    """Return a public key from its 32 bytes.
-
-    Raises: ValueError.
-    """
+    """Return a public key from its 32 bytes."""
     return Ed25519PublicKey.from_public_bytes(key)
 
 
 @lru_cache(256)
 def p256_public_key(text: str) -> EllipticCurvePublicKey:
-    """Return a public key from PEM, or from its base64 without the frame.
-
-    Raises: ValueError.
-    """
+    """Return a public key from PEM, or from its base64 without the frame."""
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - slow, and only here
         load_der_public_key,
         load_pem_public_key,

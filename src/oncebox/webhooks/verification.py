@@ -34,10 +34,7 @@ TemplatePart = bytes | str
 
 @lru_cache(1024)
 def parse_template(template: str) -> tuple[TemplatePart, ...]:
-    """Return the literal parts and the holes of a template.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the literal parts and the holes of a template."""
     parts = _PLACEHOLDER.split(template)
     if any(brace in literal for literal in parts[::2] for brace in "{}"):
         raise ConfigInvalid(
@@ -51,10 +48,7 @@ def parse_template(template: str) -> tuple[TemplatePart, ...]:
 
 
 def signed_messages(attempt: VerificationContext, timestamp: str, secret: bytes) -> list[bytes]:
-    """Return what the sender may have signed; several only where the address has spellings.
-
-    Raises: SignatureInvalid, if a header that belongs to it is missing.
-    """
+    """Return what the sender may have signed; several only where the address has spellings."""
     template = attempt.scheme.content
     if template == "{body}":
         return [attempt.request.body]
@@ -124,10 +118,7 @@ def find_matching_secret(
     candidates: list[CandidateSignature],
     timestamp: str,
 ) -> int:
-    """Return the place of the secret that fits.
-
-    Raises: SignatureInvalid.
-    """
+    """Return the place of the secret that fits."""
     write = DIGEST_ENCODERS[attempt.scheme.encoding]
     keyed = attempt.scheme.keyed
     messages = signed_messages(attempt, timestamp, b"") if keyed else []
@@ -147,10 +138,7 @@ def find_matching_secret(
 def candidate_signatures(
     scheme: Scheme, request: WebhookRequest
 ) -> tuple[list[CandidateSignature], str]:
-    """Return the signatures that count, and the time that stands among them.
-
-    Raises: SignatureInvalid, if there is none.
-    """
+    """Return the signatures that count, and the time that stands among them."""
     names = scheme.header_names
     found, stamp = _parse_signature_header(scheme, request.header(names[0]))
     for name in names[1:]:
@@ -164,10 +152,7 @@ def candidate_signatures(
 
 
 def split_signature_header(value: str, separator: str) -> list[str]:
-    """Return the entries of a header.
-
-    Raises: SignatureInvalid, if it is too long.
-    """
+    """Return the entries of a header."""
     if len(value) > _MAX_HEADER_LENGTH:
         raise SignatureInvalid("malformed_signature")
     if not separator:
@@ -228,10 +213,7 @@ _COMMON_OPTIONS = frozenset({"window", "id", "type", "batch", "volatile"})
 
 
 def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
-    """Return options as a source keeps them.
-
-    Raises: ConfigInvalid.
-    """
+    """Return options as a source keeps them."""
     if not values:
         return NO_OPTIONS
     try:
@@ -243,10 +225,7 @@ def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
 def source_options(
     scheme: Scheme, values: Mapping[str, Any], *, public_url: str = "", allow_unsigned: bool = False
 ) -> SchemeOptions:
-    """Return the options of a source, with those of its own settings that the scheme takes.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the options of a source, with those of its own settings that the scheme takes."""
     settings = {"public_url": public_url, "allow_unsigned": allow_unsigned}
     taken = {
         name: value for name, value in settings.items() if value and name in scheme.accepted_options
@@ -257,10 +236,7 @@ def source_options(
 def check_scheme(
     scheme: Scheme, secrets: Sequence[str], options: SchemeOptions = NO_OPTIONS
 ) -> None:
-    """Refuse a source that could never verify a request, or would let in everything.
-
-    Raises: ConfigInvalid.
-    """
+    """Refuse a source that could never verify a request, or would let in everything."""
     given = {name for name in options.__struct_fields__ if _is_set(options, name)}
     if extra := given - _COMMON_OPTIONS - set(scheme.accepted_options):
         raise ConfigInvalid(f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}")
@@ -282,10 +258,7 @@ def check_scheme(
 
 @lru_cache(1024)
 def apply_options(scheme: Scheme, options: SchemeOptions) -> Scheme:
-    """Return a scheme as the options ask for it.
-
-    Raises: ConfigInvalid, if an option has a value nobody knows.
-    """
+    """Return a scheme as the options ask for it."""
     allowed = _COMMON_OPTIONS.union(scheme.accepted_options)
     changes: dict[str, Any] = {
         name: value

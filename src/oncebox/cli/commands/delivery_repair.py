@@ -133,10 +133,7 @@ def apply_to_all(
     who: str,
     why: str | None,
 ) -> int:
-    """Change deliveries, each in a commit of its own with its audit; return the exit code.
-
-    Raises: NotFound, StateConflict, when there is only one and it is refused.
-    """
+    """Change deliveries, each in a commit of its own with its audit; return the exit code."""
     reason = require_reason(why)
 
     async def work(components: Components) -> int:

@@ -133,10 +133,7 @@ class VectorVerdict(msgspec.Struct, frozen=True):
 
 
 def load_vectors(path: Path) -> list[Vector]:
-    """Return the vectors of a file: a JSON list, or an object a line.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the vectors of a file: a JSON list, or an object a line."""
     text = path.read_bytes()
     try:
         if text.lstrip().startswith(b"["):

@@ -42,10 +42,7 @@ SourceTables = Mapping[str, Mapping[str, Any]]
 
 
 def read_configured(tables: SourceTables, tenant: str, master_key: MasterKey) -> list[StoredSource]:
-    """Return the ``[sources.NAME]`` tables as sources of one tenant, checked.
-
-    Raises: ConfigInvalid, naming the field and the remedy.
-    """
+    """Return the ``[sources.NAME]`` tables as sources of one tenant, checked."""
     found: dict[str, StoredSource] = {}
     for name, table in sorted(tables.items()):
         kept = _configured_source(name, dict(table), tenant, master_key)

@@ -54,10 +54,7 @@ class SourceService:
         texts: Sequence[str] = (),
         references: bool = False,
     ) -> StoredSource:
-        """Keep a new source; ``texts`` are its secrets, or where allowed references to them.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
+        """Keep a new source; ``texts`` are its secrets, or where allowed references to them."""
         self._refuse_configured(deed.tenant, name)
         tenants.require(tx, deed.tenant)
         _refuse_references(texts, allowed=references)
@@ -77,10 +74,7 @@ class SourceService:
         *,
         unset: Collection[str] = (),
     ) -> None:
-        """Change fields of a source; those of ``unset`` are again as they are by default.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
+        """Change fields of a source; those of ``unset`` are again as they are by default."""
         before = self._locked_source(tx, name, deed)
         for field in unset:
             if field not in webhooks_source.SOURCE_FIELDS or field == "scheme":
@@ -93,17 +87,11 @@ class SourceService:
         audit.record(tx, deed, "source set", f"source:{name}", fields)
 
     def pause(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
-        """Stop taking in and working on a source.
-
-        Raises: NotFound, StateConflict.
-        """
+        """Stop taking in and working on a source."""
         self._set_paused(tx, name, deed, "source pause", paused=True)
 
     def resume(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
-        """Go on with a source.
-
-        Raises: NotFound, StateConflict.
-        """
+        """Go on with a source."""
         self._set_paused(tx, name, deed, "source resume", paused=False)
 
     def remove(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
@@ -125,10 +113,7 @@ class SourceService:
         *,
         references: bool = False,
     ) -> StoredSecret:
-        """Keep one more secret; it is tried before the older ones.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
+        """Keep one more secret; it is tried before the older ones."""
         _refuse_references([text], allowed=references)
         source = self._locked_source(tx, name, deed)
         if sum(secret.is_active(deed.at) for secret in source.secrets) >= _MOST_SECRETS:
@@ -141,10 +126,7 @@ class SourceService:
     def retire_secret(
         self, tx: Transaction, name: str, id_: str, deed: audit.AuditEntry, *, at: int | None = None
     ) -> None:
-        """Let a secret count no longer, at once or from a moment on.
-
-        Raises: NotFound, StateConflict.
-        """
+        """Let a secret count no longer, at once or from a moment on."""
         self._locked_source(tx, name, deed)
         end = deed.at if at is None else max(at, deed.at)
         sources.retire_secret(tx, deed.tenant, name, id_, at=end, now=deed.at)

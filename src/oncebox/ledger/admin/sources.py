@@ -69,10 +69,7 @@ def read_all(tx: Transaction) -> tuple[str, list[StoredSource]]:
 
 
 def by_name(tx: Transaction, tenant: str, name: str) -> StoredSource:
-    """Return one source.
-
-    Raises: NotFound.
-    """
+    """Return one source."""
     found = list(_grouped(tx.all(_sql.by_name, tenant=tenant, name=name)))
     if not found:
         raise NotFound("there is no such source; list them with: oncebox source list")
@@ -85,10 +82,7 @@ def exists(tx: Transaction, tenant: str, name: str) -> bool:
 
 
 def by_public_id(tx: Transaction, public_id: str) -> StoredSource:
-    """Return the source an address leads to.
-
-    Raises: NotFound.
-    """
+    """Return the source an address leads to."""
     row = tx.one(_sql.by_public_id, public_id=public_id)
     return by_name(tx, *(row or ("", "")))
 
@@ -99,10 +93,7 @@ def lock_changes(tx: Transaction) -> None:
 
 
 def add(tx: Transaction, new: StoredSource) -> None:
-    """Keep a new source and its secrets.
-
-    Raises: StateConflict, when its name or public id is taken.
-    """
+    """Keep a new source and its secrets."""
     lock_changes(tx)
     added = tx.run(
         _sql.add,
@@ -122,10 +113,7 @@ def add(tx: Transaction, new: StoredSource) -> None:
 def change(
     tx: Transaction, before: StoredSource, table: dict[str, Any], *, paused: bool, now: int
 ) -> None:
-    """Write a source anew; whoever calls has taken the turn before reading it.
-
-    Raises: NotFound.
-    """
+    """Write a source anew; whoever calls has taken the turn before reading it."""
     changed = tx.run(
         _sql.change,
         tenant=before.tenant,
@@ -139,10 +127,7 @@ def change(
 
 
 def remove(tx: Transaction, tenant: str, name: str) -> None:
-    """Forget a source and its secrets; its deliveries stay.
-
-    Raises: NotFound.
-    """
+    """Forget a source and its secrets; its deliveries stay."""
     lock_changes(tx)
     by_name(tx, tenant, name)
     tx.run(_sql.remove_secrets, tenant=tenant, name=name)
@@ -150,10 +135,7 @@ def remove(tx: Transaction, tenant: str, name: str) -> None:
 
 
 def add_secret(tx: Transaction, tenant: str, name: str, secret: StoredSecret) -> None:
-    """Keep one more secret.
-
-    Raises: NotFound.
-    """
+    """Keep one more secret."""
     lock_changes(tx)
     added = tx.run(
         _sql.add_secret,
@@ -169,10 +151,7 @@ def add_secret(tx: Transaction, tenant: str, name: str, secret: StoredSecret) ->
 
 
 def retire_secret(tx: Transaction, tenant: str, name: str, id_: str, *, at: int, now: int) -> None:
-    """Let a secret count no longer than until ``at``; its value is erased then.
-
-    Raises: NotFound.
-    """
+    """Let a secret count no longer than until ``at``; its value is erased then."""
     lock_changes(tx)
     if all(secret.id != id_ for secret in by_name(tx, tenant, name).secrets):
         raise NotFound(
@@ -228,10 +207,7 @@ def is_reference(text: str) -> bool:
 
 
 def check_secret(text: str) -> None:
-    """Refuse what can be neither a secret nor a reference; the text is never quoted.
-
-    Raises: ConfigInvalid.
-    """
+    """Refuse what can be neither a secret nor a reference; the text is never quoted."""
     if text.startswith(_ENV) and not _VARIABLE.fullmatch(text.removeprefix(_ENV)):
         raise ConfigInvalid("after env: comes the name of a variable, such as env:STRIPE_SECRET")
     if text.startswith(_FILE) and not text.removeprefix(_FILE).strip("\0 "):
@@ -243,10 +219,7 @@ def check_secret(text: str) -> None:
 def encrypt_secret(
     master_key: MasterKey, *, tenant: str, id_: str, text: str, created_at: int
 ) -> StoredSecret:
-    """Return a secret in the form it is kept in: a reference as it is, a value sealed.
-
-    Raises: ConfigInvalid.
-    """
+    """Return a secret in the form it is kept in: a reference as it is, a value sealed."""
     check_secret(text)
     if is_reference(text):
         return StoredSecret(id_, None, text, created_at)
@@ -257,10 +230,7 @@ def encrypt_secret(
 def decrypt_secret(
     kept: StoredSecret, *, tenant: str, master_key: MasterKey, environ: Mapping[str, str]
 ) -> SourceSecret:
-    """Return a secret with its value.
-
-    Raises: SecretUnavailable, MasterKeyWrong.
-    """
+    """Return a secret with its value."""
     if kept.reference is not None:
         value = resolve_reference(kept.reference, environ)
     elif kept.ciphertext is not None:
@@ -277,10 +247,7 @@ def decrypt_secret(
 
 
 def resolve_reference(reference: str, environ: Mapping[str, str]) -> str:
-    """Return the secret a reference points to, without white space around it.
-
-    Raises: SecretUnavailable.
-    """
+    """Return the secret a reference points to, without white space around it."""
     if reference.startswith(_ENV):
         return _from_environ(reference.removeprefix(_ENV), environ)
     return _from_file(Path(reference.removeprefix(_FILE)))

@@ -90,10 +90,7 @@ def transact(
     work: Callable[[Transaction], bytes | None],
     now: int,
 ) -> Effect:
-    """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result.
-
-    Raises: LeaseLost, EffectOutcomeUnknown.
-    """
+    """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result."""
     if _begin_transaction(tx, request, now):
         ending = FinishEffect(
             delivery_id=request.delivery_id,

@@ -31,10 +31,7 @@ _ATTENTION = {DeliveryState.DEAD, DeliveryState.HELD}
 
 
 def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -> list[str]:
-    """Return the ids meant by one of our ids, its beginning, or a source's own key.
-
-    Raises: NotFound, InputRefused.
-    """
+    """Return the ids meant by one of our ids, its beginning, or a source's own key."""
     id_ = find_id(tx, IdKind.DELIVERY, tenant, wanted)
     if tx.one(_sql.by_id, tenant=tenant, id=id_):
         return [id_]
@@ -52,10 +49,7 @@ def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -
 
 
 def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> DeliveryInspection:
-    """Return everything known of one delivery.
-
-    Raises: NotFound.
-    """
+    """Return everything known of one delivery."""
     facts = read_facts(tx, tenant, id_)
     journal = effects.of_delivery(tx, tenant, id_)
     return DeliveryInspection(
@@ -70,10 +64,7 @@ def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> DeliveryInspect
 
 
 def read_facts(tx: Transaction, tenant: str, id_: str) -> DeliveryRecord:
-    """Return the facts of one delivery.
-
-    Raises: NotFound.
-    """
+    """Return the facts of one delivery."""
     row = tx.one(_sql.by_id, tenant=tenant, id=id_)
     if row is None:
         raise NotFound("there is no such delivery")
@@ -141,10 +132,7 @@ def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int
 
 
 def payload(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> tuple[Headers, bytes]:
-    """Return headers and body as they arrived; of a batch, its own part of the body.
-
-    Raises: NotFound; MailDecryptionFailed.
-    """
+    """Return headers and body as they arrived; of a batch, its own part of the body."""
     row = tx.one(_sql.payload, tenant=tenant, id=id_)
     if row is None:
         raise NotFound("this delivery's body is no longer kept")

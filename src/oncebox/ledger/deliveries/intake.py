@@ -222,10 +222,7 @@ class Intake:
         body: bytes,
         **sides: Unpack[SharedArrivalFields],
     ) -> list[NewDelivery | InputRefused]:
-        """Check the elements of a request and return what the ledger takes of each.
-
-        Raises: InputRefused, if the request itself cannot be taken.
-        """
+        """Check the elements of a request and return what the ledger takes of each."""
         whole = self.draft(source, key=None, body=body, **sides)
         rules = sides.get("rules", _DEFAULT_LANE_RULES)
         return [self._element_draft(whole, each, rules) for each in elements]
@@ -252,10 +249,7 @@ class Intake:
         rules: LaneRules = _DEFAULT_LANE_RULES,
         echo_of: str | None = None,
     ) -> NewDelivery:
-        """Check an arrival and return what the ledger takes; nothing is stored yet.
-
-        Raises: InputRefused.
-        """
+        """Check an arrival and return what the ledger takes; nothing is stored yet."""
         now = self._database.clock()
         limits = self._limits
         _check_fields(source, key, type_, order_key, sequence)

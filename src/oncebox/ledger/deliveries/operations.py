@@ -19,10 +19,7 @@ EffectResolutions = Mapping[str, EffectState]
 
 
 def replay(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResolutions) -> None:
-    """Run a done or dead delivery again; effects that are done stay done.
-
-    Raises: NotFound, StateConflict.
-    """
+    """Run a done or dead delivery again; effects that are done stay done."""
     facts = _resolve_effects(tx, id_, deed, words)
     tx.run(_sql.record_end, id=id_, tenant=deed.tenant, now=deed.at)
     row = tx.one(_sql.replay, id=id_, tenant=deed.tenant, now=deed.at)
@@ -35,10 +32,7 @@ def replay(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResol
 
 
 def hold(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Keep a waiting delivery from running.
-
-    Raises: NotFound, StateConflict.
-    """
+    """Keep a waiting delivery from running."""
     facts = inspections.read_facts(tx, deed.tenant, id_)
     if not tx.all(_sql.hold, id=id_, tenant=deed.tenant, reason="operator", now=deed.at):
         raise StateConflict(_cannot("hold", facts.state))
@@ -46,10 +40,7 @@ def hold(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
 
 
 def release(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResolutions) -> None:
-    """Let a held delivery run.
-
-    Raises: NotFound, StateConflict.
-    """
+    """Let a held delivery run."""
     facts = _resolve_effects(tx, id_, deed, words)
     tx.run(_sql.record_end, id=id_, tenant=deed.tenant, now=deed.at)
     row = tx.one(_sql.release, id=id_, tenant=deed.tenant, now=deed.at)
@@ -60,10 +51,7 @@ def release(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectReso
 
 
 def mark_seen(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Write down that a person has seen a dead delivery; only then may its body go.
-
-    Raises: NotFound, StateConflict.
-    """
+    """Write down that a person has seen a dead delivery; only then may its body go."""
     facts = inspections.read_facts(tx, deed.tenant, id_)
     if not tx.all(_sql.see, id=id_, tenant=deed.tenant, now=deed.at):
         raise StateConflict(_cannot("see", facts.state))
@@ -122,28 +110,19 @@ _REMEDY = {
 def replay_and_inspect(
     tx: Transaction, id_: str, deed: AuditEntry, words: EffectResolutions
 ) -> DeliveryInspection:
-    """Run a done or dead delivery again; return how it stands then.
-
-    Raises: NotFound, StateConflict, EffectOutcomeUnknown.
-    """
+    """Run a done or dead delivery again; return how it stands then."""
     return _apply_and_inspect(tx, id_, deed, words, replay)
 
 
 def release_and_inspect(
     tx: Transaction, id_: str, deed: AuditEntry, words: EffectResolutions
 ) -> DeliveryInspection:
-    """Let a held delivery run; return how it stands then.
-
-    Raises: NotFound, StateConflict, EffectOutcomeUnknown.
-    """
+    """Let a held delivery run; return how it stands then."""
     return _apply_and_inspect(tx, id_, deed, words, release)
 
 
 def hold_and_inspect(tx: Transaction, id_: str, deed: AuditEntry) -> DeliveryInspection:
-    """Keep a waiting delivery from running; return how it stands then.
-
-    Raises: NotFound, StateConflict.
-    """
+    """Keep a waiting delivery from running; return how it stands then."""
     hold(tx, id_, deed)
     return inspections.inspect(tx, deed.tenant, id_, deed.at)
 

@@ -159,19 +159,13 @@ def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
 def heartbeat(
     tx: Transaction, caller: WorkerCaller, held: Sequence[LeaseRef], until: int
 ) -> set[str]:
-    """Prolong leases; return the ids of those that still hold.
-
-    Raises: NotFound.
-    """
+    """Prolong leases; return the ids of those that still hold."""
     _find_deliveries(tx, caller, [each.id for each in held])
     return leases.renew(tx, [(each.id, each.fence) for each in held], until)
 
 
 def complete(tx: Transaction, caller: WorkerCaller, lease: LeaseRef, now: int) -> SettleResult:
-    """End a delivery well.
-
-    Raises: NotFound.
-    """
+    """End a delivery well."""
     delivery = _as_leased(tx, caller, lease)
     return _settle(
         tx,
@@ -190,10 +184,7 @@ def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which
     now: int,
     random: Callable[[], float],
 ) -> SettleResult:
-    """End a try that failed: it is repeated later, or given up.
-
-    Raises: NotFound.
-    """
+    """End a try that failed: it is repeated later, or given up."""
     delivery = _as_leased(tx, caller, lease)
     return _settle(tx, settle_failure(delivery, failure, rules, now=now, random=random), now)
 
@@ -201,10 +192,7 @@ def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which
 def hold(
     tx: Transaction, caller: WorkerCaller, lease: LeaseRef, reason: str, now: int
 ) -> SettleResult:
-    """End a try so that a person decides.
-
-    Raises: NotFound.
-    """
+    """End a try so that a person decides."""
     return _settle(tx, _hold_settlement(_as_leased(tx, caller, lease), reason), now)
 
 

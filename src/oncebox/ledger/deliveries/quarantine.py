@@ -62,10 +62,7 @@ def redact(rejected: RejectedRequest, key: MasterKey) -> QuarantinedRequest:
 
 
 def restore(kept: QuarantinedRequest, key: MasterKey) -> RejectedRequest:
-    """Return a request as it came, so that it can be checked again.
-
-    Raises: MasterKeyWrong.
-    """
+    """Return a request as it came, so that it can be checked again."""
     opened = key.decrypt(kept.encrypted, bound_to=_redacted_aad(kept.tenant, kept.id))
     secrets = msgspec.json.decode(opened, type=_RedactedValues)
     return RejectedRequest(
@@ -153,10 +150,7 @@ def newest(
 
 
 def get(tx: Transaction, tenant: str, id_: str) -> QuarantinedRequest:
-    """Return one rejected request; what may be secret in it stays sealed.
-
-    Raises: NotFound.
-    """
+    """Return one rejected request; what may be secret in it stays sealed."""
     row = tx.one(_sql.by_id, tenant=tenant, id=id_)
     if row is None:
         raise NotFound(_GONE)
@@ -171,10 +165,7 @@ def count_rejects(tx: Transaction, tenant: str) -> list[RejectionCount]:
 
 
 def discard(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Throw a rejected request away.
-
-    Raises: NotFound.
-    """
+    """Throw a rejected request away."""
     _remove(tx, deed.tenant, id_)
     audit.record(tx, deed, "forget", id_)
 
@@ -182,10 +173,7 @@ def discard(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
 def admit(
     tx: Transaction, id_: str, verified: Sequence[NewDelivery], deed: audit.AuditEntry
 ) -> list[Accepted]:
-    """Accept what a request turned out to hold after all, once, and take it out.
-
-    Raises: NotFound, when it was taken out already.
-    """
+    """Accept what a request turned out to hold after all, once, and take it out."""
     _remove(tx, deed.tenant, id_)
     accepted = deduplication.accept(tx, verified, deed.at)
     audit.record(tx, deed, "admit", id_, " ".join(each.id for each in accepted))

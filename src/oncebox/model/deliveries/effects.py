@@ -103,10 +103,7 @@ Function = Callable[..., Any]
 
 
 def choose_safety(safe: str | Function | None, function: Function) -> Safety:
-    """Return what to do with a call that was begun and never heard of again.
-
-    Raises: EffectMisused.
-    """
+    """Return what to do with a call that was begun and never heard of again."""
     if callable(safe):
         return Safety.VERIFY
     if safe is None:

@@ -236,10 +236,7 @@ def source_from_table(
     public_id: str,
     secrets: Sequence[SourceSecret] = (),
 ) -> Source:
-    """Read a table; numbers may be written as text, as in the environment.
-
-    Raises: ConfigInvalid, naming the field and the remedy.
-    """
+    """Read a table; numbers may be written as text, as in the environment."""
     refuse = SourceRefusal(name)
     for field in table:
         if field not in SOURCE_FIELDS:

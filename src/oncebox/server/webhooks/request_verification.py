@@ -55,10 +55,7 @@ class CompiledSource(msgspec.Struct, frozen=True):
 
 
 def compile_source(source: Source) -> CompiledSource:
-    """Return a source with its scheme, options and networks looked up.
-
-    Raises: ConfigInvalid, OnceboxError, if its scheme or options cannot be used.
-    """
+    """Return a source with its scheme, options and networks looked up."""
     scheme = registry.find_scheme(source.scheme)
     options = source_options(
         scheme,
@@ -146,10 +143,7 @@ CHANNEL = "hook"
 async def store_events(
     intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
 ) -> None:
-    """Return when every event of the request is on disk.
-
-    Raises: InputRefused, StoreUnavailable.
-    """
+    """Return when every event of the request is on disk."""
     name = compiled.source.name
     if _is_sliced(verified):
         elements, shared = (
@@ -171,10 +165,7 @@ async def store_events(
 def draft_delivery(
     intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
 ) -> NewDelivery:
-    """Return the delivery of a request with one event.
-
-    Raises: InputRefused.
-    """
+    """Return the delivery of a request with one event."""
     return intake.draft(
         compiled.source.name, **_delivery_arguments(compiled, request, verified, verified.events[0])
     )
@@ -183,10 +174,7 @@ def draft_delivery(
 def draft_deliveries(
     intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
 ) -> list[NewDelivery]:
-    """Return the deliveries of a request.
-
-    Raises: InputRefused.
-    """
+    """Return the deliveries of a request."""
     name = compiled.source.name
     if not _is_sliced(verified):
         every = (

@@ -115,10 +115,7 @@ def subscription_confirmation(attempt: VerificationContext) -> SubscriptionConfi
 
 
 def _certificates(attempt: VerificationContext, url: str) -> list[tuple[int, str]]:
-    """Return the configured certificates, else the one that was fetched from its pinned address.
-
-    Raises: KeyFetchRequired, if there is none.
-    """
+    """Return the configured certificates, else the one that was fetched from its pinned address."""
     if not _CERTIFICATE_URL.fullmatch(url):
         raise SignatureInvalid("untrusted_certificate")
     configured = [(index, text) for index, text in enumerate(attempt.secrets) if text.strip()]

@@ -86,10 +86,7 @@ class Handlers:
         self._find_configured = find
 
     def add(self, source: str, type_: str, function: HandlerFunction, limit: float | None) -> None:
-        """Register a handler.
-
-        Raises: HandlerRegisteredTwice, KeyInvalid.
-        """
+        """Register a handler."""
         check_source_name(source)
         check_type(type_)
         if (source, type_) in self._handlers:
@@ -100,10 +97,7 @@ class Handlers:
         self._handlers[source, type_] = handler
 
     def add_policy(self, source: str, function: PolicyFunction) -> None:
-        """Register a policy.
-
-        Raises: HandlerRegisteredTwice, KeyInvalid.
-        """
+        """Register a policy."""
         check_source_name(source)
         if source in self._policies:
             raise HandlerRegisteredTwice(f"there are two policies for {source!r}; remove one")
@@ -112,10 +106,7 @@ class Handlers:
     def set_rules(
         self, source: str, *, redelivery: str, retry: dict[str, int | None], **limits: int | None
     ) -> None:
-        """Set what is particular to one source; ``limits`` are its rate and concurrency.
-
-        Raises: ConfigInvalid, KeyInvalid.
-        """
+        """Set what is particular to one source; ``limits`` are its rate and concurrency."""
         check_source_name(source)
         if redelivery not in {"rearm", "count"}:
             raise ConfigInvalid(f"redelivery of {source!r} is either 'rearm' or 'count'")

@@ -118,19 +118,13 @@ class SendApi:
     async def send(
         self, email: Email, *, wait: float = 0.0, **options: Unpack[SendOptions]
     ) -> SendAnswer:
-        """Store a mail once, and wait up to so many seconds for what becomes of it.
-
-        Raises: InputRefused, NotFound, StoreUnavailable.
-        """
+        """Store a mail once, and wait up to so many seconds for what becomes of it."""
         told = await self._outbox.send(self._origin, intent_from_options(email, **options))
         later = await self._outbox.wait_outcome(told.send, wait) if wait > 0 else None
         return to_answer(told, self._outbox.clock(), later=later)
 
     def enqueue(self, tx: Any, email: Email, **options: Unpack[SendOptions]) -> SendAnswer:
-        """Store a mail once, in a transaction; it is sent if and when that is committed.
-
-        Raises: InputRefused, NotFound.
-        """
+        """Store a mail once, in a transaction; it is sent if and when that is committed."""
         told = self._outbox.enqueue(tx, self._origin, intent_from_options(email, **options))
         return to_answer(told, self._outbox.clock())
 
