@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import check_one_body, header_option, page_options
 from oncebox.cli.output import failures
 from oncebox.cli.output.printer import Printer
 from oncebox.cli.output.times import ago, duration, iso_time
@@ -20,7 +21,7 @@ from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, DeliveryState, Headers
 from oncebox.model.deliveries.effects import Effect
-from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord, DuplicateExample
+from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
 from oncebox.settings import Settings
 
 if TYPE_CHECKING:  # read-only commands do not load the components
@@ -52,9 +53,7 @@ _ARRIVAL_TEXT = {
 @click.option(
     "--type", "type_", default="", metavar="TYPE", help="Event type, such as invoice.paid."
 )
-@click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header. Repeatable."
-)
+@header_option
 @click.option(
     "--order-key",
     metavar="KEY",
@@ -75,7 +74,7 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
     stdin: str | None,
     key: str | None,
     type_: str,
-    headers: tuple[str, ...],
+    headers: list[tuple[str, str]],
     order_key: str | None,
     body: str | None,
     body_file: Path | None,
@@ -86,7 +85,6 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
     with another body.
 
     """
-    pairs = [_parse_header(text) for text in headers]
     content = _read_body(call.settings(), stdin=stdin, text=body, file=body_file)
 
     async def work(components: "Components") -> Accepted:
@@ -94,7 +92,7 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
             source,
             key=key,
             body=content,
-            headers=pairs,
+            headers=headers,
             type_=type_,
             order_key=order_key,
             road=CHANNEL,
@@ -109,10 +107,7 @@ def _read_body(
     settings: Settings, *, stdin: str | None, text: str | None, file: Path | None
 ) -> bytes:
     """Return the body, reading no more than it takes to see that it is too large."""
-    if sum(each is not None for each in (stdin, text, file)) != 1:
-        raise click.UsageError(
-            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
-        )
+    check_one_body(stdin, text, file, required=True)
     if text is not None:
         return text.encode("utf-8", "surrogateescape")
     most = settings.limits.body + 1
@@ -122,27 +117,15 @@ def _read_body(
         return opened.read(most)
 
 
-def _parse_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
-    return name.strip(), value.strip()
-
-
 def _print_accepted(call: CommandContext, accepted: Accepted) -> None:
-    if call.out.as_json:
-        call.out.record(accepted)
-    elif call.out.quiet:
-        call.out.line(accepted.id)
-    elif call.out.on_terminal:
-        call.out.line(accepted.id, _ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state))
+    if call.out.on_terminal:
+        cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
     else:
-        call.out.line(accepted.id, accepted.arrival, accepted.state, accepted.sighting)
+        cells = [accepted.arrival, accepted.state, accepted.sighting or ""]
+    call.out.result(accepted, accepted.id, *cells, name=accepted.id)
 
 
 DELIVERY_COLUMNS = ("delivery", "state", "source", "type", "key", "tries", "age", "note")
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
 
 
 @click.command(
@@ -156,16 +139,7 @@ _AFTER_ALL_IDS = "~"
     "--state", type=click.Choice([str(state) for state in DeliveryState]), help="Only these."
 )
 @click.option("--source", metavar="NAME", help="Filter by source.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@page_options
 @with_context
 def list_(
     call: CommandContext, *, state: str | None, source: str | None, limit: int, before: str
@@ -189,14 +163,7 @@ def print_deliveries(
             most=most,
         )
         now = reader.clock()
-    if call.out.as_json:
-        for facts in found:
-            call.out.record(facts)
-    elif call.out.quiet:
-        for facts in found:
-            call.out.line(facts.id)
-    else:
-        call.out.table(DELIVERY_COLUMNS, [delivery_row(facts, now, call.out) for facts in found])
+    call.out.listing(found, DELIVERY_COLUMNS, lambda facts: delivery_row(facts, now, call.out))
 
 
 def delivery_row(facts: DeliveryRecord, now: int, out: Printer) -> tuple[object, ...]:
@@ -295,29 +262,14 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
         yield _effect_line(effect, now)
     for seen in inspection.sightings:
         times = f"{seen.count} time{'s' if seen.count > 1 else ''}"
-        yield (
-            "sighting",
-            seen.sighting,
-            times,
-            _time_and_age(seen.last_at, now),
-            f"by {seen.road}",
-        )
+        last = _time_and_age(seen.last_at, now)
+        yield ("sighting", seen.sighting, times, last, f"by {seen.road}")
     for example in inspection.examples:
-        yield (
-            "example",
-            example.sighting,
-            _time_and_age(example.at, now),
-            *_duplicate_details(example),
-        )
+        when, channel = _time_and_age(example.at, now), f"by {example.road}"
+        yield ("example", example.sighting, when, channel, example.verdict, example.secret_id)
     for entry in inspection.audit:
-        yield (
-            "audit",
-            entry.action,
-            _time_and_age(entry.at, now),
-            entry.who,
-            entry.why,
-            entry.detail,
-        )
+        when = _time_and_age(entry.at, now)
+        yield ("audit", entry.action, when, entry.who, entry.why, entry.detail)
     if payload is not None:
         for name, value in payload[0]:
             yield ("header", name, value)
@@ -334,12 +286,8 @@ def _delivery_lines(facts: DeliveryRecord, now: int) -> Lines:
     if facts.type:
         yield ("type", facts.type)
     yield ("state", facts.state, *([facts.outcome] if facts.outcome else []))
-    yield (
-        "received",
-        _time_and_age(facts.received_at, now),
-        f"by {facts.road}",
-        f"{facts.size} bytes",
-    )
+    received = _time_and_age(facts.received_at, now)
+    yield ("received", received, f"by {facts.road}", f"{facts.size} bytes")
     yield from _evidence_lines(facts, now)
     if facts.lane is not None:
         number = f"number {facts.sequence}" if facts.sequence is not None else ""
@@ -367,7 +315,8 @@ def _evidence_lines(facts: DeliveryRecord, now: int) -> Lines:
 def _schedule_lines(facts: DeliveryRecord, now: int) -> Lines:
     """Return what a delivery waits for, or when it ended."""
     if facts.state is DeliveryState.PROCESSING and facts.due_at is not None:
-        yield ("lease", f"{_expiry_word(facts.due_at, now)} {ago(facts.due_at, now)}", facts.worker)
+        word = "expires" if facts.due_at > now else "expired"
+        yield ("lease", f"{word} {ago(facts.due_at, now)}", facts.worker)
     elif facts.state is DeliveryState.HELD:
         since = _time_and_age(facts.held_at, now) if facts.held_at is not None else ""
         yield ("held", facts.hold_reason, since)
@@ -381,26 +330,11 @@ def _schedule_lines(facts: DeliveryRecord, now: int) -> Lines:
         yield ("due", _time_and_age(facts.due_at, now))
 
 
-def _expiry_word(due_at: int, now: int) -> str:
-    return "expires" if due_at > now else "expired"
-
-
 def _effect_line(effect: Effect, now: int) -> tuple[object, ...]:
     when = _time_and_age(effect.ended_at or effect.started_at, now)
     result = "" if effect.result is None else effect.result.decode()
-    return (
-        "effect",
-        effect.name,
-        effect.state,
-        when,
-        f"safe={effect.safe}",
-        effect.error or result,
-    )
-
-
-def _duplicate_details(example: DuplicateExample) -> tuple[object, ...]:
-    """Return the channel, verdict and secret of a duplicate."""
-    return (f"by {example.road}", example.verdict, example.secret_id)
+    error_or_result = effect.error or result
+    return ("effect", effect.name, effect.state, when, f"safe={effect.safe}", error_or_result)
 
 
 def _time_and_age(then: int, now: int) -> str:
@@ -457,7 +391,6 @@ class DeliveryView:
     """What has been shown: the newest deliveries, and older ones as long as they are open."""
 
     def __init__(self, tenant: str) -> None:
-        """Begin with nothing shown."""
         self._tenant = tenant
         self._shown: dict[str, tuple[object, ...]] = {}
         self._last_audit_id = ""
@@ -516,17 +449,5 @@ class DeliveryView:
 
 
 def _print_change(call: CommandContext, facts: DeliveryRecord, now: int) -> None:
-    if call.out.as_json:
-        call.out.record(facts)
-    elif call.out.quiet:
-        call.out.line(facts.id)
-    else:
-        call.out.line(
-            iso_time(now),
-            facts.id,
-            facts.state,
-            facts.source,
-            facts.type,
-            facts.key,
-            delivery_note(facts),
-        )
+    cells = (facts.id, facts.state, facts.source, facts.type, facts.key, delivery_note(facts))
+    call.out.result(facts, iso_time(now), *cells, name=facts.id)

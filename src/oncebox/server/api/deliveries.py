@@ -50,18 +50,22 @@ async def inspect_delivery(call: ApiCall) -> wire.DeliveryInspection:
 
 async def replay_delivery(call: ApiCall) -> wire.ReplayResult:
     """Run a done or dead delivery again."""
-    return await _rerun(call, operations.replay_and_inspect)
+    return await _rerun(call, operations.replay)
 
 
 async def release_delivery(call: ApiCall) -> wire.ReplayResult:
     """Let a held delivery run."""
-    return await _rerun(call, operations.release_and_inspect)
+    return await _rerun(call, operations.release)
 
 
 async def hold_delivery(call: ApiCall) -> wire.Delivery:
     """Keep a waiting delivery from running."""
-    deed = call.audit_entry(call.body.why)
-    found = await call.components.ledger.write(operations.hold_and_inspect, call.path["id"], deed)
+    found = await call.components.ledger.write(
+        operations.change_and_inspect,
+        operations.hold,
+        call.path["id"],
+        call.audit_entry(call.body.why),
+    )
     return delivery_schema(found.delivery)
 
 
@@ -70,7 +74,7 @@ async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
     words = {name: EffectState(word) for name, word in asked.effects.items()}
     run = call.components.ledger.dry_run if asked.dry_run else call.components.ledger.write
     found: DeliveryInspection = await run(
-        change, call.path["id"], call.audit_entry(asked.why), words
+        operations.rerun_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
     )
     if not asked.dry_run:
         call.components.ledger.notify(DUE)
