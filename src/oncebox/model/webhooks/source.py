@@ -11,37 +11,14 @@ from typing import Any
 import msgspec
 
 from oncebox.model.deliveries.retry import RetryRules
-from oncebox.model.webhooks import source_checks as check
+from oncebox.model.webhooks import source_checks
 from oncebox.model.webhooks.source_checks import SourceRefusal
 
 _MINUTE = 60_000
-_MONTH = 30 * 24 * 60 * _MINUTE
-_CENTURY = 36_500 * 24 * 60 * _MINUTE
-
-_CHOICES = {
-    "late": ("hold", "run"),
-    "replay": ("hold", "run", "drop"),
-    "redelivery": ("rearm", "count"),
-    "stale": ("skip", "run"),
-    "mode": ("handler", "pull"),
-}
-_LONGEST_TIMES = {
-    "gap_wait": _MONTH,
-    "after_wait": _MONTH,
-    "budget": _CENTURY,
-    "first_wait": _CENTURY,
-    "longest_wait": _CENTURY,
-}
-_BOUNDS = {
-    "tries": (1, 1_000),
-    "rate": (1, 1_000_000),
-    "concurrency": (1, 10_000),
-    "retention": (1, 36_500),
-}
 
 
 class SourceSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """One secret of a source, opened; nothing that prints it shows its value."""
+    """One secret of a source, decrypted; nothing that prints it shows its value."""
 
     id: str
     value: str
@@ -51,36 +28,31 @@ class SourceSecret(msgspec.Struct, frozen=True, kw_only=True):
     retired_at: int | None = None
 
     def __repr__(self) -> str:
-        """Show which one it is, never what it is."""
         return f"SourceSecret(id={self.id!r}, reference={self.reference!r})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Show no more than ``repr`` does."""
         return [("id", self.id), ("reference", self.reference)]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where deliveries come from; all times in milliseconds. It cannot hold a bad value.
+    """Where deliveries come from; all times in milliseconds. All values are checked.
 
     Raises: ConfigInvalid, naming the field and the remedy.
     """
 
-    #: whose source it is
     tenant: str
-    #: what handlers, commands and the ledger call it
     name: str
     #: where it listens: ``/in/{public_id}``
     public_id: str
-    #: how requests are signed
     scheme: str
-    #: what the scheme wants to know, such as ``header``, ``algorithm`` or ``topics``
+    #: options of the scheme, such as ``header``, ``algorithm`` or ``topics``
     options: dict[str, Any] = {}
     #: in the order in which they are tried
     secrets: tuple[SourceSecret, ...] = ()
     #: the address as the provider knows it, for schemes that sign it
     public_url: str | None = None
-    #: what becomes of a genuine request that comes after its time: ``hold`` or ``run``; as its
-    #: scheme says unless set
+    #: what to do with an authentic request that is late: ``hold`` or ``run``; unless set, as its
+    #: scheme says
     late: str | None = None
     #: what becomes of a known body under a new unsigned id: ``hold``, ``run`` or ``drop``
     replay: str = "hold"
@@ -110,7 +82,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     rate: int | None = None
     #: deliveries worked on at the same time at most
     concurrency: int | None = None
-    #: nothing is taken in and nothing is worked on
+    #: nothing is accepted and nothing is processed
     paused: bool = False
     #: days for which bodies are kept; for ever unless set
     retention: int | None = None
@@ -118,31 +90,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "handler"
     #: networks that requests may come from; anywhere if there are none
     cidrs: tuple[str, ...] = ()
-    #: what a request must say besides its signature, such as ``{"$.account" = "acct_1"}``
+    #: values a request must contain, such as ``{"$.account" = "acct_1"}``
     expect: dict[str, str] = {}
-    #: let requests in that nobody signed; only with the scheme ``none``
+    #: accept unsigned requests; only with the scheme ``none``
     allow_unsigned: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse bad values."""
-        refuse = check.SourceRefusal(self.name)
-        check.name(refuse, self.name)
-        check.text(refuse, "tenant", self.tenant)
-        check.public_id(refuse, self.public_id)
-        check.scheme(refuse, self.scheme, allow_unsigned=self.allow_unsigned)
-        check.options(refuse, self.options)
-        check.url(refuse, "public_url", self.public_url)
-        for field, words in _CHOICES.items():
-            check.one_of(refuse, field, getattr(self, field), words)
-        for field, (least, most) in _BOUNDS.items():
-            check.between(refuse, field, getattr(self, field), least, most)
-        for field, most in _LONGEST_TIMES.items():
-            check.duration(refuse, field, getattr(self, field), most)
-        check.path(refuse, "order_by", self.order_by)
-        check.path(refuse, "sequence", self.sequence)
-        check.predecessors(refuse, self.after, order_by=self.order_by)
-        check.networks(refuse, "cidrs", self.cidrs)
-        check.expected(refuse, "expect", self.expect)
+        source_checks.check(self)
 
     def retry_rules(self, otherwise: RetryRules) -> RetryRules:
         """Return how often and how long its deliveries are tried."""
@@ -155,7 +109,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemeLookup(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of schemes to keep sources; the schemes themselves live elsewhere."""
+    """What sources need to know of schemes, whose package may not be imported here."""
 
     #: whether there is a scheme of that name
     known: Callable[[str], bool]
@@ -175,16 +129,16 @@ class SourceOrigin(StrEnum):
 class SourceState(StrEnum):
     """Whether a source takes requests."""
 
-    #: it does
+    #: it accepts requests
     READY = "ready"
-    #: a person stopped it for a while
+    #: an operator paused it
     PAUSED = "paused"
-    #: it cannot check them; it says why
+    #: it cannot verify requests; ``troubles`` say why
     UNREADY = "unready"
 
 
 class SourceTrouble(msgspec.Struct, frozen=True):
-    """What keeps a source, or one of its secrets, from working."""
+    """A problem of a source or of one of its secrets."""
 
     code: str
     #: with the remedy
@@ -194,7 +148,7 @@ class SourceTrouble(msgspec.Struct, frozen=True):
 
 
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the source book: a source, where it is written, and whether it works."""
+    """A source, where it is written, and whether it works."""
 
     source: Source
     origin: SourceOrigin
@@ -210,11 +164,11 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """What is wrong with it; where it is unready, why."""
+        """What is wrong with it, in words."""
         return "; ".join(trouble.message for trouble in self.troubles)
 
 
-#: what the table does not hold: whose source it is, and what is kept apart
+#: fields that are not in the table
 _SEPARATE_FIELDS = frozenset({"tenant", "name", "public_id", "secrets"})
 _DURATION_FIELDS = frozenset({"gap_wait", "after_wait", "budget", "first_wait", "longest_wait"})
 _DEFAULTS = {
@@ -249,9 +203,9 @@ def source_from_table(
         field: _milliseconds(refuse, field, value) if field in _DURATION_FIELDS else value
         for field, value in table.items()
     }
-    apart = {"tenant": tenant, "name": name, "public_id": public_id, "secrets": tuple(secrets)}
+    others = {"tenant": tenant, "name": name, "public_id": public_id, "secrets": tuple(secrets)}
     try:
-        return msgspec.convert(values | apart, Source, strict=False)
+        return msgspec.convert(values | others, Source, strict=False)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at ")
         raise refuse(
@@ -260,15 +214,16 @@ def source_from_table(
 
 
 def source_to_table(source: Source) -> dict[str, Any]:
-    """Return the table of a source: its scheme and whatever is not as it is by default."""
-    table = {}
-    for field in SOURCE_FIELDS:
-        value = getattr(source, field)
-        if value != _DEFAULTS[field]:
-            table[field] = (
-                value / 1000 if field in _DURATION_FIELDS and value is not None else value
-            )
-    return table
+    """Return the table of a source: its scheme and all fields that are not the default."""
+    changed = {
+        field: value
+        for field in SOURCE_FIELDS
+        if (value := getattr(source, field)) != _DEFAULTS[field]
+    }
+    return {
+        field: value / 1000 if field in _DURATION_FIELDS and value is not None else value
+        for field, value in changed.items()
+    }
 
 
 def _milliseconds(refuse: SourceRefusal, field: str, value: object) -> int | None:

@@ -2,14 +2,17 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from oncebox.errors import ConfigInvalid, KeyInvalid
 from oncebox.model import validation
+
+if TYPE_CHECKING:
+    from oncebox.model.webhooks.source import Source
 
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
 _SCHEME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -22,12 +25,35 @@ _LARGEST_OPTIONS = 8_192
 _MOST_ENTRIES = 100
 _DAY = 24 * 60 * 60 * 1000
 
+_CHOICES = {
+    "late": ("hold", "run"),
+    "replay": ("hold", "run", "drop"),
+    "redelivery": ("rearm", "count"),
+    "stale": ("skip", "run"),
+    "mode": ("handler", "pull"),
+}
+_BOUNDS = {
+    "tries": (1, 1_000),
+    "rate": (1, 1_000_000),
+    "concurrency": (1, 10_000),
+    "retention": (1, 36_500),
+}
+_LONGEST_DAYS = {
+    "gap_wait": 30,
+    "after_wait": 30,
+    "budget": 36_500,
+    "first_wait": 36_500,
+    "longest_wait": 36_500,
+}
+
+#: a field and what to write instead
+Problem = tuple[str, str]
+
 
 class SourceRefusal:
-    """Says which field of which source cannot be used, and what helps."""
+    """Makes errors that name a field of one source, and the remedy."""
 
     def __init__(self, source: str) -> None:
-        """Speak of one source."""
         self._source = source
 
     def __call__(self, field: str, remedy: str) -> ConfigInvalid:
@@ -36,149 +62,140 @@ class SourceRefusal:
 
 
 def is_url_segment(text: str) -> bool:
-    """Say whether a text can stand as one segment of a URL's path, as it is."""
+    """Say whether a text can be one segment of a URL's path, unescaped."""
     return _SEGMENT.fullmatch(text) is not None
 
 
-def text(refuse: SourceRefusal, field: str, value: str) -> None:
-    """Refuse a text that is empty, too long or has control characters."""
+def check(source: "Source") -> None:
+    """Refuse the first bad value.
+
+    Raises: ConfigInvalid.
+    """
+    for problems in (_identity_problems, _value_problems, _lane_problems, _sender_problems):
+        for field, remedy in problems(source):
+            raise SourceRefusal(source.name)(field, remedy)
+
+
+def _identity_problems(source: "Source") -> Iterator[Problem]:
+    try:
+        validation.check_source_name(source.name)
+    except KeyInvalid as error:
+        yield "name", str(error)
+    yield from _text_problems("tenant", source.tenant)
+    if not is_url_segment(source.public_id):
+        yield (
+            "public_id",
+            "write 1 to 100 letters, digits and . _ ~ -, beginning with a letter or digit",
+        )
+    if not _SCHEME.fullmatch(source.scheme):
+        yield "scheme", "write a scheme's name, such as stripe or generic-hmac"
+    elif source.scheme == "none" and not source.allow_unsigned:
+        remedy = "choose a scheme that signs, or set allow_unsigned"
+        yield "scheme", f"it lets anybody in who knows the address; {remedy}"
+    yield from _option_problems(source.options)
+    if source.public_url is not None and not _is_public_url(source.public_url):
+        yield (
+            "public_url",
+            "write the address the provider knows, such as https://hooks.example.com/in/twilio",
+        )
+
+
+def _value_problems(source: "Source") -> Iterator[Problem]:
+    for field, words in _CHOICES.items():
+        if getattr(source, field) not in (None, *words):
+            yield field, f"write {' or '.join(words)}"
+    for field, (least, most) in _BOUNDS.items():
+        if not _is_within(getattr(source, field), least, most):
+            yield field, f"write a number from {least} to {most}"
+    for field, days in _LONGEST_DAYS.items():
+        if not _is_within(getattr(source, field), 0, days * _DAY):
+            yield field, f"write a time of 0 to {days} days"
+
+
+def _lane_problems(source: "Source") -> Iterator[Problem]:
+    for field in ("order_by", "sequence"):
+        path = getattr(source, field)
+        if path is not None and not _is_path(path):
+            yield field, "write a path such as $.data.object.id or $.items[0].id"
+    if source.after and source.order_by is None:
+        yield "after", "types wait for each other within a lane; set order_by too"
+    for number, (later, earlier) in enumerate(source.after.items()):
+        yield from _text_problems("after", later)
+        yield from _text_problems("after", earlier)
+        yield from _count_problems("after", number)
+    if any(_leads_into_circle(source.after, start) for start in source.after):
+        yield "after", "these types wait for each other in a circle; break it"
+
+
+def _sender_problems(source: "Source") -> Iterator[Problem]:
+    for number, network in enumerate(source.cidrs):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            remedy = "write networks such as 192.0.2.0/24 or 2001:db8::/32, with no host bits set"
+            yield f"cidrs[{number}]", remedy
+        yield from _count_problems("cidrs", number)
+    for number, (where, what) in enumerate(source.expect.items()):
+        if not (_is_path(where) or _WORD.fullmatch(where)):
+            yield (
+                "expect",
+                'write { "$.account" = "acct_1" } or a word of the scheme, such as topic',
+            )
+        yield from _text_problems("expect", what)
+        yield from _count_problems("expect", number)
+
+
+def _text_problems(field: str, value: str) -> Iterator[Problem]:
     try:
         validation.check_key(value, "text")
     except KeyInvalid as error:
-        raise refuse(field, str(error)) from error
+        yield field, str(error)
 
 
-def name(refuse: SourceRefusal, value: str) -> None:
-    """Refuse what is no name of a source."""
+def _option_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
+    if not all(map(_WORD.fullmatch, options)):
+        yield "options", "names are small letters, digits, _ and -, such as header or window"
     try:
-        validation.check_source_name(value)
-    except KeyInvalid as error:
-        raise refuse("name", str(error)) from error
+        size = len(msgspec.json.encode(options))
+    except (TypeError, ValueError):
+        yield "options", "write texts, numbers, lists and tables"
+    else:
+        if size > _LARGEST_OPTIONS:
+            yield "options", f"they are over {_LARGEST_OPTIONS} bytes; write fewer"
 
 
-def public_id(refuse: SourceRefusal, value: str) -> None:
-    """Refuse what cannot stand in ``/in/{public_id}``."""
-    if not is_url_segment(value):
-        remedy = "write 1 to 100 letters, digits and . _ ~ -, beginning with a letter or digit"
-        raise refuse("public_id", remedy)
+def _count_problems(field: str, number: int) -> Iterator[Problem]:
+    if number >= _MOST_ENTRIES:
+        yield field, f"write at most {_MOST_ENTRIES} entries"
 
 
-def scheme(refuse: SourceRefusal, value: str, *, allow_unsigned: bool) -> None:
-    """Refuse what is no name of a scheme, and unsigned requests unless they are wanted."""
-    if not _SCHEME.fullmatch(value):
-        raise refuse("scheme", "write a scheme's name, such as stripe or generic-hmac")
-    if value == "none" and not allow_unsigned:
-        remedy = (
-            "it lets anybody in who knows the address; choose a scheme that signs, or set "
-            "allow_unsigned"
-        )
-        raise refuse("scheme", remedy)
-
-
-def one_of(refuse: SourceRefusal, field: str, value: str | None, allowed: Iterable[str]) -> None:
-    """Refuse a word that is not one of a few; None is left to the defaults."""
-    words = tuple(allowed)
-    if value is not None and value not in words:
-        raise refuse(field, f"write {' or '.join(words)}")
-
-
-def between(refuse: SourceRefusal, field: str, value: object, least: int, most: int) -> None:
-    """Refuse what is no whole number within bounds; None is left to the defaults."""
-    if value is not None and not _is_within(value, least, most):
-        raise refuse(field, f"write a number from {least} to {most}")
-
-
-def duration(refuse: SourceRefusal, field: str, value: object, most: int) -> None:
-    """Refuse what is no time in milliseconds, or too long; None is left to the defaults."""
-    if value is not None and not _is_within(value, 0, most):
-        raise refuse(field, f"write a time of 0 to {most // _DAY} days")
-
-
-def path(refuse: SourceRefusal, field: str, value: str | None) -> None:
-    """Refuse what does not lead into a JSON body."""
-    if value is not None and not _is_path(value):
-        raise refuse(field, "write a path such as $.data.object.id or $.items[0].id")
-
-
-def url(refuse: SourceRefusal, field: str, value: str | None) -> None:
-    """Refuse what is not the beginning of a public address."""
-    if value is None:
-        return
-    remedy = "write the address the provider knows, such as https://hooks.example.com/in/twilio"
-    if len(value) > _LONGEST_URL or not _VISIBLE.fullmatch(value):
-        raise refuse(field, remedy)
+def _is_public_url(url: str) -> bool:
+    if len(url) > _LONGEST_URL or not _VISIBLE.fullmatch(url):
+        return False
     try:
-        parts = urlsplit(value)
+        parts = urlsplit(url)
         plain = parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc)
-    except ValueError as error:
-        raise refuse(field, remedy) from error
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
-        raise refuse(field, remedy)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and plain
 
 
-def networks(refuse: SourceRefusal, field: str, values: Iterable[str]) -> None:
-    """Refuse what is no list of networks."""
-    for number, value in enumerate(values):
-        try:
-            ipaddress.ip_network(value)
-        except ValueError as error:
-            remedy = "write networks such as 192.0.2.0/24 or 2001:db8::/32, with no host bits set"
-            raise refuse(f"{field}[{number}]", remedy) from error
-        _check_entry_count(refuse, field, number)
-
-
-def expected(refuse: SourceRefusal, field: str, values: Mapping[str, str]) -> None:
-    """Refuse expectations that no request could be held against."""
-    for number, (where, what) in enumerate(values.items()):
-        if not (_is_path(where) or _WORD.fullmatch(where)):
-            remedy = 'write { "$.account" = "acct_1" } or a word of the scheme, such as topic'
-            raise refuse(field, remedy)
-        text(refuse, field, what)
-        _check_entry_count(refuse, field, number)
-
-
-def predecessors(refuse: SourceRefusal, values: Mapping[str, str], *, order_by: str | None) -> None:
-    """Refuse waiting for others without a lane, or in a circle."""
-    if values and order_by is None:
-        remedy = "types wait for each other within a lane; set order_by too"
-        raise refuse("after", remedy)
-    for number, (later, earlier) in enumerate(values.items()):
-        text(refuse, "after", later)
-        text(refuse, "after", earlier)
-        _check_entry_count(refuse, "after", number)
-    for start in values:
-        seen = {start}
-        step = values.get(start)
-        while step is not None:
-            if step in seen:
-                raise refuse("after", "these types wait for each other in a circle; break it")
-            seen.add(step)
-            step = values.get(step)
-
-
-def options(refuse: SourceRefusal, values: Mapping[str, Any]) -> None:
-    """Refuse scheme options that cannot be stored as JSON."""
-    for each in values:
-        if not _WORD.fullmatch(each):
-            raise refuse(
-                "options", "names are small letters, digits, _ and -, such as header or window"
-            )
-    try:
-        size = len(msgspec.json.encode(values))
-    except (TypeError, ValueError) as error:
-        raise refuse("options", "write texts, numbers, lists and tables") from error
-    if size > _LARGEST_OPTIONS:
-        raise refuse("options", f"they are over {_LARGEST_OPTIONS} bytes; write fewer")
+def _leads_into_circle(after: Mapping[str, str], start: str) -> bool:
+    seen = {start}
+    while (step := after.get(start)) is not None:
+        if step in seen:
+            return True
+        seen.add(step)
+        start = step
+    return False
 
 
 def _is_within(value: object, least: int, most: int) -> bool:
+    """Say whether a value is a whole number within bounds, or None, which is the default."""
+    if value is None:
+        return True
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_path(value: str) -> bool:
     return len(value) <= _LONGEST_PATH and _PATH.fullmatch(value) is not None
-
-
-def _check_entry_count(refuse: SourceRefusal, field: str, number: int) -> None:
-    if number >= _MOST_ENTRIES:
-        raise refuse(field, f"write at most {_MOST_ENTRIES} entries")
