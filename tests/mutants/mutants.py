@@ -45,11 +45,13 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "            accepted = await self._submit(new)\n",
-                "            import asyncio\n"
-                "            from oncebox.model.deliveries.delivery import DeliveryState\n"
-                "            self._hasty = asyncio.ensure_future(self._submit(new))\n"
-                "            accepted = Accepted(new.id, ArrivalKind.NEW, State.RECEIVED)\n",
+                "                accepted = await self._group.submit(new)\n",
+                "                import asyncio\n"
+                "                from oncebox.model.deliveries.delivery import DeliveryState\n"
+                "                self._hasty = asyncio.ensure_future(self._group.submit(new))\n"
+                "                accepted = Accepted(\n"
+                "                    new.id, ArrivalKind.NEW, DeliveryState.RECEIVED\n"
+                "                )\n",
             ),
         ),
         (_crash_points("lost"),),
@@ -345,11 +347,13 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "            accepted = await self._submit(new)\n",
-                "            try:\n"
-                "                accepted = await self._submit(new)\n"
-                "            except CommitUnknown:\n"
-                "                accepted = Accepted(new.id, ArrivalKind.NEW, State.RECEIVED)\n",
+                "                accepted = await self._group.submit(new)\n",
+                "                try:\n"
+                "                    accepted = await self._group.submit(new)\n"
+                "                except CommitUnknown:\n"
+                "                    accepted = Accepted(\n"
+                "                        new.id, ArrivalKind.NEW, DeliveryState.RECEIVED\n"
+                "                    )\n",
             ),
             Patch(
                 f"{_DELIVERIES}/intake.py",

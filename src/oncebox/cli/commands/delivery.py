@@ -121,7 +121,7 @@ def _print_accepted(call: CommandContext, accepted: Accepted) -> None:
     if call.out.on_terminal:
         cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
     else:
-        cells = [accepted.arrival, accepted.state, accepted.sighting or ""]
+        cells = [accepted.arrival, accepted.state, accepted.duplicate_class or ""]
     call.out.result(accepted, accepted.id, *cells, name=accepted.id)
 
 
@@ -260,13 +260,20 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
         yield ("try", each.fence, each.outcome, when, each.worker, each.error)
     for effect in inspection.effects:
         yield _effect_line(effect, now)
-    for seen in inspection.sightings:
+    for seen in inspection.duplicates:
         times = f"{seen.count} time{'s' if seen.count > 1 else ''}"
         last = _time_and_age(seen.last_at, now)
-        yield ("sighting", seen.sighting, times, last, f"by {seen.road}")
+        yield ("sighting", seen.duplicate_class, times, last, f"by {seen.road}")
     for example in inspection.examples:
         when, channel = _time_and_age(example.at, now), f"by {example.road}"
-        yield ("example", example.sighting, when, channel, example.verdict, example.secret_id)
+        yield (
+            "example",
+            example.duplicate_class,
+            when,
+            channel,
+            example.verdict,
+            example.secret_id,
+        )
     for entry in inspection.audit:
         when = _time_and_age(entry.at, now)
         yield ("audit", entry.action, when, entry.who, entry.why, entry.detail)

@@ -52,21 +52,21 @@ def show(call: CommandContext, *, wanted: str) -> None:
     with call.reader() as reader:
         tenant = reader.settings.tenant
         id_ = reader.read(find_id, IdKind.REQUEST, tenant, wanted)
-        kept = reader.read(quarantine.get, tenant, id_)
-    body = kept.body.decode("utf-8", "backslashreplace")
+        request = reader.read(quarantine.get, tenant, id_)
+    body = request.body.decode("utf-8", "backslashreplace")
     if call.out.as_json:
         call.out.record({
-            "id": kept.id, "source": kept.source, "reason": kept.reason, "sighting": kept.sighting,
-            "received_at": kept.received_at, "method": kept.method, "url": kept.url,
-            "headers": kept.headers, "body": body,
+            "id": request.id, "source": request.source, "reason": request.reason,
+            "sighting": request.duplicate_class, "received_at": request.received_at,
+            "method": request.method, "url": request.url, "headers": request.headers, "body": body,
         })  # fmt: skip
         return
     call.out.outline([
-        ("request", kept.id),
-        ("source", kept.source),
-        ("rejected", kept.reason, kept.sighting),
-        ("received", iso_time(kept.received_at), kept.method, kept.url),
-        *(("header", name, value) for name, value in kept.headers),
+        ("request", request.id),
+        ("source", request.source),
+        ("rejected", request.reason, request.duplicate_class),
+        ("received", iso_time(request.received_at), request.method, request.url),
+        *(("header", name, value) for name, value in request.headers),
         ("body", body),
     ])  # fmt: skip
 
@@ -141,4 +141,4 @@ def _apply_to_all(
 def _rejected_row(call: CommandContext, each: QuarantineEntry, now: int) -> tuple[object, ...]:
     age = max(0, now - each.received_at)
     received = duration(age) if call.out.on_terminal else iso_time(each.received_at)
-    return (each.id, each.sighting, each.source, each.reason, received, each.size)
+    return (each.id, each.duplicate_class, each.source, each.reason, received, each.size)

@@ -34,8 +34,8 @@ class DuplicateArrival(NamedTuple):
 def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: int) -> None:
     """Count repeats and keep the first of them; the last road wins where a batch mixes two."""
     groups: dict[tuple[str, str], list[NewDelivery]] = defaultdict(list)
-    for id_, sighting, arrival in seen:
-        groups[id_, sighting.value].append(arrival)
+    for id_, class_, arrival in seen:
+        groups[id_, class_.value].append(arrival)
     rows = [
         (*group, arrivals[-1].tenant, len(arrivals), arrivals[-1].road)
         for group, arrivals in sorted(groups.items())
@@ -160,8 +160,8 @@ def _insert_replays(
     marks = []
     for each in new:
         state = _replay_state(each)
-        sighting = DuplicateClass.SUSPICIOUS_REPLAY
-        answers[each.id] = Accepted(each.id, ArrivalKind.SUSPICIOUS_REPLAY, state, sighting.value)
+        class_ = DuplicateClass.SUSPICIOUS_REPLAY
+        answers[each.id] = Accepted(each.id, ArrivalKind.SUSPICIOUS_REPLAY, state, class_.value)
         dropped = state is DeliveryState.DONE
         marks.append((
             each.id, owners[_body_key(each)][0],
@@ -188,7 +188,7 @@ def _add_payloads_and_lanes(
     waiting = [each for each in ordered if answers[each.id].state is DeliveryState.RECEIVED]
     for id_ in lanes.enter(tx, [_lane_place(each) for each in waiting], now):
         before = answers[id_]
-        answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.sighting)
+        answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.duplicate_class)
 
 
 def _insert_payloads(tx: Transaction, new: Sequence[NewDelivery]) -> None:
@@ -299,8 +299,8 @@ def _answer_echoes(
     if seen:
         record_duplicates(tx, seen, now)
     return {
-        each.id: Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(ours[id_][1]), sighting.value)
-        for id_, sighting, each in seen
+        each.id: Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(ours[id_][1]), class_.value)
+        for id_, class_, each in seen
     }
 
 
@@ -323,9 +323,9 @@ def _answer_known(
     for each in repeats:
         first = known[_key(each)]
         answer = answers.get(each.id) or _duplicate_answer(each, known)
-        sighting = _duplicate_class(each, first)
-        answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, sighting.value)
-        seen.append(DuplicateArrival(first[0], sighting, each))
+        class_ = _duplicate_class(each, first)
+        answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, class_.value)
+        seen.append(DuplicateArrival(first[0], class_, each))
     if not seen:
         return
     record_duplicates(tx, seen, now)

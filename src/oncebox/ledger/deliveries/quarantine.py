@@ -101,7 +101,11 @@ def store(
 ) -> None:
     """Keep and count rejected requests; beyond the caps the oldest go."""
     store_and_count(
-        tx, kept, Counter((each.tenant, each.source, each.sighting) for each in kept), caps, now
+        tx,
+        kept,
+        Counter((each.tenant, each.source, each.duplicate_class) for each in kept),
+        caps,
+        now,
     )
 
 
@@ -115,7 +119,7 @@ def store_and_count(
     """Count rejected requests and keep those there was room for; beyond the caps the oldest go."""
     rows = [
         (
-            each.id, each.tenant, each.source, each.reason, each.sighting, each.received_at,
+            each.id, each.tenant, each.source, each.reason, each.duplicate_class, each.received_at,
             each.method, each.url, encode_headers(each.headers), each.body, each.size,
             each.encrypted,
         )
@@ -231,9 +235,9 @@ class QuarantineWriter:
         url: str = "",
     ) -> DuplicateClass:
         """Take a rejected request; return what it most likely was."""
-        sighting = classify_rejection(reason)
-        self._telemetry.rejected.labels(sighting.value).inc()
-        self._counts[tenant, source, sighting.value] += 1
+        duplicate_class = classify_rejection(reason)
+        self._telemetry.rejected.labels(duplicate_class.value).inc()
+        self._counts[tenant, source, duplicate_class.value] += 1
         if self._has_room(len(body)):
             rejected = RejectedRequest(
                 id=self._new_id("rej"),
@@ -251,7 +255,7 @@ class QuarantineWriter:
             self._telemetry.not_quarantined.inc()
         if self._task is None:
             self._task = asyncio.create_task(self._store_all())
-        return sighting
+        return duplicate_class
 
     async def close(self) -> None:
         """Store what waits, if the database is there, and stop."""

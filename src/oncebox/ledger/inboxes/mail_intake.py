@@ -144,9 +144,11 @@ class MailIntake:
         self._new.inc(new)
         if new == len(answers):
             return
-        classes = Counter(answer.sighting for answer in answers if answer.sighting is not None)
-        for sighting, count in classes.items():
-            telemetry.duplicates.labels("delivery", sighting).inc(count)
+        classes = Counter(
+            answer.duplicate_class for answer in answers if answer.duplicate_class is not None
+        )
+        for name, count in classes.items():
+            telemetry.duplicates.labels("delivery", name).inc(count)
 
 
 def _accept_new(

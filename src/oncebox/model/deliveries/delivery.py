@@ -204,8 +204,8 @@ class Accepted(msgspec.Struct, frozen=True):
     arrival: ArrivalKind
     #: the state the delivery was in when this arrival was seen
     state: DeliveryState
-    #: what a repeat most likely was
-    sighting: str | None = None
+    #: the class of a duplicate
+    duplicate_class: str | None = msgspec.field(default=None, name="sighting")
 
 
 class Delivery(msgspec.Struct, frozen=True):

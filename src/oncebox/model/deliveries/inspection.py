@@ -80,7 +80,7 @@ class DeliveryTry(msgspec.Struct, frozen=True):
 class DuplicateCount(msgspec.Struct, frozen=True):
     """How often a delivery was seen again in one class."""
 
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     count: int
     first_at: int
     last_at: int
@@ -90,7 +90,7 @@ class DuplicateCount(msgspec.Struct, frozen=True):
 class DuplicateExample(msgspec.Struct, frozen=True):
     """One of the first repeats of a class, as it came."""
 
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     at: int
     road: str
     verdict: str
@@ -114,7 +114,7 @@ class DeliveryInspection(msgspec.Struct, frozen=True):
     delivery: DeliveryRecord
     tries: list[DeliveryTry]
     effects: list[Effect]
-    sightings: list[DuplicateCount]
+    duplicates: list[DuplicateCount] = msgspec.field(name="sightings")
     examples: list[DuplicateExample]
     audit: list[AuditRecord]
     next_action: str

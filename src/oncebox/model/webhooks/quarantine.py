@@ -32,7 +32,7 @@ class QuarantinedRequest(msgspec.Struct, frozen=True):
     source: str
     reason: str
     #: what it most likely was
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     received_at: int
     method: str
     #: without its query
@@ -50,7 +50,7 @@ class QuarantineEntry(msgspec.Struct, frozen=True):
     id: str
     source: str
     reason: str
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     received_at: int
     method: str
     url: str
@@ -61,7 +61,7 @@ class RejectionCount(msgspec.Struct, frozen=True):
     """How many requests of a source were rejected in one class, kept or not."""
 
     source: str
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     count: int
     first_at: int
     last_at: int

@@ -106,7 +106,7 @@ def _inspection_schema(
         delivery=delivery_schema(found.delivery),
         tries=msgspec.convert(found.tries, list[wire.DeliveryTry], from_attributes=True),
         effects=[effect_schema(each) for each in found.effects],
-        sightings=msgspec.convert(found.sightings, list[wire.DuplicateCount], from_attributes=True),
+        sightings=msgspec.convert(msgspec.to_builtins(found.duplicates), list[wire.DuplicateCount]),
         audit=msgspec.convert(found.audit, list[wire.AuditRecord], from_attributes=True),
         next_action=found.next_action,
         payload=payload and wire.Payload(headers=list(payload[0]), body=payload[1]),
@@ -217,7 +217,7 @@ async def delete_rejected(call: ApiCall) -> None:
 
 
 def _rejected_schema(listed: QuarantineEntry) -> wire.RejectedRequest:
-    return msgspec.convert(listed, wire.RejectedRequest, from_attributes=True)
+    return msgspec.convert(msgspec.to_builtins(listed), wire.RejectedRequest)
 
 
 def _rejected_detail_schema(kept: QuarantinedRequest) -> wire.RejectedRequestDetail:
@@ -225,7 +225,7 @@ def _rejected_detail_schema(kept: QuarantinedRequest) -> wire.RejectedRequestDet
         id=kept.id,
         source=kept.source,
         reason=kept.reason,
-        sighting=kept.sighting,
+        sighting=kept.duplicate_class,
         received_at=kept.received_at,
         method=kept.method,
         url=kept.url,

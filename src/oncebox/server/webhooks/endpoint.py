@@ -47,7 +47,6 @@ class ProviderKeyCache:
     """Caches fetched keys; a miss starts a fetch and does not wait for it."""
 
     def __init__(self, fetch: FetchDocument, telemetry: Telemetry) -> None:
-        """Begin with none."""
         self._fetch_document = fetch
         self._telemetry = telemetry
         self._cached: dict[str, tuple[float, str | None]] = {}
@@ -113,7 +112,6 @@ class WebhookEndpoint:
         *,
         clock: Callable[[], int],
     ) -> None:
-        """Accept webhooks of all these sources."""
         self._sources = sources
         self._intake = intake
         self._quarantine = quarantine
@@ -178,8 +176,18 @@ class WebhookEndpoint:
             self._keys.fetch_in_background(wanted.name)
             raise
         except SignatureInvalid as error:
-            self._keep_rejected(compiled, request, error)
-            raise _public_error(error) from error
+            self._quarantine.put(
+                compiled.source.name,
+                tenant=compiled.source.tenant,
+                reason=error.reason,
+                headers=request.headers,
+                body=request.body,
+                method=request.method,
+                url=request.url,
+            )
+            # The sender is never told which part of the signature is wrong.
+            allowed = error.reason not in _UNWANTED_REASONS
+            raise (SignatureRefused if allowed else SenderNotAllowed) from error
 
     async def _handshake(
         self, compiled: CompiledSource, request: WebhookRequest
@@ -218,31 +226,9 @@ class WebhookEndpoint:
         await request_verification.store_events(self._intake, compiled, request, verified)
         return _ACCEPTED
 
-    def _keep_rejected(
-        self, compiled: CompiledSource, request: WebhookRequest, error: SignatureInvalid
-    ) -> None:
-        """Put a rejected request into quarantine, in the background, if there is room."""
-        self._quarantine.put(
-            compiled.source.name,
-            tenant=compiled.source.tenant,
-            reason=error.reason,
-            headers=request.headers,
-            body=request.body,
-            method=request.method,
-            url=request.url,
-        )
-
-
-def _public_error(error: SignatureInvalid) -> OnceboxError:
-    """Return the error for the sender; it never names the wrong part of the signature."""
-    return SenderNotAllowed() if error.reason in _UNWANTED_REASONS else SignatureRefused()
-
 
 async def _read_body(receive: Receive) -> bytes:
-    """Return the whole body; the request limits bound it.
-
-    Raises: ClientGone.
-    """
+    """Return the whole body; the request limits bound it."""
     message = await receive()
     if not message.get("more_body") and message["type"] == "http.request":
         whole: bytes = message.get("body", b"")

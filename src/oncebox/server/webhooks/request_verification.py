@@ -43,9 +43,9 @@ class CompiledSource(msgspec.Struct, frozen=True):
     late: str
     lanes: LaneRules
 
-    def allows_address(self, address: str) -> bool:
-        """Say whether a request may come from an address."""
-        if not self.networks:
+    def allows_address(self, address: str | None) -> bool:
+        """Say whether a request may come from an address; None is not checked."""
+        if not self.networks or address is None:
             return True
         try:
             ip = ip_address(address)
@@ -105,7 +105,7 @@ def verify_request(
 
     Raises: SignatureInvalid, with a reason; KeyFetchRequired.
     """
-    if address is not None and not compiled.allows_address(address):
+    if not compiled.allows_address(address):
         raise SignatureInvalid("address_not_allowed")
     verdict = verify(
         compiled.scheme, request, compiled.secrets, now=now, options=compiled.options, keys=keys
@@ -146,20 +146,15 @@ async def store_events(
     """Return when every event of the request is on disk."""
     name = compiled.source.name
     if _is_sliced(verified):
-        elements, shared = (
-            _batch_elements(compiled, request, verified),
-            _shared_arguments(compiled, request, verified),
-        )
+        elements = [_batch_element(compiled, request, event) for event in verified.events]
+        shared = _shared_arguments(compiled, request, verified)
         await intake.accept_many(name, elements, body=request.body, **shared)
-    elif len(verified.events) == 1:
-        await intake.accept(
-            name, **_delivery_arguments(compiled, request, verified, verified.events[0])
-        )
+        return
+    arrivals = [_delivery_arguments(compiled, request, verified, each) for each in verified.events]
+    if len(arrivals) == 1:
+        await intake.accept(name, **arrivals[0])
     else:
-        every = (
-            _delivery_arguments(compiled, request, verified, event) for event in verified.events
-        )
-        await asyncio.gather(*(intake.accept(name, **sides) for sides in every))
+        await asyncio.gather(*(intake.accept(name, **arrival) for arrival in arrivals))
 
 
 def draft_delivery(
@@ -177,14 +172,12 @@ def draft_deliveries(
     """Return the deliveries of a request."""
     name = compiled.source.name
     if not _is_sliced(verified):
-        every = (
-            _delivery_arguments(compiled, request, verified, event) for event in verified.events
-        )
-        return [intake.draft(name, **sides) for sides in every]
-    elements, shared = (
-        _batch_elements(compiled, request, verified),
-        _shared_arguments(compiled, request, verified),
-    )
+        return [
+            intake.draft(name, **_delivery_arguments(compiled, request, verified, event))
+            for event in verified.events
+        ]
+    elements = [_batch_element(compiled, request, event) for event in verified.events]
+    shared = _shared_arguments(compiled, request, verified)
     found = intake.drafts(name, elements, body=request.body, **shared)
     return [each for each in found if isinstance(each, NewDelivery)]
 
@@ -213,12 +206,6 @@ def _delivery_arguments(
         "sequence": sequence,
         "echo_of": None,
     }
-
-
-def _batch_elements(
-    compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
-) -> list[BatchElement]:
-    return [_batch_element(compiled, request, event) for event in verified.events]
 
 
 def _shared_arguments(
@@ -297,7 +284,6 @@ class RejectedRequestCheck:
     """Verifies rejected requests again, for example after a secret was corrected."""
 
     def __init__(self, sources: SourceCache, intake: Intake, keys: PublicKeys) -> None:
-        """Verify requests of all these sources."""
         self._sources = sources
         self._intake = intake
         self._keys = keys
@@ -308,7 +294,12 @@ class RejectedRequestCheck:
         Raises: SignatureInvalid, KeyFetchRequired, if it is still not genuine; ConfigInvalid.
         """
         await self._sources.refresh()
-        compiled = compile_source(self._find_source(rejected))
+        entry = self._sources.find(rejected.tenant, rejected.source)
+        if entry is None or not entry.ready:
+            raise ConfigInvalid(
+                f"there is no source {rejected.source!r} that could check it; fix it first"
+            )
+        compiled = compile_source(entry.source)
         if compiled.networks and rejected.reason == _ADDRESS_NOT_ALLOWED:
             raise SignatureInvalid(_ADDRESS_NOT_ALLOWED)  # the address was not stored
         request = WebhookRequest(
@@ -318,11 +309,3 @@ class RejectedRequestCheck:
             compiled, request, address=None, now=rejected.received_at, keys=self._keys
         )
         return draft_deliveries(self._intake, compiled, request, verified)
-
-    def _find_source(self, rejected: RejectedRequest) -> Source:
-        entry = self._sources.find(rejected.tenant, rejected.source)
-        if entry is None or not entry.ready:
-            raise ConfigInvalid(
-                f"there is no source {rejected.source!r} that could check it; fix it first"
-            )
-        return entry.source
