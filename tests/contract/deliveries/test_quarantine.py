@@ -1,6 +1,7 @@
 """Quarantine: rejected requests are kept within caps, their secrets sealed, and admitted once."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def _rejected(source: str = SOURCE, body: bytes = b"{}", **more: Any) -> Rejecte
 
 def _keep(clerk: Clerk, *rejected: RejectedRequest, **caps: int) -> list[QuarantinedRequest]:
     kept = [quarantine.redact(each, KEY) for each in rejected]
-    clerk.run(quarantine.store, kept, QuarantineSettings(**caps), clerk.now)
+    counts = Counter((each.tenant, each.source, each.duplicate_class) for each in kept)
+    clerk.run(quarantine.store, kept, counts, QuarantineSettings(**caps), clerk.now)
     return kept
 
 

@@ -19,12 +19,12 @@ from oncebox.model.deliveries.duplicates import DuplicateClass, DuplicateFacts, 
 
 _sql = load(__package__, "deduplication.sql")
 
-#: how many repeats of one delivery and class are kept as they came
+#: how many duplicates of one delivery and class are stored as examples
 EXAMPLES_KEPT = 3
 
 
 class DuplicateArrival(NamedTuple):
-    """A delivery that was seen again, and what came."""
+    """A duplicate of a delivery."""
 
     delivery_id: str
     duplicate_class: DuplicateClass
@@ -32,7 +32,7 @@ class DuplicateArrival(NamedTuple):
 
 
 def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: int) -> None:
-    """Count repeats and keep the first of them; the last road wins where a batch mixes two."""
+    """Count duplicates and store the first ones; of two channels in a batch the last counts."""
     groups: dict[tuple[str, str], list[NewDelivery]] = defaultdict(list)
     for id_, class_, arrival in seen:
         groups[id_, class_.value].append(arrival)
@@ -51,23 +51,22 @@ def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: in
 def _example_rows(
     id_: str, name: str, count: int, groups: dict[tuple[str, str], list[NewDelivery]]
 ) -> list[Row]:
-    """Return those of a group that are among the first."""
     arrivals = groups[id_, name]
     before = count - len(arrivals)
     return [
         (
-            id_, name, before + place, each.tenant, each.road, each.verdict, each.secret_id,
+            id_, name, before + number, each.tenant, each.road, each.verdict, each.secret_id,
             each.headers,
         )
-        for place, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
+        for number, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
     ]  # fmt: skip
 
 
 DeliveryKey = tuple[str, str, str, str]
-#: what is known by key: id, state, road, fingerprint, received_at, accepted_at, replay_of
+#: known rows by key: id, state, channel, fingerprint, received_at, accepted_at, replay_of
 KnownDeliveries = dict[DeliveryKey, Row]
 
-#: what becomes of a replay, by its source's policy
+#: the first state of a replay, by its source's policy
 _REPLAY_STATES = {
     "hold": DeliveryState.HELD,
     "run": DeliveryState.RECEIVED,
@@ -78,9 +77,9 @@ _REPLAY_STATES = {
 def accept(
     tx: Transaction, arrivals: Sequence[NewDelivery], now: int, *, look_first: bool = False
 ) -> list[Accepted]:
-    """Write what is new, count what is not; answer each arrival in order.
+    """Insert new arrivals, count the others; answer each in order.
 
-    ``look_first`` reads before it writes: the shorter way where most are known already.
+    ``look_first`` reads before it writes, which is faster if most are known already.
     """
     answers = _answer_echoes(tx, arrivals, now)
     rest = [each for each in arrivals if each.id not in answers] if answers else arrivals
@@ -94,7 +93,7 @@ def accept(
 
 
 def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Write arrivals in one statement; None if some need more, with the new ones written."""
+    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
     if not all(map(_is_plain, arrivals)):
         return None
     rows = sorted(map(_plain_row, arrivals), key=_by_key)
@@ -106,7 +105,7 @@ def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> li
 
 
 def _is_plain(each: NewDelivery) -> bool:
-    """Say whether there is nothing to it but to be written and worked."""
+    """Say whether one row is all that an arrival needs."""
     return each.lane is each.hold_reason is each.payload_id is each.echo_of is None
 
 
@@ -118,13 +117,13 @@ def _plain_row(each: NewDelivery) -> Row:
     )  # fmt: skip
 
 
-# what is new
+# new arrivals
 
 
 def _insert_new(
     tx: Transaction, unseen: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write what is new and answer it; return what is known of the rest."""
+    """Insert new arrivals and answer them; return the known rows of the others."""
     if not unseen:
         return {}
     count = _insert_rows(
@@ -150,7 +149,7 @@ def _insert_new(
 def _insert_replays(
     tx: Transaction, replays: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write known bodies under new, unsigned keys, as their sources want it, and answer them."""
+    """Insert known bodies under new, unsigned keys, by their sources' policies; answer them."""
     rows = [_row(_key(each), each, _replay_state(each), now, backed=0) for each in replays]
     _insert_rows(tx, rows, now)
     known = _known(tx, map(_key, replays))
@@ -179,7 +178,6 @@ def _insert_replays(
 def _add_payloads_and_lanes(
     tx: Transaction, new: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> None:
-    """Add to new deliveries what arrived, and their places in lanes."""
     _insert_payloads(tx, new)
     ordered = [each for each in new if each.lane is not None]
     if not ordered:
@@ -221,7 +219,7 @@ def _replay_state(each: NewDelivery) -> DeliveryState:
 
 
 def _insert_rows(tx: Transaction, rows: list[Row], now: int) -> int:
-    """Insert in key order, so that two batches never wait for each other crosswise."""
+    """Insert in key order, so that two batches never deadlock."""
     rows.sort(key=_by_key)
     return tx.run_many(_sql.insert, rows, now=now)
 
@@ -245,7 +243,6 @@ def _row(
 
 
 def _hold_reason(key: DeliveryKey, each: NewDelivery, backed: int | None) -> str:
-    """Say why a delivery is held from the beginning."""
     if key[3]:
         return DuplicateClass.CONFLICT.value
     if backed == 0 and each.on_replay == "hold":
@@ -279,13 +276,13 @@ def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
     return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, sorted(set(keys)))}
 
 
-# what is not
+# known arrivals
 
 
 def _answer_echoes(
     tx: Transaction, arrivals: Sequence[NewDelivery], now: int
 ) -> dict[str, Accepted]:
-    """Answer our own forwards that came back; a mark that names nothing of ours is no echo."""
+    """Answer our own forwards that came back; a mark with an unknown id is ignored."""
     marked = [each for each in arrivals if each.echo_of is not None]
     if not marked:
         return {}
@@ -313,7 +310,7 @@ def _answer_known(
 ) -> None:
     """Answer arrivals whose key is known: duplicates, or conflicts with another body."""
     for each in repeats:
-        if known[_key(each)][0] == each.id:  # the shortcut has written it
+        if known[_key(each)][0] == each.id:  # inserted by ``accept_new``
             answers[each.id] = Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED)
     repeats = [each for each in repeats if each.id not in answers]
     conflicts = [each for each in repeats if known[_key(each)][3] != each.fingerprint]
@@ -336,14 +333,14 @@ def _answer_known(
 def _insert_conflicts(
     tx: Transaction, conflicts: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write other bodies under known keys, held; return what is known of them then."""
+    """Insert other bodies under known keys, held; return their rows."""
 
     def row(each: NewDelivery, backed: int | None = None) -> Row:
         return _row(_conflict_key(each), each, DeliveryState.HELD, now, backed=backed)
 
     _insert_rows(tx, [row(each) for each in conflicts], now)
     known = _known(tx, map(_conflict_key, conflicts))
-    # A body that is known under yet another unsigned key is no less a conflict.
+    # A body that is known under another unsigned key is a conflict too.
     again = [each for each in conflicts if _conflict_key(each) not in known]
     if again:
         _insert_rows(tx, [row(each, 0) for each in again], now)
@@ -380,7 +377,7 @@ def _duplicate_class(each: NewDelivery, first: Row) -> DuplicateClass:
 def _rearm_redelivered(
     tx: Transaction, repeats: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> None:
-    """Let a redelivery bring failed work forward and dead work back, where its policy allows."""
+    """Retry failed and revive dead deliveries that were sent again, if the policy allows."""
     willing = [answers[each.id] for each in repeats if each.redelivery == "rearm"]
     failed = sorted({answer.id for answer in willing if answer.state is DeliveryState.FAILED})
     dead = sorted({answer.id for answer in willing if answer.state is DeliveryState.DEAD})

@@ -65,7 +65,6 @@ class Claimer:
     """Claims deliveries for one worker."""
 
     def __init__(self, ledger: Ledger, targets: ListTargets) -> None:
-        """Claim from these sources."""
         self._ledger = ledger
         self._list_targets = targets
         self._turns = count()
@@ -206,7 +205,7 @@ class InFlightDeliveries:
         most_bytes: int | None = None,
         gauge: Gauge | None = None,
     ) -> None:
-        """Begin empty; start nothing new above ``most_bytes`` of bodies."""
+        """Start nothing new above ``most_bytes`` of bodies."""
         self._ledger = ledger
         self._telemetry = telemetry
         self._lease = lease
@@ -374,10 +373,9 @@ class DeliveryWorker:
         gauge: Gauge | None = None,
         linger: bool = False,
     ) -> None:
-        """Prepare; nothing is claimed before ``run``.
+        """Start nothing new above ``most_bytes`` of bodies; show tries in progress in ``gauge``.
 
-        Nothing new is started above ``most_bytes`` of bodies; ``gauge`` shows the tries in
-        progress. With ``linger``, settlements wait a moment for others while many tries run.
+        With ``linger``, settlements wait a moment for others while many tries run.
         """
         self._ledger = ledger
         self._claimer = claimer
@@ -411,11 +409,11 @@ class DeliveryWorker:
                 try:
                     await self._recover_lost_when_due()
                     if not await self._claim_and_start():
-                        await self._wait_for_work()
+                        await self._subscription.wait(self._settings.poll)
                 except StoreUnavailable as error:
                     await self._wait_for_database(error)
                 except Exception:
-                    self._telemetry.log.exception("worker_stumbled")
+                    self._telemetry.log.exception("worker_failed")
                     await asyncio.sleep(self._settings.poll)
             await self._drain()
         finally:
@@ -431,12 +429,12 @@ class DeliveryWorker:
 
     async def _claim_and_start(self) -> bool:
         """Start due deliveries, as many as there is capacity for; say whether there were any."""
-        room = await self._in_flight.wait_for_capacity(
+        capacity = await self._in_flight.wait_for_capacity(
             self._settings.concurrency, self._settings.poll
         )
-        if not room:
+        if not capacity:
             return True  # check for stop and lost work, then wait again
-        claimed = await self._claimer.claim(room, self._in_flight.contains)
+        claimed = await self._claimer.claim(capacity, self._in_flight.contains)
         for delivery in claimed:
             self._start(delivery)
         return bool(claimed)
@@ -554,10 +552,6 @@ class DeliveryWorker:
             self._telemetry.lease_conflicts.inc()
 
     # wait
-
-    async def _wait_for_work(self) -> None:
-        """Wait for a notification, or for the next poll."""
-        await self._subscription.wait(self._settings.poll)
 
     async def _wait_for_database(self, error: StoreUnavailable) -> None:
         self._telemetry.store_errors.labels(error.code).inc()
