@@ -160,12 +160,11 @@ def build_smtp_server(
 
 
 def _recheck_rejected(sources: SourceCache, intake: Intake) -> RecheckRejected:
-    """Return a function that verifies rejected requests again, without fetching public keys."""
+    """Return a function that verifies rejected requests again."""
 
     async def recheck(rejected: RejectedRequest) -> Sequence[NewDelivery]:
-        from oncebox.server.webhooks.request_verification import RejectedRequestCheck  # noqa: PLC0415 - seldom needed
-        from oncebox.webhooks.scheme import NO_PUBLIC_KEYS  # noqa: PLC0415
+        from oncebox.server.webhooks.request_verification import verify_again  # noqa: PLC0415 - seldom needed
 
-        return await RejectedRequestCheck(sources, intake, NO_PUBLIC_KEYS)(rejected)
+        return await verify_again(sources, intake, rejected)
 
     return recheck

@@ -116,7 +116,11 @@ def _url_corrections(attempt: VerificationContext) -> Iterator[tuple[str, str]]:
                     spelled = urlunsplit((scheme, host, path, query, ""))
                     if spelled not in seen:
                         seen.add(spelled)
-                        yield _url_sentence(spelled), spelled
+                        shown = re.sub(r"//[^/@]*@", "//…@", spelled)
+                        yield (
+                            f"the sender signed the address {shown}; set the public URL to it",
+                            spelled,
+                        )
 
 
 def _candidate_hosts(attempt: VerificationContext, netloc: str) -> list[str]:
@@ -129,11 +133,6 @@ def _candidate_hosts(attempt: VerificationContext, netloc: str) -> list[str]:
     bare = [re.sub(r":[0-9]+$", "", host) for host in hosts]
     ported = [host + port for host in bare for port in _PORTS.values()]
     return list(dict.fromkeys((*hosts, *bare, *ported)))
-
-
-def _url_sentence(url: str) -> str:
-    shown = re.sub(r"//[^/@]*@", "//…@", url)
-    return f"the sender signed the address {shown}; set the public URL to it"
 
 
 def _body_corrections(body: bytes) -> Iterator[tuple[str, bytes]]:

@@ -52,9 +52,6 @@ def _decode_strictly(
     return decoded
 
 
-#: eleven digits of seconds reach the year 5138; thirteen would be milliseconds in disguise
-_SECONDS = re.compile(r"[0-9]{1,11}")
-_MILLISECONDS = re.compile(r"[0-9]{1,14}")
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?"
     r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
@@ -67,14 +64,8 @@ def parse_timestamp(text: str, unit: str) -> int:
     return TIMESTAMP_PARSERS[unit](text)
 
 
-def _parse_seconds(text: str) -> int:
-    if not _SECONDS.fullmatch(text):
-        raise SignatureInvalid("malformed_timestamp")
-    return int(text) * 1000
-
-
-def _parse_milliseconds(text: str) -> int:
-    if not _MILLISECONDS.fullmatch(text):
+def _parse_number(text: str, most_digits: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= most_digits):
         raise SignatureInvalid("malformed_timestamp")
     return int(text)
 
@@ -94,9 +85,10 @@ def _parse_iso(text: str) -> int:
     return whole // timedelta(milliseconds=1) + int(f"{fraction or '0':0<9}"[:3])
 
 
-#: how each unit is read: seconds, milliseconds, or a date and time
+#: parsers by unit: seconds, milliseconds, or a date and time
 TIMESTAMP_PARSERS: dict[str, Callable[[str], int]] = {
-    "s": _parse_seconds,
-    "ms": _parse_milliseconds,
+    # Eleven digits of seconds reach the year 5138; thirteen would be milliseconds.
+    "s": lambda text: _parse_number(text, 11) * 1000,
+    "ms": lambda text: _parse_number(text, 14),
     "iso": _parse_iso,
 }

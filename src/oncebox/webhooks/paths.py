@@ -108,7 +108,7 @@ def _descend(text: bytes | Raw, step: PathStep) -> bytes | Raw | None:
     return _TEXT_DECODER.decode(text).encode()
 
 
-#: stands for a member that is not there
+#: marks a missing member
 MISSING_MEMBER = Raw()
 
 
@@ -130,20 +130,20 @@ _ROOT = re.compile(r"(form|header|standard):([A-Za-z0-9_.-]+)(@.*)?")
 
 
 class PathPart(msgspec.Struct, frozen=True):
-    """One piece of a place."""
+    """One part of a field path."""
 
     #: ``event``, ``request``, ``form``, ``header``, ``standard`` or ``always``
     root: str
     #: of a field or header; the text itself for ``always``
     name: str
-    #: the way through JSON
+    #: the steps through JSON
     path: tuple[PathStep, ...]
     optional: bool
 
 
 @lru_cache(1024)
 def parse_field_path(place: str) -> tuple[PathPart, ...]:
-    """Return the pieces of a place."""
+    """Return the parts of a field path."""
     return tuple(
         _parse_part(text.removesuffix("?"), text.endswith("?")) for text in place.split("+")
     )
@@ -151,7 +151,7 @@ def parse_field_path(place: str) -> tuple[PathPart, ...]:
 
 @lru_cache(256)
 def parse_batch_path(place: str) -> PathPart:
-    """Return where a list of events stands."""
+    """Return the path of a list of events."""
     found = _parse_part(place, optional=False)
     if found.root not in {"event", "form"}:
         raise ConfigInvalid(_field_path_error(place))

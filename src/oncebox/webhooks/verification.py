@@ -237,7 +237,11 @@ def check_scheme(
     scheme: Scheme, secrets: Sequence[str], options: SchemeOptions = NO_OPTIONS
 ) -> None:
     """Refuse a source that could never verify a request, or would accept everything."""
-    given = {name for name in options.__struct_fields__ if _is_set(options, name)}
+    given = {
+        name
+        for name in options.__struct_fields__
+        if getattr(options, name) != getattr(NO_OPTIONS, name)
+    }
     if extra := given - _COMMON_OPTIONS - set(scheme.accepted_options):
         raise ConfigInvalid(f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}")
     apply_options(scheme, options)
@@ -318,10 +322,6 @@ def _check_choice(what: str, value: str, known: Sequence[str] | Mapping[str, obj
     return value
 
 
-def _is_set(options: SchemeOptions, name: str) -> bool:
-    return bool(getattr(options, name) != getattr(NO_OPTIONS, name))
-
-
 #: every reason a request is refused for, and what it means
 REASONS: dict[str, str] = {
     "missing_secret": "no secret is configured, or it is blank",
@@ -344,7 +344,7 @@ REASONS: dict[str, str] = {
     "expired_certificate": "the certificate was not valid at the time",
     "expired_key": "the key had been withdrawn at the time",
     "wrong_algorithm": "the request asks for an algorithm that the scheme does not use",
-    "topic_not_allowed": "the topic is not among those that are let in",
+    "topic_not_allowed": "the topic is not among the allowed ones",
     "unsigned": "nothing is signed, and the source does not allow that",
     "unusable_options": "the options of the source are not of the form that the scheme needs",
     "scheme_failed": "the code of an added scheme failed",

@@ -20,7 +20,6 @@ from oncebox.core import clock
 from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, DeliveryState, Headers
-from oncebox.model.deliveries.effects import Effect
 from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
 from oncebox.settings import Settings
 
@@ -67,7 +66,7 @@ _ARRIVAL_TEXT = {
     help="File with the body; - alone reads standard input.",
 )
 @with_context
-def accept(  # noqa: PLR0913 - a delivery simply has this many sides
+def accept(  # noqa: PLR0913 - a delivery has this many properties
     call: CommandContext,
     *,
     source: str,
@@ -99,7 +98,11 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
         )
 
     accepted = call.run(work, create=True)
-    _print_accepted(call, accepted)
+    if call.out.on_terminal:
+        cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
+    else:
+        cells = [accepted.arrival, accepted.state, accepted.duplicate_class or ""]
+    call.out.result(accepted, accepted.id, *cells, name=accepted.id)
     return failures.CONFLICT if accepted.arrival is ArrivalKind.CONFLICT else failures.OK
 
 
@@ -115,14 +118,6 @@ def _read_body(
         return sys.stdin.buffer.read(most)
     with file.open("rb") as opened:
         return opened.read(most)
-
-
-def _print_accepted(call: CommandContext, accepted: Accepted) -> None:
-    if call.out.on_terminal:
-        cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
-    else:
-        cells = [accepted.arrival, accepted.state, accepted.duplicate_class or ""]
-    call.out.result(accepted, accepted.id, *cells, name=accepted.id)
 
 
 DELIVERY_COLUMNS = ("delivery", "state", "source", "type", "key", "tries", "age", "note")
@@ -232,11 +227,15 @@ def _inspect_all(
         inspections.inspect(tx, tenant, id_, now)
         for id_ in inspections.find(tx, tenant, wanted, source)
     ]
-    return [(each, _read_payload(tx, cipher, each.delivery) if cipher else None) for each in found]
-
-
-def _read_payload(tx: Transaction, cipher: "MailCipher", facts: DeliveryRecord) -> Payload | None:
-    return None if facts.purged_at else inspections.payload(tx, cipher, facts.tenant, facts.id)
+    return [
+        (
+            each,
+            inspections.payload(tx, cipher, tenant, each.delivery.id)
+            if cipher and not each.delivery.purged_at
+            else None,
+        )
+        for each in found
+    ]
 
 
 def inspection_record(
@@ -259,7 +258,9 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
         when = _time_and_age(each.ended_at, now)
         yield ("try", each.fence, each.outcome, when, each.worker, each.error)
     for effect in inspection.effects:
-        yield _effect_line(effect, now)
+        when = _time_and_age(effect.ended_at or effect.started_at, now)
+        result = effect.error or (effect.result or b"").decode()
+        yield ("effect", effect.name, effect.state, when, f"safe={effect.safe}", result)
     for seen in inspection.duplicates:
         times = f"{seen.count} time{'s' if seen.count > 1 else ''}"
         last = _time_and_age(seen.last_at, now)
@@ -337,13 +338,6 @@ def _schedule_lines(facts: DeliveryRecord, now: int) -> Lines:
         yield ("due", _time_and_age(facts.due_at, now))
 
 
-def _effect_line(effect: Effect, now: int) -> tuple[object, ...]:
-    when = _time_and_age(effect.ended_at or effect.started_at, now)
-    result = "" if effect.result is None else effect.result.decode()
-    error_or_result = effect.error or result
-    return ("effect", effect.name, effect.state, when, f"safe={effect.safe}", error_or_result)
-
-
 def _time_and_age(then: int, now: int) -> str:
     return f"{iso_time(then)} ({ago(then, now)})"
 
@@ -381,7 +375,9 @@ def tail(
     with suppress(KeyboardInterrupt), call.reader() as reader:
         for facts in _follow_changes(reader, last, 0 if once else seconds):
             if source in {None, facts.source}:
-                _print_change(call, facts, reader.clock())
+                note = delivery_note(facts)
+                cells = (facts.id, facts.state, facts.source, facts.type, facts.key, note)
+                call.out.result(facts, iso_time(reader.clock()), *cells, name=facts.id)
 
 
 def _follow_changes(reader: "Reader", last: int, seconds: float | None) -> Iterator[DeliveryRecord]:
@@ -453,8 +449,3 @@ class DeliveryView:
         for id_ in [id_ for id_ in self._shown if id_ <= floor]:
             if self._shown[id_][0] in _ENDED or len(self._shown) > _MAX_OPEN:
                 del self._shown[id_]
-
-
-def _print_change(call: CommandContext, facts: DeliveryRecord, now: int) -> None:
-    cells = (facts.id, facts.state, facts.source, facts.type, facts.key, delivery_note(facts))
-    call.out.result(facts, iso_time(now), *cells, name=facts.id)

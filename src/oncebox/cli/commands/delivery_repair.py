@@ -8,12 +8,7 @@ import click
 
 from oncebox.cli.commands.delivery import print_deliveries
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import (
-    audit_entry,
-    audit_options_with_reason,
-    page_options,
-    require_reason,
-)
+from oncebox.cli.options import audit_entry, audit_options_with_reason, page_options, require_reason
 from oncebox.cli.output import failures
 from oncebox.cli.output.progress import with_progress
 from oncebox.components import Components
@@ -91,7 +86,7 @@ def hold(call: CommandContext, *, wanted: str, who: str, why: str | None) -> int
 @click.command(
     "release",
     epilog=examples(
-        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done",
+        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done"
     ),
 )
 @click.argument("wanted", metavar="ID")
@@ -163,7 +158,10 @@ def _print_dry_run(call: CommandContext, wanted: str, change: DeliveryChange, *,
                 operations.change_and_inspect, change, id_, entry
             )
         except StateConflict as error:
-            _print_refusal(call, str(error))
+            if call.out.as_json:
+                call.out.record({"would_run": False, "refused": str(error)})
+            else:
+                call.out.outline([("would be refused", str(error))])
             return failures.CONFLICT
         _print_dry_run_outcome(call, outcome)
         return failures.OK
@@ -193,15 +191,8 @@ def _effect_outcomes(effects: tuple[str, ...]) -> EffectResolutions:
     return outcomes
 
 
-def _print_refusal(call: CommandContext, reason: str) -> None:
-    if call.out.as_json:
-        call.out.record({"would_run": False, "refused": reason})
-    else:
-        call.out.outline([("would be refused", reason)])
-
-
 def _print_dry_run_outcome(call: CommandContext, outcome: DeliveryInspection) -> None:
-    """Say which effects would be left alone and which could run."""
+    """Print which effects would not run again and which could."""
     done = [each.name for each in outcome.effects if each.state is EffectState.DONE]
     again = [each.name for each in outcome.effects if each.state is not EffectState.DONE]
     if call.out.as_json:

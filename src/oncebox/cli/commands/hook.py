@@ -285,7 +285,10 @@ def verify(  # noqa: PLR0913 - a request simply has this many sides
             else explain(scheme, request, keys, now=at, options=options)
         )
         found = replace(found, explanation=said)
-    _print_result(call, found)
+    call.out.result(found, *_result_cells(found))
+    if not (call.out.as_json or call.out.quiet):
+        for sentence in found.explanation or ():
+            call.out.line(sentence)
     return failures.ERROR if found.verdict == "invalid" else failures.OK
 
 
@@ -351,13 +354,6 @@ def _verify_request(
         freshness=verdict.freshness,
         signed_at=verdict.signed_at,
     )
-
-
-def _print_result(call: CommandContext, found: _VerifyResult) -> None:
-    call.out.result(found, *_result_cells(found))
-    if not (call.out.as_json or call.out.quiet):
-        for sentence in found.explanation or ():
-            call.out.line(sentence)
 
 
 def _result_cells(found: _VerifyResult) -> list[str]:

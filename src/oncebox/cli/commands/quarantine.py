@@ -5,12 +5,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import (
-    audit_entry,
-    audit_options_with_reason,
-    page_options,
-    require_reason,
-)
+from oncebox.cli.options import audit_entry, audit_options_with_reason, page_options, require_reason
 from oncebox.cli.output import failures
 from oncebox.cli.output.times import duration, iso_time
 from oncebox.components import Components

@@ -239,14 +239,7 @@ def add(
 @tenant_option
 @audit_options
 @with_context
-def set_(
-    call: CommandContext,
-    /,
-    *,
-    name: str,
-    unset: tuple[str, ...],
-    **typed: Any,
-) -> None:
+def set_(call: CommandContext, /, *, name: str, unset: tuple[str, ...], **typed: Any) -> None:
     """Change fields of a source; the others stay as they are.
 
     A repeatable option replaces all its values.

@@ -27,11 +27,12 @@ from oncebox.model.webhooks.source import (
     Source,
     SourceEntry,
     SourceOrigin,
+    SourceRefusal,
     SourceSecret,
     SourceState,
     SourceTrouble,
+    is_url_segment,
 )
-from oncebox.model.webhooks.source_checks import SourceRefusal, is_url_segment
 
 if TYPE_CHECKING:  # commands that only read do not load the metrics
     from oncebox.core.metrics import Telemetry

@@ -14,8 +14,7 @@ from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.admin.sources import StoredSecret, StoredSource
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.webhooks import source as webhooks_source
-from oncebox.model.webhooks.source import SchemeLookup
-from oncebox.model.webhooks.source_checks import is_url_segment
+from oncebox.model.webhooks.source import SchemeLookup, is_url_segment
 
 #: secrets of one source that are active at the same time
 _MOST_SECRETS = 20

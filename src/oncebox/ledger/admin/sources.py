@@ -102,7 +102,11 @@ def add(tx: Transaction, new: StoredSource) -> None:
         now=new.created_at,
     )
     if not added:
-        raise StateConflict(_taken_message(tx, new))
+        raise StateConflict(
+            f"there is a source {new.name} already; change it with: oncebox source set {new.name}"
+            if exists(tx, new.tenant, new.name)
+            else "this public id is taken; choose another one with --public-id"
+        )
     for secret in new.secrets:
         add_secret(tx, new.tenant, new.name, secret)
 
@@ -172,14 +176,6 @@ def _grouped(rows: Sequence[Row]) -> Iterator[StoredSource]:
         yield StoredSource(
             tenant, name, public_id, table, bool(paused), created_at, changed_at, secrets
         )
-
-
-def _taken_message(tx: Transaction, new: StoredSource) -> str:
-    if exists(tx, new.tenant, new.name):
-        return (
-            f"there is a source {new.name} already; change it with: oncebox source set {new.name}"
-        )
-    return "this public id is taken; choose another one with --public-id"
 
 
 def _json(table: dict[str, Any]) -> str:

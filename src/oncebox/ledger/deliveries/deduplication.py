@@ -184,7 +184,11 @@ def _add_payloads_and_lanes(
         return
     _insert_order(tx, ordered)
     waiting = [each for each in ordered if answers[each.id].state is DeliveryState.RECEIVED]
-    for id_ in lanes.enter(tx, [_lane_place(each) for each in waiting], now):
+    places = [
+        lanes.LanePlace(each.id, *_key(each)[:2], each.lane or "", int(each.order is not None))
+        for each in waiting
+    ]
+    for id_ in lanes.enter(tx, places, now):
         before = answers[id_]
         answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.duplicate_class)
 
@@ -266,12 +270,6 @@ def _conflict_key(each: NewDelivery) -> DeliveryKey:
     return (each.tenant, each.source, each.key, each.fingerprint.hex())
 
 
-def _lane_place(each: NewDelivery) -> lanes.LanePlace:
-    return lanes.LanePlace(
-        each.id, each.tenant, each.source, each.lane or "", int(each.order is not None)
-    )
-
-
 def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
     return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, sorted(set(keys)))}
 
@@ -319,7 +317,10 @@ def _answer_known(
     seen = []
     for each in repeats:
         first = known[_key(each)]
-        answer = answers.get(each.id) or _duplicate_answer(each, known)
+        row = known.get(_conflict_key(each)) or first
+        answer = answers.get(each.id) or Accepted(
+            row[0], ArrivalKind.DUPLICATE, DeliveryState(row[1])
+        )
         class_ = _duplicate_class(each, first)
         answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, class_.value)
         seen.append(DuplicateArrival(first[0], class_, each))
@@ -351,11 +352,6 @@ def _insert_conflicts(
     }
     _add_payloads_and_lanes(tx, new, answers, now)
     return known
-
-
-def _duplicate_answer(each: NewDelivery, known: KnownDeliveries) -> Accepted:
-    row = known.get(_conflict_key(each)) or known[_key(each)]
-    return Accepted(row[0], ArrivalKind.DUPLICATE, DeliveryState(row[1]))
 
 
 def _duplicate_class(each: NewDelivery, first: Row) -> DuplicateClass:

@@ -85,10 +85,7 @@ finish: Grouped[FinishEffect, None] = Grouped(_finish, fast=_finish)
 
 
 def transact(
-    tx: Transaction,
-    request: BeginEffect,
-    work: Callable[[Transaction], bytes | None],
-    now: int,
+    tx: Transaction, request: BeginEffect, work: Callable[[Transaction], bytes | None], now: int
 ) -> Effect:
     """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result."""
     if _begin_transaction(tx, request, now):

@@ -28,7 +28,7 @@ from oncebox.model.deliveries.delivery import (
 from oncebox.settings import LimitSettings
 
 _DEFAULT_LANE_RULES = LaneRules()
-#: arrivals that somebody should look at
+#: arrivals that are logged as warnings
 _ALARMING = {ArrivalKind.CONFLICT, ArrivalKind.SUSPICIOUS_REPLAY}
 
 #: the deliveries of one request, committed together

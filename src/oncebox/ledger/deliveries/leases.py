@@ -17,52 +17,6 @@ _sql = load(__package__, "leases.sql")
 _THOUSANDTHS = 1_000
 
 
-class SourceLimits(NamedTuple):
-    """Limits of a source; None is no limit."""
-
-    tenant: str
-    source: str
-    #: deliveries begun per second
-    rate: int | None
-    #: deliveries worked on at the same time
-    concurrency: int | None
-
-    @property
-    def any(self) -> bool:
-        """Whether there is a limit at all."""
-        return self.rate is not None or self.concurrency is not None
-
-
-def lock_limits(tx: Transaction, several: Iterable[SourceLimits], now: int) -> None:
-    """Lock the limits of several sources, always in the same order."""
-    for limits in sorted((each for each in several if each.any), key=lambda each: each[:2]):
-        _refill(tx, limits, now)
-
-
-def capacity(tx: Transaction, limits: SourceLimits, most: int, now: int) -> int:
-    """Return how many deliveries may be begun now, at most ``most``; locked until the commit."""
-    allowance = _refill(tx, limits, now)
-    if limits.rate is not None:
-        most = min(most, allowance // _THOUSANDTHS)
-    if limits.concurrency is not None:
-        working = tx.one(_sql.in_work, tenant=limits.tenant, source=limits.source)
-        most = min(most, limits.concurrency - (working[0] if working else 0))
-    return max(0, most)
-
-
-def _refill(tx: Transaction, limits: SourceLimits, now: int) -> int:
-    """Lock the limits of a source and return its allowance, in thousandths."""
-    rate, name = limits.rate or 0, {"tenant": limits.tenant, "source": limits.source}
-    row = tx.one(_sql.open, **name, rate=rate, most=rate * _THOUSANDTHS, now=now)
-    return int(row[0]) if row else 0
-
-
-def count_started(tx: Transaction, limits: SourceLimits, begun: int) -> None:
-    """Subtract begun deliveries from the allowance."""
-    if limits.rate is not None and begun:
-        tx.run(_sql.take, tenant=limits.tenant, source=limits.source, taken=begun * _THOUSANDTHS)
-
-
 #: bytes of bodies one claim may bring into memory
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_DEAD_LETTERED = 100
@@ -85,27 +39,53 @@ class DeliveryClaimant(NamedTuple):
     #: tries and milliseconds before a delivery is given up
     tries: int
     budget: int
-    #: deliveries of the source begun per second, and worked on at the same time, by everybody
+    #: deliveries of the source begun per second, and in progress, in all workers together
     rate: int | None = None
     concurrency: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the source has a limit at all."""
+        return self.rate is not None or self.concurrency is not None
+
+
+def lock_limits(tx: Transaction, claimants: Iterable[DeliveryClaimant], now: int) -> None:
+    """Lock the limits of several sources, always in the same order."""
+    limited = (each for each in claimants if each.is_limited)
+    for who in sorted(limited, key=lambda each: each[:2]):
+        _refill(tx, who, now)
+
+
+def _capacity(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> int:
+    """Return how many deliveries may be begun now, at most ``most``; locked until the commit."""
+    allowance = _refill(tx, who, now)
+    if who.rate is not None:
+        most = min(most, allowance // _THOUSANDTHS)
+    if who.concurrency is not None:
+        working = tx.one(_sql.in_work, tenant=who.tenant, source=who.source)
+        most = min(most, who.concurrency - (working[0] if working else 0))
+    return max(0, most)
+
+
+def _refill(tx: Transaction, who: DeliveryClaimant, now: int) -> int:
+    """Lock the limits of a source and return its allowance, in thousandths."""
+    rate, name = who.rate or 0, {"tenant": who.tenant, "source": who.source}
+    row = tx.one(_sql.open, **name, rate=rate, most=rate * _THOUSANDTHS, now=now)
+    return int(row[0]) if row else 0
 
 
 def claim(
     tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int = 0
 ) -> list[Delivery]:
     """Lease up to ``most`` due deliveries of one source, oldest first, within its limits."""
-    allowed = source_limits(who)
-    if not allowed.any:
+    if not who.is_limited:
         return _claim_due(tx, who, most, now, floor)
-    most = capacity(tx, allowed, most, now)
+    most = _capacity(tx, who, most, now)
     claimed = _claim_due(tx, who, most, now, floor) if most else []
-    count_started(tx, allowed, len(claimed))
+    if who.rate is not None and claimed:
+        taken = len(claimed) * _THOUSANDTHS
+        tx.run(_sql.take, tenant=who.tenant, source=who.source, taken=taken)
     return claimed
-
-
-def source_limits(who: DeliveryClaimant) -> SourceLimits:
-    """Return the limits of a claimant's source."""
-    return SourceLimits(who.tenant, who.source, who.rate, who.concurrency)
 
 
 def _claim_due(
@@ -139,12 +119,7 @@ def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery 
 def claim_lost_once(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> list[Delivery]:
     """Lease deliveries whose worker was lost for the first time, up to ``most`` together."""
     found = tx.all(
-        _sql.lost_once,
-        tenant=who.tenant,
-        source=who.source,
-        now=now,
-        tries=who.tries,
-        most=most,
+        _sql.lost_once, tenant=who.tenant, source=who.source, now=now, tries=who.tries, most=most
     )
     return _take_over(tx, who, _within_memory(found), now) if found else []
 

@@ -147,7 +147,7 @@ def _claim_lost(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
 
 def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     # All limits are locked first, in one order: two claims must not deadlock.
-    leases.lock_limits(tx, [leases.source_limits(who) for who in ask.claimants], now)
+    leases.lock_limits(tx, ask.claimants, now)
     claimed: list[Delivery] = []
     for who in ask.claimants:
         if len(claimed) < ask.most:

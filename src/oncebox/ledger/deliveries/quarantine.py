@@ -52,12 +52,12 @@ def redact(rejected: RejectedRequest, key: MasterKey) -> QuarantinedRequest:
     )
     url = _storable(rejected.url)
     secrets = msgspec.json.encode(_RedactedValues(url, values))
-    sealed = key.encrypt(secrets, bound_to=_redacted_aad(rejected.tenant, rejected.id))
-    size = len(rejected.body) + len(encode_headers(shown)) + len(sealed)
+    encrypted = key.encrypt(secrets, bound_to=_redacted_aad(rejected.tenant, rejected.id))
+    size = len(rejected.body) + len(encode_headers(shown)) + len(encrypted)
     return QuarantinedRequest(
         rejected.id, rejected.tenant, rejected.source, _storable(rejected.reason),
         classify_rejection(rejected.reason).value, rejected.received_at, _storable(rejected.method),
-        url.partition("?")[0], shown, rejected.body, size, sealed,
+        url.partition("?")[0], shown, rejected.body, size, encrypted,
     )  # fmt: skip
 
 
@@ -154,19 +154,19 @@ def count_rejects(tx: Transaction, tenant: str) -> list[RejectionCount]:
     return [RejectionCount(*row) for row in tx.all(_sql.counts, tenant=tenant)]
 
 
-def discard(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
+def discard(tx: Transaction, id_: str, entry: audit.AuditEntry) -> None:
     """Delete a rejected request."""
-    _remove(tx, deed.tenant, id_)
-    audit.record(tx, deed, "forget", id_)
+    _remove(tx, entry.tenant, id_)
+    audit.record(tx, entry, "forget", id_)
 
 
 def admit(
-    tx: Transaction, id_: str, verified: Sequence[NewDelivery], deed: audit.AuditEntry
+    tx: Transaction, id_: str, verified: Sequence[NewDelivery], entry: audit.AuditEntry
 ) -> list[Accepted]:
     """Accept the deliveries of a request that verifies now, and delete the request."""
-    _remove(tx, deed.tenant, id_)
-    accepted = deduplication.accept(tx, verified, deed.at)
-    audit.record(tx, deed, "admit", id_, " ".join(each.id for each in accepted))
+    _remove(tx, entry.tenant, id_)
+    accepted = deduplication.accept(tx, verified, entry.at)
+    audit.record(tx, entry, "admit", id_, " ".join(each.id for each in accepted))
     return accepted
 
 

@@ -76,8 +76,6 @@ def default_retry_rules(settings: RetrySettings) -> RetryRules:
     )
 
 
-#: the state in which a delivery keeps its turn in its lane
-_KEEPS_TURN = DeliveryState.FAILED
 #: endings that do not use up a try, because nothing was tried
 _UNCOUNTED = {DeliveryOutcome.GIVEN_BACK}
 
@@ -255,7 +253,8 @@ def _advance_lanes(tx: Transaction, settled: Sequence[Settlement], now: int) -> 
     left = [
         ((delivery.tenant, delivery.source, delivery.lane), _lane_completion(each))
         for each in settled
-        if (delivery := each.delivery).lane is not None and each.state is not _KEEPS_TURN
+        # A failed delivery keeps its turn.
+        if (delivery := each.delivery).lane is not None and each.state is not DeliveryState.FAILED
     ]
     if left:
         lanes.advance(tx, left, now)

@@ -146,10 +146,10 @@ class WebhookEndpoint:
             )
             if verified.batch or len(verified.events) != 1:
                 return False
-            self._intake.accept_with_callback(
-                request_verification.draft_delivery(self._intake, compiled, request, verified),
-                on_stored,
+            (new,) = request_verification.draft_deliveries(
+                self._intake, compiled, request, verified
             )
+            self._intake.accept_with_callback(new, on_stored)
         except OnceboxError:
             return False  # the ASGI path reports the error
         return True
@@ -204,18 +204,14 @@ class WebhookEndpoint:
             keys=self._keys,
         )
         if isinstance(reply, SubscriptionConfirmation):
-            return await self._confirm(reply)
+            try:
+                await self._fetch(reply.url)
+            except EgressError as error:
+                raise KeyServiceUnreachable from error
+            return _ACCEPTED
         if reply is None and request.method != "POST":
             raise MethodNotAllowed
         return reply
-
-    async def _confirm(self, confirm: SubscriptionConfirmation) -> HandshakeReply:
-        """Confirm a subscription by fetching its provider's own address, once."""
-        try:
-            await self._fetch(confirm.url)
-        except EgressError as error:
-            raise KeyServiceUnreachable from error
-        return _ACCEPTED
 
     async def _accept(
         self, compiled: CompiledSource, request: WebhookRequest, address: str

@@ -23,7 +23,7 @@ from oncebox.webhooks import registry
 from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
 from oncebox.webhooks.http_request import WebhookRequest
 from oncebox.webhooks.paths import json_field
-from oncebox.webhooks.scheme import PublicKeys, Scheme, SchemeOptions
+from oncebox.webhooks.scheme import NO_PUBLIC_KEYS, PublicKeys, Scheme, SchemeOptions
 from oncebox.webhooks.verification import Freshness, Verdict, check_scheme, source_options, verify
 
 Network = IPv4Network | IPv6Network
@@ -112,17 +112,14 @@ def verify_request(
     )
     if compiled.source.expect:
         _check_expected_sender(compiled, request)
-    reading = parse_events(compiled.scheme, request, compiled.options)
+    parsed = parse_events(compiled.scheme, request, compiled.options)
     late = verdict.freshness is Freshness.LATE
-    if late and compiled.late != "run" and not all(map(_has_signed_id, reading.events)):
-        # Without a signed id it cannot be told from a replay.
+    ids_signed = all(event.id is not None and event.id_signed for event in parsed.events)
+    if late and compiled.late != "run" and not ids_signed:
+        # Without a signed id it cannot be distinguished from a replay.
         raise SignatureInvalid("stale")
     secret_id = compiled.secret_ids[verdict.secret_index] if verdict.secret_index >= 0 else None
-    return VerifiedRequest(verdict, secret_id, reading.events, reading.batch)
-
-
-def _has_signed_id(event: WebhookEvent) -> bool:
-    return event.id is not None and event.id_signed
+    return VerifiedRequest(verdict, secret_id, parsed.events, parsed.batch)
 
 
 def _check_expected_sender(compiled: CompiledSource, request: WebhookRequest) -> None:
@@ -155,15 +152,6 @@ async def store_events(
         await intake.accept(name, **arrivals[0])
     else:
         await asyncio.gather(*(intake.accept(name, **arrival) for arrival in arrivals))
-
-
-def draft_delivery(
-    intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
-) -> NewDelivery:
-    """Return the delivery of a request with one event."""
-    return intake.draft(
-        compiled.source.name, **_delivery_arguments(compiled, request, verified, verified.events[0])
-    )
 
 
 def draft_deliveries(
@@ -277,35 +265,26 @@ def _sequence_number(value: str | int | None) -> int | None:
     return value
 
 
-_ADDRESS_NOT_ALLOWED = "address_not_allowed"
+async def verify_again(
+    sources: SourceCache, intake: Intake, rejected: RejectedRequest
+) -> Sequence[NewDelivery]:
+    """Verify a rejected request again, without fetching public keys; return its deliveries.
 
-
-class RejectedRequestCheck:
-    """Verifies rejected requests again, for example after a secret was corrected."""
-
-    def __init__(self, sources: SourceCache, intake: Intake, keys: PublicKeys) -> None:
-        self._sources = sources
-        self._intake = intake
-        self._keys = keys
-
-    async def __call__(self, rejected: RejectedRequest) -> Sequence[NewDelivery]:
-        """Return the deliveries of a request.
-
-        Raises: SignatureInvalid, KeyFetchRequired, if it is still not genuine; ConfigInvalid.
-        """
-        await self._sources.refresh()
-        entry = self._sources.find(rejected.tenant, rejected.source)
-        if entry is None or not entry.ready:
-            raise ConfigInvalid(
-                f"there is no source {rejected.source!r} that could check it; fix it first"
-            )
-        compiled = compile_source(entry.source)
-        if compiled.networks and rejected.reason == _ADDRESS_NOT_ALLOWED:
-            raise SignatureInvalid(_ADDRESS_NOT_ALLOWED)  # the address was not stored
-        request = WebhookRequest(
-            method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
+    Raises: SignatureInvalid, KeyFetchRequired, if it is still not authentic; ConfigInvalid.
+    """
+    await sources.refresh()
+    entry = sources.find(rejected.tenant, rejected.source)
+    if entry is None or not entry.ready:
+        raise ConfigInvalid(
+            f"there is no source {rejected.source!r} that could check it; fix it first"
         )
-        verified = verify_request(
-            compiled, request, address=None, now=rejected.received_at, keys=self._keys
-        )
-        return draft_deliveries(self._intake, compiled, request, verified)
+    compiled = compile_source(entry.source)
+    if compiled.networks and rejected.reason == "address_not_allowed":
+        raise SignatureInvalid(rejected.reason)  # the address was not stored
+    request = WebhookRequest(
+        method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
+    )
+    verified = verify_request(
+        compiled, request, address=None, now=rejected.received_at, keys=NO_PUBLIC_KEYS
+    )
+    return draft_deliveries(intake, compiled, request, verified)

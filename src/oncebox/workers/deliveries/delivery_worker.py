@@ -81,10 +81,8 @@ class Claimer:
         try:
             await self._recover_unknown_commits(claimed, is_running)
             for target in await self._rotated_targets():
-                if (
-                    len(claimed) >= most
-                    or sum(len(each.body) for each in claimed) > _MAX_CLAIMED_BYTES
-                ):
+                size = sum(len(each.body) for each in claimed)
+                if len(claimed) >= most or size > _MAX_CLAIMED_BYTES:
                     break
                 claimed += await self._claim_from(target, most - len(claimed))
         except StoreError:
@@ -270,7 +268,11 @@ class InFlightDeliveries:
 
         Tries that wait for their commit do not count, up to as many again.
         """
-        await self._wait_until(lambda: self._has_capacity(most), within)
+
+        def has_capacity() -> bool:
+            return self.executing <= most // 2 and len(self) < 2 * most and not self._is_full
+
+        await self._wait_until(has_capacity, within)
         if self._is_full:
             return 0
         return max(0, min(most - self.executing, 2 * most - len(self)))
@@ -278,9 +280,6 @@ class InFlightDeliveries:
     @property
     def _is_full(self) -> bool:
         return self._max_bytes is not None and self._bytes >= self._max_bytes
-
-    def _has_capacity(self, most: int) -> bool:
-        return self.executing <= most // 2 and len(self) < 2 * most and not self._is_full
 
     async def wait_until_empty(self, within: float) -> bool:
         """Wait until every try is settled; say whether that happened in time."""

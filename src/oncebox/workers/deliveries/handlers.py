@@ -143,11 +143,6 @@ class Handlers:
         exact = self._handlers.get((source, type_))
         return exact or self._handlers.get((source, ANY_TYPE))
 
-    def time_limit(self, source: str, type_: str) -> float | None:
-        """Return the time limit a handler asked for."""
-        handler = self.find(source, type_)
-        return handler.limit if handler else None
-
     def policy(self, source: str) -> PolicyFunction | None:
         """Return the policy of a source."""
         return self._policies.get(source)
@@ -208,7 +203,8 @@ class HandlerProcessor:
 
     def time_limit(self, delivery: Delivery) -> float | None:
         """Return the time limit of the handler, in seconds."""
-        return self._handlers.time_limit(delivery.source, delivery.type)
+        handler = self._find(delivery)
+        return handler.limit if handler else None
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
         """Return the settlement of a failed try: repeated later, held or given up."""

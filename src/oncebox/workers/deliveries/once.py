@@ -240,7 +240,11 @@ class Once:
                 result = encode_result(function(tx, *args, **kwargs))
             except Exception as error:
                 raise _UserError(error) from error
-            self._refuse_slow(name, clock.steady() - began)
+            took, limit = clock.steady() - began, self._ledger.transaction_limit
+            if took > limit:  # others waited for it, and would do so at every retry
+                raise EffectMisused(
+                    f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
+                )
             return result
 
         request = self._begin_request(name, Safety.ONCE, self._call_timeout)
@@ -284,14 +288,6 @@ class Once:
         self._has_enqueued = True
         send_api = self._send_api.for_effect(name or options.get("event_type"))
         return send_api.enqueue(tx, email, **options)
-
-    def _refuse_slow(self, name: str, took: float) -> None:
-        """Roll back a transaction that blocked others for too long."""
-        limit = self._ledger.transaction_limit
-        if took > limit:
-            raise EffectMisused(
-                f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
-            )
 
     def _reserve_name(self, name: str) -> None:
         check_key(name, "effect name")

@@ -63,11 +63,7 @@ class SendEvidence:
     """Finds the sources of provider events, and reads and records the events."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        cipher: SendCipher,
-        telemetry: Telemetry,
-        find: FindTenantSource,
+        self, ledger: Ledger, cipher: SendCipher, telemetry: Telemetry, find: FindTenantSource
     ) -> None:
         self._ledger = ledger
         #: for calls in a try: an unavailable database is not the fault of the delivery
