@@ -1,4 +1,7 @@
-"""Signature verification: source options, signed content, HMAC comparison, freshness."""
+"""Signature verification: source options, signed content, HMAC comparison, freshness.
+
+See docs/decisions/0013-use-strict-verification-for-webhook-signatures.md.
+"""
 
 import hashlib
 import hmac

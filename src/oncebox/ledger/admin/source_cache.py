@@ -2,6 +2,7 @@
 
 The server and the workers look sources up here without waiting for the database. The database is
 polled every two seconds for changes; while it does not answer, the last known sources stay.
+See docs/decisions/0017-use-short-lived-caches-for-api-keys-and-sources.md.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Deduplicating insert of deliveries: new, duplicate (by class), conflict, replay, echo."""
+"""Deduplicating insert of deliveries: new, duplicate (by class), conflict, replay, echo.
+
+See docs/decisions/0011-use-fingerprints-for-duplicate-detection.md.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

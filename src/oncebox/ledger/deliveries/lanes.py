@@ -5,6 +5,7 @@ number or type is waited for up to a limit. A delivery that was begun keeps its 
 
 Only the first of a lane is due; the others have no due time until their turn comes. Adding to a
 lane and leaving it lock the lane's row, so that no turn is ever missed.
+See docs/decisions/0012-use-due-times-for-ordered-lanes.md.
 """
 
 import hashlib

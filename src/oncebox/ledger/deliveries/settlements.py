@@ -1,6 +1,7 @@
 """Settlements: end tries under a fence, run commit hooks, record dead and held events.
 
 A commit hook runs in the transaction of its settlement: both are on disk, or neither.
+See docs/decisions/0010-use-fenced-settlements-and-isolated-retries-for-deliveries.md.
 """
 
 from collections import defaultdict

@@ -98,6 +98,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     #: where it listens: ``/in/{public_id}``
     public_id: str
+    #: name of the signature scheme
     scheme: str
     #: options of the scheme, such as ``header``, ``algorithm`` or ``topics``
     options: dict[str, Any] = {}

@@ -133,7 +133,10 @@ class WebhookEndpoint:
     def accept_fast(
         self, path: str, headers: Headers, body: bytes, address: str, on_stored: OnStored
     ) -> bool:
-        """Accept a genuine POST with one event; return False for anything else."""
+        """Accept an authentic POST with one event; return False for anything else.
+
+        See docs/decisions/0015-use-connection-limits-and-a-fast-path-for-http.md.
+        """
         try:
             compiled = self._sources.at(path[len(PATH_PREFIX) :], compile_source)
             if compiled.scheme.handshake is not None or compiled.source.order_by is not None:

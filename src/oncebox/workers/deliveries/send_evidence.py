@@ -3,6 +3,7 @@
 A transport may name the source of its provider's webhooks. If the user has a handler for that
 source, the events are recorded before it runs; otherwise the webhooks are claimed and settled here,
 and the events are recorded in the same commit.
+See docs/decisions/0033-use-signed-provider-webhooks-as-delivery-evidence.md.
 """
 
 import asyncio

@@ -3,6 +3,7 @@
 Any number of processes run one. A process takes the duty only when there is something to number,
 so that an idle ledger is not written to, and keeps it for a lease. If a lease is too short or a
 clock is wrong, the fence decides, not the time.
+See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
 import asyncio

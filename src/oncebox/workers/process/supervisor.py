@@ -2,6 +2,7 @@
 
 It loads nothing that its children need. Each child holds a pipe that closes when this process
 ends; see ``child_control``.
+See docs/decisions/0003-use-a-supervisor-process-for-serve-and-worker.md.
 """
 
 import os
