@@ -14,12 +14,11 @@ from oncebox.cli.context import CommandContext
 from oncebox.core import ids
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.audit import AuditEntry
-from oncebox.ledger.admin.sources import is_reference
-from oncebox.model.webhooks.source import SourceEntry
-from oncebox.settings import Settings
 
-if TYPE_CHECKING:  # read-only commands do not load it
+if TYPE_CHECKING:  # read-only commands do not load these
     from oncebox.components import Components
+    from oncebox.model.webhooks.source import SourceEntry
+    from oncebox.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +26,49 @@ F = TypeVar("F", bound=Callable[..., Any])
 def tenant_option(command: F) -> F:
     """Add the tenant."""
     return click.option("--tenant", metavar="NAME", help="Tenant (ONCEBOX_TENANT).")(command)
+
+
+def page_options(command: F) -> F:
+    """Add the length of a list that begins with the newest, and where it continues."""
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(1, 1000),
+        default=50,
+        show_default=True,
+        help="Maximum number of rows.",
+    )
+    before = click.option(
+        "--before", metavar="ID", default="~", help="Continue the list below this id."
+    )
+    return limit(before(command))
+
+
+def header_option(command: F) -> F:
+    """Add headers, as pairs of name and value."""
+    return click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="Header. Repeatable.",
+        callback=lambda _context, _param, texts: [_parse_header(text) for text in texts],
+    )(command)
+
+
+def _parse_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
+    return name.strip(), value.strip()
+
+
+def check_one_body(*bodies: object, required: bool) -> None:
+    """Refuse a body that is given more than once, or not at all."""
+    given = sum(each is not None for each in bodies)
+    if given > 1 or (required and not given):
+        raise click.UsageError(
+            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
+        )
 
 
 def audit_options(command: F) -> F:
@@ -53,7 +95,7 @@ def _who_option(command: F) -> F:
 class _HasSettings(Protocol):
     """``Components`` or a ``Reader``."""
 
-    settings: Settings
+    settings: "Settings"
 
 
 def tenant_of(opened: _HasSettings, tenant: str | None) -> str:
@@ -80,7 +122,7 @@ def audit_entry(components: "Components", tenant: str | None, *, who: str, why: 
     )
 
 
-async def source_entry(components: "Components", tenant: str | None, name: str) -> SourceEntry:
+async def source_entry(components: "Components", tenant: str | None, name: str) -> "SourceEntry":
     """Return a source as it is now.
 
     Raises: NotFound.
@@ -89,7 +131,7 @@ async def source_entry(components: "Components", tenant: str | None, name: str) 
     return require_source(components.sources.find(tenant_of(components, tenant), name))
 
 
-def require_source(entry: SourceEntry | None) -> SourceEntry:
+def require_source(entry: "SourceEntry | None") -> "SourceEntry":
     """Return a source that was looked up.
 
     Raises: NotFound.
@@ -128,6 +170,8 @@ def read_secret(typed: str) -> str:
 
     A secret itself is refused on the command line, where every user of the machine can see it.
     """
+    from oncebox.ledger.admin.sources import is_reference  # noqa: PLC0415 - few commands need it
+
     if typed == "-":
         return _read_secret_input()
     if not is_reference(typed):

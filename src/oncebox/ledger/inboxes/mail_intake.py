@@ -131,9 +131,11 @@ class MailIntake:
         self._new.inc(new)
         if new == len(answers):
             return
-        classes = Counter(answer.sighting for answer in answers if answer.sighting is not None)
-        for duplicate_class, count in classes.items():
-            telemetry.duplicates.labels("delivery", duplicate_class).inc(count)
+        classes = Counter(
+            answer.duplicate_class for answer in answers if answer.duplicate_class is not None
+        )
+        for name, count in classes.items():
+            telemetry.duplicates.labels("delivery", name).inc(count)
 
 
 def _accept_new(

@@ -54,7 +54,7 @@ async def inspect_delivery(call: ApiCall) -> wire.DeliveryInspection:
 )
 async def replay_delivery(call: ApiCall) -> wire.ReplayResult:
     """Run a done or dead delivery again; completed effects are not repeated."""
-    return await _rerun(call, operations.replay_and_inspect)
+    return await _rerun(call, operations.replay)
 
 
 @routes(
@@ -63,7 +63,9 @@ async def replay_delivery(call: ApiCall) -> wire.ReplayResult:
 async def hold_delivery(call: ApiCall) -> wire.Delivery:
     """Hold a waiting delivery, so that it does not run."""
     entry = call.audit_entry(call.body.why)
-    found = await call.ledger.write(operations.hold_and_inspect, call.path["id"], entry)
+    found = await call.ledger.write(
+        operations.change_and_inspect, operations.hold, call.path["id"], entry
+    )
     return delivery_schema(found.delivery)
 
 
@@ -76,7 +78,7 @@ async def hold_delivery(call: ApiCall) -> wire.Delivery:
 )
 async def release_delivery(call: ApiCall) -> wire.ReplayResult:
     """Release a held delivery, so that it runs."""
-    return await _rerun(call, operations.release_and_inspect)
+    return await _rerun(call, operations.release)
 
 
 @routes("GET", "/v1/quarantine", "listQuarantine", scopes=OPERATORS, query=wire.QuarantineQuery)
@@ -94,7 +96,7 @@ async def list_quarantine(call: ApiCall) -> wire.RejectedRequestPage:
         call,
         wire.RejectedRequestPage,
         found,
-        lambda each: msgspec.convert(each, wire.RejectedRequest, from_attributes=True),
+        lambda each: msgspec.convert(msgspec.to_builtins(each), wire.RejectedRequest),
     )
 
 
@@ -102,7 +104,18 @@ async def list_quarantine(call: ApiCall) -> wire.RejectedRequestPage:
 async def get_rejected(call: ApiCall) -> wire.RejectedRequestDetail:
     """Get a rejected request with its headers and body; possible secrets are left out."""
     rejected = await call.ledger.read(quarantine.get, call.tenant, call.path["id"])
-    return msgspec.convert(rejected, wire.RejectedRequestDetail, from_attributes=True)
+    return wire.RejectedRequestDetail(
+        id=rejected.id,
+        source=rejected.source,
+        reason=rejected.reason,
+        sighting=rejected.duplicate_class,
+        received_at=rejected.received_at,
+        method=rejected.method,
+        url=rejected.url,
+        size=rejected.size,
+        headers=list(rejected.headers),
+        body=rejected.body,
+    )
 
 
 @routes("POST", "/v1/quarantine/{id}/retry", "retryQuarantined", scopes=OPERATORS, body=ReasonBody)
@@ -132,7 +145,7 @@ async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
     words = {name: EffectState(word) for name, word in asked.effects.items()}
     run = call.ledger.dry_run if asked.dry_run else call.ledger.write
     found: DeliveryInspection = await run(
-        change, call.path["id"], call.audit_entry(asked.why), words
+        operations.rerun_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
     )
     if not asked.dry_run:
         call.ledger.notify(DUE)
@@ -164,7 +177,7 @@ def _inspection_schema(
         delivery=delivery_schema(found.delivery),
         tries=msgspec.convert(found.tries, list[wire.DeliveryTry], from_attributes=True),
         effects=[effect_schema(each) for each in found.effects],
-        sightings=msgspec.convert(found.sightings, list[wire.DuplicateCount], from_attributes=True),
+        sightings=msgspec.convert(msgspec.to_builtins(found.duplicates), list[wire.DuplicateCount]),
         audit=msgspec.convert(found.audit, list[wire.AuditRecord], from_attributes=True),
         next_action=found.next_action,
         payload=payload and wire.Payload(headers=list(payload[0]), body=payload[1]),
