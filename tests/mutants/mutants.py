@@ -621,6 +621,12 @@ MUTANTS = (
                 "request, verified)\n"
                 "        self._hasty = asyncio.ensure_future(storing)\n",
             ),
+            Patch(
+                "src/oncebox/server/webhooks/endpoint.py",
+                "            self._intake.accept_with_callback(new, on_stored)\n",
+                "            self._intake.accept_with_callback(new, lambda _error: None)\n"
+                "            on_stored(None)\n",
+            ),
         ),
         (Torture("hooks-kill", "sqlite", ("lost",)),),
     ),
@@ -647,9 +653,10 @@ MUTANTS = (
             Patch(
                 "src/oncebox/server/webhooks/endpoint.py",
                 "        except OnceboxError as error:\n            await request_context",
-                "        except SourcePaused:\n"
-                "            await _send_reply(_ACCEPTED, send)\n"
                 "        except OnceboxError as error:\n"
+                "            if error.code == 'source_paused':\n"
+                "                await _send_reply(_ACCEPTED, send)\n"
+                "                return\n"
                 "            await request_context",
             ),
         ),

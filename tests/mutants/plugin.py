@@ -80,7 +80,7 @@ PLUGIN = (
             Patch(
                 "src/oncebox/testing/fault_injection.py",
                 "                raise SessionAborted(_REPLY_421)\n",
-                "                await self._arrive(envelope, data)\n"
+                "                await self._store_and_release(envelope, data)\n"
                 "                raise SessionAborted(_REPLY_421)\n",
             ),
         ),

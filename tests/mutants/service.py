@@ -102,7 +102,7 @@ SERVICE = (
             Patch(
                 "src/oncebox/ledger/deliveries/intake.py",
                 "        self._call_back(known)\n",
-                "        self._after_commit(None)\n",
+                "        self._call_back(None)\n",
             ),
         ),
         (
