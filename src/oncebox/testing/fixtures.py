@@ -14,8 +14,7 @@ from typing import Any, Self, cast
 import oncebox
 from oncebox.client.asynchronous.inboxes import AsyncInbox
 from oncebox.client.asynchronous.runner import AsyncRunner
-from oncebox.client.core.calls import Call, Plan, api_path
-from oncebox.client.core.followers import ListFollower
+from oncebox.client.core.calls import Call, ListFollower, Plan, api_path
 from oncebox.client.errors import CallFailed, WaitEnded
 from oncebox.client.sync import Client
 from oncebox.client.sync.inboxes import Inbox
@@ -48,8 +47,11 @@ class ThreadedRunner:
         """Return the awaitable result of a call or a plan."""
         return asyncio.to_thread(self._runner.run, what)
 
-    async def follow(self, follower: ListFollower[Any]) -> AsyncIterator[Any]:
-        """Yield the items of a growing list."""
+    async def iterate(
+        self, first: Call[Any], *, follow: bool, idle: float | None
+    ) -> AsyncIterator[Any]:
+        """Yield the items of a list."""
+        follower = ListFollower(call=first, follow=follow, idle=idle)
         while (page := await self.run(follower.next())) is not None:
             for item in page.data:
                 yield item

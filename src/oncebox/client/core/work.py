@@ -20,6 +20,7 @@ from oncebox.client.core.calls import (
     Call,
     PauseStep,
     Plan,
+    PollSchedule,
     RunStep,
     TimeoutStep,
     api_path,
@@ -78,7 +79,7 @@ _LONGEST_POLL = 45.0
 _SHORTEST_POLL = 2.0
 _MAX_WORKER_NAME = 100
 #: bytes of a result; the service takes a request of one mebibyte
-MAX_RESULT_SIZE = 1_000_000
+_MAX_RESULT_SIZE = 1_000_000
 #: seconds for reports that are useful but not worth waiting for
 _SHORT_TIMEOUT = 5.0
 #: seconds; the longest wait that the service takes
@@ -101,101 +102,70 @@ def claim_plan(
     worker: str = "pull",
     request_key: str | None = None,
 ) -> Plan[ClaimResponse]:
-    """Claim deliveries; wait up to ``wait`` seconds for one, in long polls.
-
-    Raises: KeyInvalid, RequestKeyReused, NotFound.
-    """
+    """Claim deliveries; wait up to ``wait`` seconds for one, in long polls."""
+    names = [sources] if isinstance(sources, str) else sources
     request = ClaimWork(
         request_key=check_idempotency_key(request_key) or new_request_key(),
-        sources=_source_names(sources),
+        sources=None if names is None else list(names),
         worker=worker,
         limit=limit,
         lease=lease,
     )
-    return _claim_plan(request, wait)
-
-
-def _claim_plan(request: ClaimWork, wait: float) -> Plan[ClaimResponse]:
     allowed: float = yield TimeoutStep()
-    wait_until = clock.steady() + wait
-    until = wait_until + allowed
-    longest, tries = _LONGEST_POLL, 0
+    polls, longest = PollSchedule(within=wait), _LONGEST_POLL
     while True:
-        began = clock.steady()
-        poll = max(0.0, min(wait_until - began, longest))
+        began, poll = polls.now(), polls.next_poll(longest)
         try:
             claimed = yield from perform(
-                _claim_call(request, poll, min(allowed / 2, until - began - poll))
+                _claim_call(request, poll, min(allowed / 2, polls.left + allowed - poll))
             )
         except OnceboxError as error:
-            pause = backoff(tries + 1) + (error.retry_after or 0)
-            if not is_transient(error) or clock.steady() + pause >= until:
+            pause = polls.pause_after_error(error)
+            if not is_transient(error) or pause >= polls.left + allowed:
                 raise
             if is_outcome_unknown(error):
-                longest = _shorter_poll(longest)
+                longest = longest / 2 if longest / 2 >= _SHORTEST_POLL else 0.0
         else:
-            left = wait_until - clock.steady()
-            if claimed.deliveries or left <= 0:
+            if claimed.deliveries or polls.left <= 0:
                 return claimed
-            # An early empty answer: the service is stopping, or the request did not wait.
-            early = clock.steady() - began < max(poll, 1) / 2
-            pause = min(left, backoff(tries + 1)) if early else 0
-        tries += 1
+            pause = min(polls.left, polls.pause_after(began, max(poll, 1)))
         yield PauseStep(pause)
 
 
 def _claim_call(request: ClaimWork, wait: float, within: float) -> Call[ClaimResponse]:
     """Return one poll; the plan repeats it, with the time that is left."""
-    return Call(
-        method="POST",
-        path=api_path("deliveries", "claim"),
-        answer=ClaimResponse,
-        body=msgspec.structs.replace(request, wait=wait),
-        repeatable=True,
-        no_retry=True,
-        wait=wait,
-        within=within,
-    )
+    body = msgspec.structs.replace(request, wait=wait)
+    call = post_call(ClaimResponse, body, "deliveries", "claim", repeatable=True)
+    return replace(call, no_retry=True, wait=wait, within=within)
 
 
-def _shorter_poll(poll: float) -> float:
-    return poll / 2 if poll / 2 >= _SHORTEST_POLL else 0.0
-
-
-def _source_names(sources: Sequence[str] | str | None) -> list[str] | None:
-    if sources is None:
-        return None
-    return [sources] if isinstance(sources, str) else list(sources)
-
-
-def heartbeat_call(delivery_id: str, body: Heartbeat) -> Call[LeaseRenewed]:
+def heartbeat_call(delivery_id: str, fence: int, lease: float | None) -> Call[LeaseRenewed]:
     """Return a call that renews a lease."""
-    return post_call(LeaseRenewed, _path(delivery_id, "heartbeat"), body, repeatable=True)
+    body = Heartbeat(fence=fence, lease=lease)
+    return post_call(LeaseRenewed, body, "deliveries", delivery_id, "heartbeat", repeatable=True)
 
 
-def complete_call(delivery_id: str, body: CompleteTry) -> Call[TryEnded]:
+def complete_call(delivery_id: str, fence: int) -> Call[TryEnded]:
     """Return a call that completes a delivery."""
-    return post_call(TryEnded, _path(delivery_id, "complete"), body, repeatable=True)
+    body = CompleteTry(fence=fence)
+    return post_call(TryEnded, body, "deliveries", delivery_id, "complete", repeatable=True)
 
 
 def fail_call(delivery_id: str, body: FailTry) -> Call[TryEnded]:
     """Return a call that fails a try."""
-    return post_call(TryEnded, _path(delivery_id, "fail"), body, repeatable=True)
+    return post_call(TryEnded, body, "deliveries", delivery_id, "fail", repeatable=True)
 
 
 def begin_effect_call(delivery_id: str, name: str, body: BeginEffect) -> Call[BeginEffectResult]:
     """Return a call that records the start of an effect."""
-    return post_call(BeginEffectResult, _path(delivery_id, "effects", name), body, repeatable=True)
+    path = ("deliveries", delivery_id, "effects", name)
+    return post_call(BeginEffectResult, body, *path, repeatable=True)
 
 
 def finish_effect_call(delivery_id: str, name: str, body: FinishEffect) -> Call[Effect]:
     """Return a call that records the end of an effect."""
-    path = _path(delivery_id, "effects", name)
+    path = api_path("deliveries", delivery_id, "effects", name)
     return Call(method="PUT", path=path, answer=Effect, body=body, repeatable=True)
-
-
-def _path(delivery_id: str, *parts: str) -> str:
-    return api_path("deliveries", delivery_id, *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +244,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
     window: float
 
     def plan(self) -> Plan[Any]:
-        """Return what the function returned, this time or the first time.
-
-        Raises: EffectOutcomeUnknown, EffectMisused, LeaseLost, and whatever the function raises.
-        """
+        """Return what the function returned, this time or the first time."""
         requested_at = clock.steady()
         begun = yield from self._begin()
         if begun.go:
@@ -339,9 +306,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         """Verify with the other side, once the lost call can no longer be running."""
         if self.verify is None:
             raise Transient(f"effect {self.name!r} was started by another try that is not over")
-        leased = yield from perform(
-            heartbeat_call(self.id, Heartbeat(fence=self.fence, lease=self.lease))
-        )
+        leased = yield from perform(heartbeat_call(self.id, self.fence, self.lease))
         now = leased.until - round(self.lease * 1000)  # by the clock of the service
         yield PauseStep(max(0, before.surely_over_at - now) / 1000)
         verify = functools.partial(self.verify, **key_argument(self.verify, key))
@@ -370,14 +335,9 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
 
     def _record_success(self, result: Any) -> Plan[None]:
         """Record success, without the result if it cannot be stored."""
-        stored = encode_result(result)
-        if stored is not None and len(stored) <= MAX_RESULT_SIZE:
-            try:
-                yield from self._finish("done", result=msgspec.Raw(stored))
-            except BodyTooLarge:
-                pass
-            else:
-                return
+        with suppress(BodyTooLarge):
+            yield from self._finish("done", result=encoded_result(result))
+            return
         yield from self._finish("done")
 
     def _record_still_running(self) -> Plan[None]:
@@ -409,11 +369,16 @@ def key_argument(function: Function, key: str) -> dict[str, str]:
     return {"idempotency_key": key} if wanted else {}
 
 
+def encoded_result(result: Any) -> msgspec.Raw | None:
+    """Return a result as JSON; None if it cannot be stored."""
+    encoded = encode_result(result)
+    return msgspec.Raw(encoded) if encoded and len(encoded) <= _MAX_RESULT_SIZE else None
+
+
 class BaseWork:
     """One try at one delivery."""
 
     def __init__(self, claimed: ClaimedWork, time_limit: float) -> None:
-        """Take a delivery that was claimed just now."""
         self.delivery = claimed.delivery
         #: seconds after which the claim expires without a heartbeat
         self.lease = claimed.lease
@@ -457,10 +422,7 @@ class BaseWork:
         return msgspec.json.decode(self.body)
 
     def check_used(self) -> None:
-        """Check that the work was used before more is claimed.
-
-        Raises: WorkMisused.
-        """
+        """Check that the work was used before more is claimed."""
         if not self._entered:
             raise WorkMisused(
                 "use the work you claimed: with work: …; else its lease expires unused"
@@ -480,7 +442,7 @@ class BaseWork:
             yield PauseStep(max(0.0, min(pause, until - clock.steady())))
             if clock.steady() >= until:
                 return True
-            call = heartbeat_call(self.id, Heartbeat(fence=self.delivery.fence, lease=self.lease))
+            call = heartbeat_call(self.id, self.delivery.fence, self.lease)
             try:
                 yield from perform(replace(call, within=third))
             except ClientClosed:
@@ -498,7 +460,7 @@ class BaseWork:
         if self._held or (error is not None and (self.lost or isinstance(error, LeaseLost))):
             return
         if error is None:  # also after the lease was lost: success is proof
-            call = complete_call(self.id, CompleteTry(fence=self.delivery.fence))
+            call = complete_call(self.id, self.delivery.fence)
         else:
             failure = failure_from_error(error)
             wait = None if failure.wait is None else min(_MAX_RETRY_AFTER, failure.wait / 1000)
