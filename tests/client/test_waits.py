@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncebox.client.asynchronous import AsyncClient
-from oncebox.client.core import inbox_plans
+from oncebox.client.core import calls, inbox_plans
 from oncebox.client.errors import (
     InboxClosed,
     ServiceUnreachable,
@@ -195,7 +195,7 @@ def test_a_poll_that_is_kept_back_is_given_up_and_the_service_asked_at_once(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox_plans, "_LONGEST_POLL", 0.5)
-    monkeypatch.setattr(inbox_plans, "_SHORTEST_POLL", 0.1)
+    monkeypatch.setattr(calls, "_SHORTEST_POLL", 0.1)
     monkeypatch.setattr(inbox_plans, "_ANSWER_TIMEOUT", 0.3)
     with scripted(silence(), GRANTED) as script:
         code_by(script.url, speaker, within=20)

@@ -49,6 +49,8 @@ _MAX_RETRY_AFTER = 3_000_000_000.0
 #: seconds; the first wait is random between zero and this, then the bound doubles
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 5.0
+#: seconds; a poll shorter than this becomes a request that does not wait
+_SHORTEST_POLL = 2.0
 #: seconds of one long poll at the end of a list
 _LONG_POLL = 25.0
 #: rejected before anything was done, so any call may be sent again
@@ -328,10 +330,11 @@ def backoff(tries: int, dice: Callable[[], float] = random.random) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class PollSchedule:
-    """The deadline that all polls of one wait share, and the failures in a row."""
+    """The deadline that all polls of one wait share, and the failures in a row; in seconds."""
 
-    #: seconds
     within: float
+    #: of one poll
+    longest: float
     now: Callable[[], float] = clock.steady
     dice: Callable[[], float] = random.random
     _until: float = field(init=False)
@@ -345,9 +348,13 @@ class PollSchedule:
         """Seconds until the deadline."""
         return self._until - self.now()
 
-    def next_poll(self, longest: float) -> float:
-        """Return the seconds of the next poll."""
-        return max(0.0, min(longest, self.left))
+    def next_poll(self, reserve: float = 0.0) -> float:
+        """Return the seconds of the next poll; it ends ``reserve`` seconds before the deadline."""
+        return max(0.0, min(self.longest, self.left - reserve))
+
+    def shorten(self) -> None:
+        """Halve the polls; the shortest are requests that do not wait."""
+        self.longest = self.longest / 2 if self.longest / 2 >= _SHORTEST_POLL else 0.0
 
     def pause_after_error(self, error: OnceboxError) -> float:
         """Return the pause after a poll that failed."""

@@ -34,8 +34,6 @@ from oncebox.schemas.messages import MessagePage, MessageQuery
 
 #: seconds of one poll; a proxy may drop it silently, and then this much time is lost
 _LONGEST_POLL = 20.0
-#: a poll shorter than this becomes a request that does not wait
-_SHORTEST_POLL = 2.0
 #: seconds until a long poll is tried again
 _LONG_POLL_RETRY = 30.0
 #: seconds reserved for the last answer, at most this share of the whole
@@ -54,14 +52,15 @@ def wait_plan(
     **filters: Any,
 ) -> Plan[Grant]:
     """Wait for a code or a link, and claim it; filters that are None are left out."""
-    return WaitPlan(
+    wait = WaitPlan(
         inboxes=(inboxes,) if isinstance(inboxes, str) else tuple(dict.fromkeys(inboxes)),
         kind=kind,
         filters={name: value for name, value in filters.items() if value is not None},
         within=within,
         resume=resume,
         grace=grace,
-    ).plan()
+    )
+    return (yield from wait.plan())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,8 +77,7 @@ class WaitPlan:
     #: seconds after ``within`` in which only an answer is awaited
     grace: float
     _polls: PollSchedule = field(init=False)
-    #: seconds of a poll at most, and when to try a longer one again
-    _longest: float = field(init=False)
+    #: when to try a long poll again
     _long_again_at: float = 0.0
     #: the last answer
     _last: WaitResult | None = None
@@ -91,14 +89,17 @@ class WaitPlan:
             raise ConfigInvalid(f"grace is a number of seconds, not {self.grace}")
         if not self.inboxes:
             raise InboxInvalid("name at least one inbox to wait in")
-        self._polls = PollSchedule(within=self.within + self.grace)
-        self._longest = _LONGEST_POLL
 
     def plan(self) -> Plan[Grant]:
         """Return the granted code or link."""
         allowed: float = yield TimeoutStep()
+        polls = self._polls = PollSchedule(within=self.within + self.grace, longest=_LONGEST_POLL)
+        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
         while True:
-            began, poll = self._polls.now(), self._next_poll()
+            began = polls.now()
+            if began >= self._long_again_at:
+                polls.longest = _LONGEST_POLL
+            poll = polls.next_poll(reserve)
             try:
                 answer = yield from perform(self._call(poll, min(allowed, _ANSWER_TIMEOUT)))
             except OnceboxError as error:
@@ -106,31 +107,23 @@ class WaitPlan:
             else:
                 if answer.status != "timeout":
                     return _grant_or_raise(answer)
-                self._last = answer
-                if answer.resume is not UNSET:
-                    self.resume = answer.resume
+                self._last, self.resume = answer, answer.resume or self.resume
                 # An answer to a request that did not wait is always early.
-                pause = self._polls.pause_after(began, poll or inf)
-            if self._polls.left - self.grace <= pause:
+                pause = polls.pause_after(began, poll or inf)
+            if polls.left - self.grace <= pause:
                 reports = self._last.reports if self._last is not None else []
                 raise WaitTimedOut(self.kind, self.within, reports, resume=self.resume)
             if pause:
                 yield PauseStep(pause)
-
-    def _next_poll(self) -> float:
-        """Return the seconds of the next poll."""
-        if self._longest < _LONGEST_POLL and self._polls.now() >= self._long_again_at:
-            self._longest = _LONGEST_POLL
-        spare = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
-        return max(0.0, min(self._longest, self._polls.left - spare))
 
     def _retry_or_raise(self, error: OnceboxError) -> float:
         """Return the pause after a transient error; raise others, and if no answer ever came."""
         if not is_transient(error):
             raise error
         if is_outcome_unknown(error):  # a proxy may have cut or buffered the poll
-            half = 0.0 if isinstance(error, DeadlinePassed) else self._longest / 2
-            self._longest = half if half >= _SHORTEST_POLL else 0.0
+            self._polls.shorten()
+            if isinstance(error, DeadlinePassed):
+                self._polls.longest = 0.0
             self._long_again_at = self._polls.now() + _LONG_POLL_RETRY
         pause = self._polls.pause_after_error(error)
         if self._polls.left - self.grace <= pause and self._last is None:

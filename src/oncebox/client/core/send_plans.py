@@ -99,7 +99,7 @@ def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswe
         repeatable=True,
         wait=first,
     )
-    polls = PollSchedule(within=wait)
+    polls = PollSchedule(within=wait, longest=_LONGEST_POLL)
     began = polls.now()
     answer = yield from perform(call)
     latest = yield from _follow_until_settled(answer, polls, polls.pause_after(began, first))
@@ -117,7 +117,8 @@ def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswe
 
 def wait_plan(send_id: str, within: float) -> Plan[SendAnswer]:
     """Wait up to ``within`` seconds for the outcome of a send."""
-    polls, first = PollSchedule(within=_check_wait(within)), min(within, _LONGEST_POLL)
+    first = min(_check_wait(within), _LONGEST_POLL)
+    polls = PollSchedule(within=within, longest=_LONGEST_POLL)
     began = polls.now()
     answer = yield from perform(_poll_call(send_id, first))
     return (yield from _follow_until_settled(answer, polls, polls.pause_after(began, first)))
@@ -131,7 +132,7 @@ def _follow_until_settled(
     while not _is_settled(latest, polls.left - pause):
         if pause:
             yield PauseStep(pause)
-        began, poll = polls.now(), polls.next_poll(_LONGEST_POLL)
+        began, poll = polls.now(), polls.next_poll()
         call = _poll_call(latest.id, poll)
         try:
             latest = yield from perform(

@@ -75,8 +75,6 @@ from oncebox.schemas.pull import (
 
 #: seconds; many proxies drop a connection that is silent for a minute
 _LONGEST_POLL = 45.0
-#: a poll shorter than this becomes a request that does not wait
-_SHORTEST_POLL = 2.0
 _MAX_WORKER_NAME = 100
 #: bytes of a result; the service takes a request of one mebibyte
 _MAX_RESULT_SIZE = 1_000_000
@@ -112,9 +110,9 @@ def claim_plan(
         lease=lease,
     )
     allowed: float = yield TimeoutStep()
-    polls, longest = PollSchedule(within=wait), _LONGEST_POLL
+    polls = PollSchedule(within=wait, longest=_LONGEST_POLL)
     while True:
-        began, poll = polls.now(), polls.next_poll(longest)
+        began, poll = polls.now(), polls.next_poll()
         try:
             claimed = yield from perform(
                 _claim_call(request, poll, min(allowed / 2, polls.left + allowed - poll))
@@ -124,7 +122,7 @@ def claim_plan(
             if not is_transient(error) or pause >= polls.left + allowed:
                 raise
             if is_outcome_unknown(error):
-                longest = longest / 2 if longest / 2 >= _SHORTEST_POLL else 0.0
+                polls.shorten()
         else:
             if claimed.deliveries or polls.left <= 0:
                 return claimed
