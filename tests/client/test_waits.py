@@ -145,10 +145,10 @@ def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
     assert ended.value.report.cursor == 7
     assert ended.value.retry_safe
     assert str(ended.value).splitlines() == [
-        "no code that fits came within 0.2 s",
+        "no matching code arrived within 0.2 s",
         (
             "inb_1 (active, attempt signup-42): 2 messages inspected, last number 7; "
-            "SMTP has taken mail for it"
+            "SMTP received mail for it"
         ),
         "  msg_1 (number 6): sender_not_allowed",
         "  msg_2 (number 7): no_code",
@@ -165,7 +165,7 @@ def test_a_long_report_is_told_in_short() -> None:
 
     assert len(lines) == 13
     assert "5 earlier ones" in lines[2]
-    assert "2 mails were taken and are not read yet" in lines[1]
+    assert "2 mails were accepted and are not processed yet" in lines[1]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Tool dispatch: list of all tools, argument validation, errors as advice to the model."""
+"""Tool dispatch: list of all tools, argument validation, errors as advice to the model.
+
+See docs/decisions/0019-use-the-api-client-for-mcp-tools.md.
+"""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Test mode of a service: catch-all inbox, /v1/test routes, mail and webhook faults."""
+"""Test mode of a service: catch-all inbox, /v1/test routes, mail and webhook faults.
+
+See docs/decisions/0038-use-command-line-test-mode-for-fault-injection.md.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

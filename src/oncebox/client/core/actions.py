@@ -1,6 +1,5 @@
 """Actions of an attempt: steps done once, as plans; no I/O."""
 
-import functools
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +17,7 @@ from oncebox.client.core.calls import (
     perform,
     post_call,
 )
-from oncebox.client.core.work import encoded_result, key_argument, new_request_key
+from oncebox.client.core.work import encoded_result, new_request_key, with_key
 from oncebox.client.errors import ActionHeld, ActionInFlight, ActionMisused, ClientClosed
 from oncebox.core import clock
 from oncebox.errors import BodyTooLarge, LeaseLost, NotDone, NotFound, OnceboxError, Transient
@@ -107,7 +106,7 @@ class BaseAction:
         self.lost = False
         self._options = options
         self._begun: BeginActionResult | None = None
-        #: kept until the service has answered, so that a lost answer is received again
+        #: the same until the service has answered, so that a lost answer is received again
         self._request_key = new_request_key()
         self._requested_at = 0.0
         self._ended = False
@@ -189,9 +188,9 @@ class BaseAction:
 
     def _verify(self, verify: Function) -> Plan[None]:
         """Call the verify function and record its answer."""
-        check = functools.partial(verify, **key_argument(verify, self.key))
+        left = self._left(self._options.lease)
         try:
-            answer = yield RunStep(check, self._left(self._options.lease))
+            answer = yield RunStep(with_key(verify, self.key), left)
         except NotDone:
             yield from self._record_not_done()
             return
@@ -210,7 +209,7 @@ class BaseAction:
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._record_not_done()
             raise Transient(f"the process was paused before {self.name!r} was called")
-        bound = functools.partial(function, **key_argument(function, self.key))
+        bound = with_key(function, self.key)
         try:
             result = yield RunStep(bound, left, None, self._record_done)
         except Exception as error:

@@ -3,6 +3,7 @@
 A ``Call`` is one request with a typed answer. A ``Plan`` is a generator that yields steps and
 receives their results. The two clients differ only in how they run a step.
 ``call_with_retries`` is the plan of one call: encode, send, retry where safe, decode.
+See docs/decisions/0018-use-a-sans-io-core-for-both-clients.md.
 """
 
 import logging
@@ -11,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -253,14 +255,13 @@ class ListFollower(Generic[T]):
 
     def next(self) -> "Plan[PageOf[T] | None]":
         """Return the next page that has items; None at the end."""
-        until = None if self.idle is None else clock.steady() + self.idle
+        until = clock.steady() + (inf if self.idle is None else self.idle)
         failures = 0
         while not self._over:
             try:
                 page = yield from perform(self.call)
             except OnceboxError as error:
-                late = until is not None and clock.steady() >= until
-                if not self.follow or not error.retry_safe or late:
+                if not self.follow or not error.retry_safe or clock.steady() >= until:
                     raise
                 _log.warning("nothing could be read, trying again: %s: %s", error.code, error)
                 failures += 1
@@ -271,16 +272,16 @@ class ListFollower(Generic[T]):
                 return page
         return None
 
-    def _advance(self, page: PageOf[T], until: float | None) -> None:
+    def _advance(self, page: PageOf[T], until: float) -> None:
         """Prepare the next call; at the end of a list that is followed it is a long poll."""
         fields: dict[str, Any] = {"cursor": page.next_cursor}
         wait = 0.0
         if not self.follow:
             self._over = not page.has_more or page.next_cursor is None
         else:
-            left = _LONG_POLL if until is None else min(_LONG_POLL, until - clock.steady())
-            self._over = not page.has_more and left <= 0
-            fields["wait"] = wait = 0.0 if page.has_more else max(0.0, left)
+            left = max(0.0, min(_LONG_POLL, until - clock.steady()))
+            self._over = not page.has_more and not left
+            fields["wait"] = wait = 0.0 if page.has_more else left
         query = msgspec.structs.replace(self.call.query, **fields)  # type: ignore[type-var]
         self.call = replace(self.call, query=query, wait=wait)
 
@@ -297,7 +298,7 @@ def call_with_retries(
     *,
     within: float,
     now: Callable[[], float] = clock.steady,
-    dice: Callable[[], float] = random.random,
+    jitter: Callable[[], float] = random.random,
 ) -> Plan[T]:
     """Send a call and return its answer; retry where that is safe and may help.
 
@@ -314,7 +315,7 @@ def call_with_retries(
         except OnceboxError as error:
             last = error
         unknown |= is_outcome_unknown(last)
-        wait = backoff(tries, dice) + (last.retry_after or 0)
+        wait = backoff(tries, jitter) + (last.retry_after or 0)
         if _may_repeat(call, last) and now() + wait < until:
             yield PauseStep(wait)
             if now() < until:
@@ -323,9 +324,9 @@ def call_with_retries(
         raise last
 
 
-def backoff(tries: int, dice: Callable[[], float] = random.random) -> float:
+def backoff(tries: int, jitter: Callable[[], float] = random.random) -> float:
     """Return the pause after that many tries: random between zero and a doubling bound."""
-    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(tries - 1, 30)) * dice()
+    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(tries - 1, 30)) * jitter()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -336,7 +337,7 @@ class PollSchedule:
     #: of one poll
     longest: float
     now: Callable[[], float] = clock.steady
-    dice: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
     _until: float = field(init=False)
     _failures: int = 0
 
@@ -369,7 +370,7 @@ class PollSchedule:
 
     def _backoff(self) -> float:
         self._failures += 1
-        return backoff(self._failures + 1, self.dice)
+        return backoff(self._failures + 1, self.jitter)
 
 
 def is_outcome_unknown(error: OnceboxError) -> bool:

@@ -113,7 +113,7 @@ class EventFollower:
     #: seconds after which following ends; None: never
     within: float | None = None
     now: Callable[[], float] = clock.steady
-    dice: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
     _until: float = field(init=False)
     _events: deque[Event] = field(default_factory=deque)
     #: the open stream
@@ -171,7 +171,7 @@ class EventFollower:
             return
         if not chunk:
             yield from self._drop_stream()
-            yield PauseStep(min(self._left(), self._retry * self.dice()))
+            yield PauseStep(min(self._left(), self._retry * self.jitter()))
 
     def _open(self) -> Plan[None]:
         """Open a stream at the current cursor."""
@@ -185,7 +185,7 @@ class EventFollower:
         )
         if opened.stream is None:
             decode_answer(self._call(), opened.reply)  # raises the service's error
-            raise ServiceUnreachable("the service answers with a page where a stream was asked for")
+            raise ServiceUnreachable("the service answered a request for a stream with a page")
         self._stream, self._reader, self._stream_alive = opened.stream, SseParser(), False
 
     def _take(self, chunk: bytes) -> None:
@@ -236,7 +236,7 @@ class EventFollower:
     def _rest(self, least: float = 0) -> Plan[None]:
         """Pause with backoff, at most until the end."""
         self._waits += 1
-        yield PauseStep(max(0.0, min(self._left(), least + backoff(self._waits + 1, self.dice))))
+        yield PauseStep(max(0.0, min(self._left(), least + backoff(self._waits + 1, self.jitter))))
 
     def _call(self) -> Call[EventPage]:
         within = self._left() if self._until < inf else None

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -189,15 +190,14 @@ class ClaimLoop:
 
     def next(self) -> Plan[ClaimedWork | None]:
         """Wait for the next delivery, also while the service is unavailable; None at the end."""
-        until = None if self.idle is None else clock.steady() + self.idle
+        until = clock.steady() + (inf if self.idle is None else self.idle)
         failures = 0
         while True:
             requested_at = clock.steady()
-            left = _LONGEST_POLL if until is None else until - requested_at
             try:
                 claimed = yield from claim_plan(
                     self.sources or None,
-                    wait=max(0.0, min(_LONGEST_POLL, left)),
+                    wait=max(0.0, min(_LONGEST_POLL, until - requested_at)),
                     lease=self.lease,
                     worker=self.worker,
                     request_key=self._request_key,
@@ -210,14 +210,14 @@ class ClaimLoop:
             self._request_key = new_request_key()
             if claimed.deliveries:
                 return ClaimedWork(claimed.deliveries[0], claimed.lease, requested_at)
-            if until is not None and clock.steady() >= until:
+            if clock.steady() >= until:
                 return None
 
-    def _retry_or_raise(self, error: OnceboxError, until: float | None) -> None:
+    def _retry_or_raise(self, error: OnceboxError, until: float) -> None:
         """Log an error that may be transient; raise the others."""
         if isinstance(error, RequestKeyReused):  # the sources of this API key have changed
             self._request_key = new_request_key()
-        elif not error.retry_safe or (until is not None and clock.steady() >= until):
+        elif not error.retry_safe or clock.steady() >= until:
             raise error
         _log.warning("no work could be claimed, trying again: %s: %s", error.code, error)
 
@@ -288,7 +288,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._finish("not_done", error="TooLate", started_at=begun.started_at)
             raise Transient(f"the process was paused before {self.name!r} was called")
-        function = functools.partial(self.function, **key_argument(self.function, begun.key))
+        function = with_key(self.function, begun.key)
         try:
             result = yield RunStep(function, left, self._record_still_running, self._record_success)
         except Exception as error:
@@ -307,9 +307,8 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         leased = yield from perform(heartbeat_call(self.id, self.fence, self.lease))
         now = leased.until - round(self.lease * 1000)  # by the clock of the service
         yield PauseStep(max(0, before.surely_over_at - now) / 1000)
-        verify = functools.partial(self.verify, **key_argument(self.verify, key))
         try:
-            answer = yield RunStep(verify, self.timeout)
+            answer = yield RunStep(with_key(self.verify, key), self.timeout)
         except NotDone:
             return (yield from self._begin_again(before))
         if not isinstance(answer, Done):
@@ -360,11 +359,12 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         yield from perform(replace(call, within=2 * self.lease if within is None else within))
 
 
-def key_argument(function: Function, key: str) -> dict[str, str]:
-    """Return the key as an argument if the function takes one and has none yet."""
+def with_key(function: Function, key: str) -> Function:
+    """Return the function with the key as an argument if it takes one and has none yet."""
     given = function.keywords if isinstance(function, functools.partial) else {}
-    wanted = takes_key(function) and "idempotency_key" not in given
-    return {"idempotency_key": key} if wanted else {}
+    if "idempotency_key" in given or not takes_key(function):
+        return function
+    return functools.partial(function, idempotency_key=key)
 
 
 def encoded_result(result: Any) -> msgspec.Raw | None:
