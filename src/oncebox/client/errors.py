@@ -1,22 +1,5 @@
 """Errors that only clients raise: no answer, unreadable answer, misuse, wait ended.
 
-    OnceboxError
-    └── CallFailed
-        ├── NoAnswer
-        │   ├── ServiceUnreachable
-        │   └── DeadlinePassed
-        ├── AnswerUnreadable          the answer is not from Oncebox
-        ├── ServiceRefused            an error code that this version does not know
-        ├── WorkMisused
-        ├── ActionMisused
-        ├── ActionInFlight            another caller is doing it
-        ├── ActionHeld                a person must decide whether it happened
-        ├── ClientClosed
-        └── WaitEnded                 a wait without a grant
-            ├── WaitTimedOut
-            ├── WaitContested         an ArtifactConflict: several artifacts match
-            └── InboxClosed           the inbox accepts no more mail
-
 Errors of the service itself have the class that the service raised.
 """
 

@@ -69,7 +69,7 @@ def build_server(tool_context: ContextFactory) -> Server[Any]:
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=_input_schema,
+        get_tool_input_schema={tool.name: tool.input_schema() for tool in TOOLS}.get,
     )
 
 
@@ -88,11 +88,6 @@ def _to_mcp_tool(tool: Tool) -> types.Tool:
             open_world_hint=tool.open_world,
         ),
     )
-
-
-def _input_schema(name: str) -> dict[str, Any] | None:
-    tool = _TOOLS_BY_NAME.get(name)
-    return None if tool is None else tool.input_schema()
 
 
 async def _report_progress(context: McpRequestContext, done: float, of: float) -> None:

@@ -6,6 +6,7 @@ See docs/decisions/0038-use-command-line-test-mode-for-fault-injection.md.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from oncebox.components import Components
@@ -235,7 +236,6 @@ async def _read_messages(receive: Receive) -> list[Message]:
 
 #: the states of an address that no inbox has
 _UNASSIGNED = frozenset({RecipientStatus.UNKNOWN, RecipientStatus.NOT_OURS})
-_FAULTS_PATH = "/v1/test/faults/{id}"
 _OPERATOR_SCOPES = frozenset({OPERATOR})
 
 
@@ -277,6 +277,9 @@ class ServiceTestMode:
         """API routes of test mode."""
         if not self._test:
             return ()
+        faults = partial(
+            Route, path="/v1/test/faults/{id}", scopes=_OPERATOR_SCOPES, answer=FaultReport
+        )
         return (
             Route(
                 method="GET",
@@ -287,32 +290,23 @@ class ServiceTestMode:
                 answer=TestMode,
                 handler=self._get_test_mode,
             ),
-            Route(
+            faults(
                 method="PUT",
-                path=_FAULTS_PATH,
                 name="setFaults",
                 summary="Inject faults into the mail of an inbox.",
-                scopes=_OPERATOR_SCOPES,
                 body=FaultPlan,
-                answer=FaultReport,
                 handler=self._set_faults,
             ),
-            Route(
+            faults(
                 method="GET",
-                path=_FAULTS_PATH,
                 name="getFaults",
                 summary="Show the faults injected into the mail of an inbox.",
-                scopes=_OPERATOR_SCOPES,
-                answer=FaultReport,
                 handler=self._get_faults,
             ),
-            Route(
+            faults(
                 method="DELETE",
-                path=_FAULTS_PATH,
                 name="forgetFaults",
                 summary="Release held mail and stop injecting faults.",
-                scopes=_OPERATOR_SCOPES,
-                answer=FaultReport,
                 handler=self._delete_faults,
             ),
         )

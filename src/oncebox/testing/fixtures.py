@@ -198,7 +198,7 @@ def _drop_own_frames(traceback: TracebackType | None) -> None:
     """Remove frames of Oncebox from a traceback, except the first."""
     while traceback is not None:
         following = traceback.tb_next
-        while following is not None and _is_own_frame(following):
+        while following and _PACKAGE_FOLDER in Path(following.tb_frame.f_code.co_filename).parents:
             following = following.tb_next
         traceback.tb_next = following
         traceback = following
@@ -224,7 +224,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _is_own_frame(traceback: TracebackType) -> bool:
-    return _PACKAGE_FOLDER in Path(traceback.tb_frame.f_code.co_filename).parents

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import IO
 
 #: files in the folder of a run
-ALIVE_LOCK, START_LOCK, CREDENTIALS, LOG_FILE, PID_FILE, ENDED_MARKER = (
-    "alive",
-    "starting",
-    "greeting.json",
-    "server.log",
-    "server.pid",
-    "ended",
-)
+ALIVE_LOCK = "alive"
+START_LOCK = "starting"
+CREDENTIALS = "greeting.json"
+LOG_FILE = "server.log"
+PID_FILE = "server.pid"
+ENDED_MARKER = "ended"
 #: seconds
 _POLL_INTERVAL, _STOP_TIMEOUT = 0.1, 20.0
 #: settings of the service; at the end of a run nothing waits for requests to finish

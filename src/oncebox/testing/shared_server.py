@@ -20,11 +20,7 @@ from oncebox.testing.chaos import TestMode
 
 #: seconds for a service to start on a machine that is busy with tests
 _START_TIMEOUT = 120.0
-#: seconds for a running service to answer
-_RESPONSE_TIMEOUT = 10.0
 _POLL_INTERVAL = 0.05
-#: lines of its log that are shown if it did not start
-_SHOWN_LOG_LINES = 15
 
 
 class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +83,13 @@ def _wait_for_credentials(folder: Path) -> Credentials:
             return msgspec.json.decode(output.splitlines()[0], type=Credentials)
         time.sleep(_POLL_INTERVAL)
     text = log.read_text(errors="replace") if log.exists() else "nothing; its process was ended"
-    last = text.splitlines()[-_SHOWN_LOG_LINES:]
+    last = text.splitlines()[-15:]
     raise ConfigInvalid("\n".join(["no service could be started for the tests; its log:", *last]))
 
 
 def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
     """Return a service with its SMTP address, if it is in test mode."""
-    with Client(found.url, found.key, timeout=_RESPONSE_TIMEOUT) as client:
+    with Client(found.url, found.key, timeout=10.0) as client:
         try:
             mode = client._runner.run(get_call(TestMode, "test"))  # noqa: SLF001 - not a user's call
         except NotFound as error:

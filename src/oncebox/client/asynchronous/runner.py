@@ -6,7 +6,7 @@ is generated from this package.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -164,7 +164,9 @@ class AsyncRunner:
                 return await asyncio.shield(thread)
         except (TimeoutError, asyncio.CancelledError):
             if not thread.done():
-                self._run_in_background(self._record_late_success(step, thread))
+                late = asyncio.create_task(self._record_late_success(step, thread))
+                self._background.add(late)
+                late.add_done_callback(self._background.discard)
                 if step.on_still_running is not None:
                     await self.run(step.on_still_running())
             raise
@@ -174,11 +176,6 @@ class AsyncRunner:
         await asyncio.wait([thread])
         if step.on_late_success is not None and thread.exception() is None:
             await self.run(step.on_late_success(thread.result()))
-
-    def _run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
 
 
 class AsyncResource:

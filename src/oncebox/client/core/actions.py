@@ -151,8 +151,6 @@ class BaseAction:
             raise ActionMisused(f"the action {self.name!r} is {self.state}; it is not yours to end")
         return fence
 
-    # plans
-
     def _begin_plan(self) -> Plan[None]:
         """Begin, verify if that was chosen, and wait while another caller is doing it."""
         until, tries = clock.steady() + self._options.wait, 0

@@ -375,9 +375,7 @@ class PollSchedule:
 
 def is_outcome_unknown(error: OnceboxError) -> bool:
     """Return whether the service may have processed the call despite the error."""
-    if isinstance(error, NoAnswer):
-        return error.sent
-    return isinstance(error, CommitUnknown)
+    return error.sent if isinstance(error, NoAnswer) else isinstance(error, CommitUnknown)
 
 
 def is_transient(error: OnceboxError) -> bool:
@@ -417,9 +415,8 @@ def _try_timeout(call: Call[Any], left: float) -> float:
 
 
 def _may_repeat(call: Call[Any], error: OnceboxError) -> bool:
-    if isinstance(error, _REJECTED_UNPROCESSED):
-        return True
-    if isinstance(error, NoAnswer) and not error.sent:
+    is_unsent = isinstance(error, NoAnswer) and not error.sent
+    if is_unsent or isinstance(error, _REJECTED_UNPROCESSED):
         return True
     return call.repeatable and not call.no_retry and is_transient(error)
 

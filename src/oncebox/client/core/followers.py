@@ -154,8 +154,6 @@ class EventFollower:
         if stream is not None:
             yield CloseStep(stream)
 
-    # streams
-
     def _read_stream(self) -> Plan[None]:
         """Read the next chunk of the stream."""
         try:
@@ -219,8 +217,6 @@ class EventFollower:
             self._retry_stream_at = self.now() + wait
         self._stream_alive = False
         yield from self.close()
-
-    # pages
 
     def _read_page(self) -> Plan[None]:
         """Read the next page; pause if it is empty."""

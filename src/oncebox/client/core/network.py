@@ -71,7 +71,7 @@ def find(url: str | None, key: str | None, environ: Mapping[str, str] | None = N
     )
     if url is None or key is None:
         stored = credentials.read(_data_folder(environ))
-        if stored is not None and key is None and (url is None or _same_url(url, stored.url)):
+        if stored and key is None and (url or stored.url).rstrip("/") == stored.url.rstrip("/"):
             key = stored.key
         url = url or (stored.url if stored is not None else _DEFAULT_URL)
     if key is None:
@@ -107,10 +107,6 @@ def _configured_data_folder(named: str | None) -> str | None:
     except (OSError, ValueError):  # the service reports errors of its settings
         return None
     return found if isinstance(found, str) else None
-
-
-def _same_url(url: str, other: str) -> bool:
-    return url.rstrip("/") == other.rstrip("/")
 
 
 def _checked_url(url: str) -> str:

@@ -34,7 +34,6 @@ _LONGEST_POLL = 20.0
 _LARGE_MAIL = 64 * 1024
 #: seconds after which a late answer counts as lost
 _ANSWER_TIMEOUT = 5.0
-_MILLISECONDS = 1_000
 
 
 def send_request(  # noqa: PLR0913 - the options of a send
@@ -86,7 +85,7 @@ def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswe
         raise KeyInvalid("say what the mail is about by event_type and entity_id, or give a key")
     body = request_from_options(email, options)
     first = min(_check_wait(wait), _LONGEST_POLL)
-    is_later = body.send_at is not None and body.send_at > clock.system() + wait * _MILLISECONDS
+    is_later = body.send_at is not None and body.send_at > clock.system() + wait * 1000
     if is_later or _size(body) >= _LARGE_MAIL:
         first = 0.0
     call = Call(

@@ -76,7 +76,6 @@ from oncebox.schemas.pull import (
 
 #: seconds; many proxies drop a connection that is silent for a minute
 _LONGEST_POLL = 45.0
-_MAX_WORKER_NAME = 100
 #: bytes of a result; the service takes a request of one mebibyte
 _MAX_RESULT_SIZE = 1_000_000
 #: seconds for reports that are useful but not worth waiting for
@@ -223,8 +222,8 @@ class ClaimLoop:
 
 
 def default_worker_name() -> str:
-    """Return the machine and the process."""
-    return re.sub(r"[^!-~]", "-", f"{platform.node()}:{os.getpid()}")[-_MAX_WORKER_NAME:]
+    """Return the machine and the process, in at most 100 characters."""
+    return re.sub(r"[^!-~]", "-", f"{platform.node()}:{os.getpid()}")[-100:]
 
 
 class EffectCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,10 +185,8 @@ class Attempt(Resource):
         """
         bound = partial(function, *args, **kwargs)
         chosen = choose_safety(safe, bound).value if not callable(safe) else safe
-        options = action_options(self.id, name, chosen, lease, window, wait)
-        action = Action(self._runner, options)
-        plan = action._do_plan(bound, actions.call_timeout(timeout, lease))
-        return self._run(plan)
+        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait)
+        return self._run(action._do_plan(bound, actions.call_timeout(timeout, lease)))
 
     def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:
         """Get permission to request the mail again.
