@@ -192,7 +192,7 @@ def test_bad_rules_are_told_once_and_not_tried_again(services: Services, tmp_pat
     child = services.start_command("serve", "--port", "0", "--chaos", str(path))
 
     assert child.wait(timeout=60) == 1
-    assert child.text().startswith("error: config_invalid: the rules of chaos in ")
+    assert child.text().startswith("error: config_invalid: the chaos rules in ")
     assert "mail rule 1, fault: Invalid enum value 'explode'" in child.text()
     assert child.text().count("\n") == 1
 

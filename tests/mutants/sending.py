@@ -14,8 +14,8 @@ SENDING = (
         (
             Patch(
                 "src/oncebox/client/core/send_plans.py",
-                "        idempotency_key=key,\n        repeatable=True,",
-                "        idempotency_key=key,",
+                "        idempotency_key=check_idempotency_key(key),\n        repeatable=True,",
+                "        idempotency_key=check_idempotency_key(key),",
             ),
         ),
         _tests(
@@ -26,7 +26,7 @@ SENDING = (
         "a wait that begins anew with every poll",
         (
             Patch(
-                "src/oncebox/client/core/send_plans.py",
+                "src/oncebox/client/core/calls.py",
                 "        return self._until - self.now()",
                 "        return self.within",
             ),

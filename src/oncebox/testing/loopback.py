@@ -51,10 +51,9 @@ class FaultScript(Generic[Fault]):
 
 
 class LoopbackServer(ABC):
-    """Listens, attends to each client in a task of its own, and stops with its block."""
+    """Listens in a block and serves each client in its own task; port 0 takes any free port."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Prepare; 0 takes any free port."""
         self.host = host
         self.port = port
         self._tls = tls
@@ -69,7 +68,7 @@ class LoopbackServer(ABC):
     async def handle_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """See one client through."""
+        """Serve one client."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(
@@ -99,9 +98,7 @@ class LoopbackServer(ABC):
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._loop is not None  # noqa: S101 - it was entered
-        assert self._stop is not None  # noqa: S101 - as above
-        assert self._thread is not None  # noqa: S101 - as above
+        assert self._loop and self._stop and self._thread  # noqa: PT018, S101 - it was entered
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_STOP_TIMEOUT)
 
