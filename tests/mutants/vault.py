@@ -66,7 +66,7 @@ VAULT = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                'shared = ids.new("pay") if more else None',
+                'shared = self._new_id("pay") if more else None',
                 "shared = None",
             ),
         ),

@@ -1,4 +1,4 @@
-"""`Tool`: name, argument and answer schemas, function; and the `ToolContext` it runs in."""
+"""`Tool`, its `ToolContext`, base classes of arguments and results, field types of all tools."""
 
 import asyncio
 import hashlib

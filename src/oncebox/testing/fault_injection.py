@@ -414,12 +414,12 @@ class CatchAllDirectory:
         self._directory = directory
         self._catch_all = catch_all
 
-    def glance(self, local: str, domain: str) -> RecipientRoute | None:
+    def find_cached(self, local: str, domain: str) -> RecipientRoute | None:
         """Return the route if it is cached; None: call ``find``."""
-        route = self._directory.glance(local, domain)
+        route = self._directory.find_cached(local, domain)
         if route is None or route.status not in _UNASSIGNED:
             return route
-        return self._directory.glance(*self._catch_all)
+        return self._directory.find_cached(*self._catch_all)
 
     async def find(self, local: str, domain: str) -> RecipientRoute:
         """Return the route from the database."""

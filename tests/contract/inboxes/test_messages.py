@@ -313,11 +313,11 @@ def test_deeds_of_one_kind_are_one_call(room: Mailroom) -> None:
     assert [each.hook_result for each in settled] == [1, 2]
 
 
-def test_a_deed_belongs_to_a_try_that_ends_well(room: Mailroom) -> None:
+def test_a_commit_hook_belongs_to_a_try_that_is_done(room: Mailroom) -> None:
     (delivery,) = room.claimed(mail())
     deed = CommitHook(FILE, None)
 
-    with pytest.raises(ValueError, match="ends well"):
+    with pytest.raises(ValueError, match="a try that is done"):
         Settlement(
             delivery=delivery,
             state=DeliveryState.FAILED,

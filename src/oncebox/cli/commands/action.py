@@ -1,4 +1,4 @@
-"""`oncebox action list|resolve`: once-only actions of attempts, and unknown outcomes."""
+"""`oncebox action list|resolve`: an agent's once-only actions; record an unknown outcome."""
 
 from typing import Any
 

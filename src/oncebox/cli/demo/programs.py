@@ -1,4 +1,4 @@
-"""Demo processes: `python -m oncebox.cli.demo.programs agent|naive_agent|naive_worker`."""
+"""Child processes of the demo: agent, naive agent, naive worker; and their `SideEffects`."""
 
 import os
 import re

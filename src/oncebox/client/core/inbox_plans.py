@@ -1,4 +1,4 @@
-"""Wait for a code or link by long poll, read and follow the messages of an inbox; no I/O.
+"""Inbox requests without I/O: wait for a code or link by long poll, list messages, close.
 
 Long polls come first. Where a proxy cuts or buffers them, short polls with the resume token and
 pauses with backoff follow, until a long poll is tried again. The service grants the same artifact

@@ -1,4 +1,4 @@
-"""Inspection of deliveries: find, list, read tries, effects, duplicates and payload."""
+"""Read-only queries on deliveries: find, list, inspect, payload, overdue and dead counts, audit."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Settlements: end tries under a fence, run commit hooks, record dead and held events.
+"""Settlements: end tries if the fence is current, run commit hooks, advance lanes, record events.
 
 A commit hook runs in the transaction of its settlement: both are on disk, or neither.
 See docs/decisions/0010-use-fenced-settlements-and-isolated-retries-for-deliveries.md.

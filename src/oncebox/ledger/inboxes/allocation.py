@@ -57,6 +57,7 @@ class InboxService:
         *,
         home: str,
         random: Callable[[int], bytes] = os.urandom,
+        new_id: ids.NewId = ids.new,
     ) -> None:
         """Reserve the default domain for the tenant ``home``.
 
@@ -70,6 +71,7 @@ class InboxService:
         self._lifetime = round(settings.lifetime * 1000)
         self._default_tenant = home
         self._random = random
+        self._new_id = new_id
 
     # inboxes
 
@@ -112,7 +114,7 @@ class InboxService:
         Raises: NotFound, DomainUnknown.
         """
         old = inboxes.get(tx, requester, id_)
-        successor = ids.new("inb")
+        successor = self._new_id("inb")
         if not inboxes.set_successor(tx, requester, id_, successor):
             rotated_to = inboxes.get(tx, requester, id_).rotated_to
             return inboxes.get(tx, requester, rotated_to or "")
@@ -241,7 +243,7 @@ class InboxService:
         until = now + lifetime if lifetime else None
         return Inbox(
             email=self._address(options.local, domain),
-            id=ids.new("inb"),
+            id=self._new_id("inb"),
             tenant=requester.tenant,
             attempt_id=options.attempt_id,
             label=options.label,

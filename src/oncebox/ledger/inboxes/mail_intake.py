@@ -37,11 +37,14 @@ class MailIntake:
         telemetry: Telemetry,
         limits: LimitSettings,
         cipher: MailCipher,
+        *,
+        new_id: ids.NewId = ids.new,
     ) -> None:
         """Let at most ``limits.waiting`` mails wait for their commit."""
         self._database = database
         self._telemetry = telemetry
         self._cipher = cipher
+        self._new_id = new_id
         self._rows = telemetry.commit_rows.labels("mail")
         self._new = telemetry.accepted.labels(MAIL_SOURCE)
         self._group: GroupCommit[MailDeliveries, list[Accepted]] = GroupCommit(
@@ -86,9 +89,9 @@ class MailIntake:
         mail: list[NewDelivery] = []
         for tenant in dict.fromkeys(each.tenant for each in envelope.recipients):
             own = tuple(each for each in envelope.recipients if each.tenant == tenant)
-            inboxes = {each.inbox_id: ids.new("dlv") for each in own}
+            inboxes = {each.inbox_id: self._new_id("dlv") for each in own}
             first, *more = inboxes.values()
-            shared = ids.new("pay") if more else None
+            shared = self._new_id("pay") if more else None
             encrypted = self._cipher.encrypt(data, mail_aad(tenant, shared or first))
             # A tenant must not see the recipients of others.
             visible = msgspec.structs.replace(envelope, recipients=own)

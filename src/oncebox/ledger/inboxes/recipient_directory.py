@@ -25,9 +25,9 @@ _sql = load(__package__, "recipient_directory.sql")
 #: seconds after which a change is seen by every process
 ROUTE_CACHE_SECONDS = 2.0
 #: addresses in the cache, and in one query
-_MOST_CACHED, _MOST_AT_ONCE = 10_000, 500
+_MAX_CACHED, _MAX_BATCH = 10_000, 500
 #: lookups that may wait for the database
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 
 
 class RecipientStatus(StrEnum):
@@ -88,7 +88,7 @@ class RecipientDirectory:
         #: rises with every change in this process, so that an older answer is not cached
         self._changes = 0
 
-    def glance(self, local: str, domain: str) -> RecipientRoute | None:
+    def find_cached(self, local: str, domain: str) -> RecipientRoute | None:
         """Return the cached route of an address; None: call ``find``."""
         try:
             cached = self._cached.get(address_key(local, domain))
@@ -103,7 +103,7 @@ class RecipientDirectory:
 
         Raises: StoreUnavailable.
         """
-        route = self.glance(local, domain)
+        route = self.find_cached(local, domain)
         if route is not None:
             return route
         return await asyncio.shield(self._lookup_soon(address_key(local, domain)))
@@ -131,7 +131,7 @@ class RecipientDirectory:
         future = self._waiting.get(address)
         if future is not None:
             return future
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= _MAX_WAITING:
             raise StoreUnavailable(
                 "too many addresses wait for the database; try again in a moment"
             )
@@ -143,7 +143,7 @@ class RecipientDirectory:
     async def _look_up_waiting(self) -> None:
         try:
             while self._waiting:
-                some = list(self._waiting)[:_MOST_AT_ONCE]
+                some = list(self._waiting)[:_MAX_BATCH]
                 await self._look_up_batch({each: self._waiting.pop(each) for each in some})
         finally:
             # No await since the last check: the next caller starts a new task.
@@ -178,7 +178,7 @@ class RecipientDirectory:
         if changes != self._changes:
             return
         self._cached.pop(address, None)
-        while len(self._cached) >= _MOST_CACHED:
+        while len(self._cached) >= _MAX_CACHED:
             del self._cached[next(iter(self._cached))]
         self._cached[address] = lookup
 

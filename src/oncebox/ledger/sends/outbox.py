@@ -170,7 +170,7 @@ class _CheckedIntent(NamedTuple):
 class Outbox:
     """Accepts intents to send; each is on disk before it is answered."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         ledger: Ledger,
         cipher: SendCipher,
@@ -179,6 +179,7 @@ class Outbox:
         telemetry: Telemetry,
         *,
         mail_cipher: MailCipher | None = None,
+        new_id: ids.NewId = ids.new,
     ) -> None:
         self._ledger = ledger
         self._find_existing = ledger.shared(submission.find_existing)
@@ -187,6 +188,7 @@ class Outbox:
         #: decrypts the messages that sends reply to
         self._mail_cipher = mail_cipher
         self._cipher = cipher
+        self._new_id = new_id
         self._load_composer = load_composer
         self._settings = settings
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
@@ -264,7 +266,7 @@ class Outbox:
         new = await asyncio.to_thread(self._compose_batch, checked, known)
         digest = hashlib.sha256(_encode(keys)).hexdigest()
         batch = NewBatch(
-            id=ids.new("bat"),
+            id=self._new_id("bat"),
             tenant=origin.tenant,
             key=bytes.fromhex(digest if key is None else intents.caller_key(key)),
             owner=origin.key,
@@ -393,7 +395,7 @@ class Outbox:
         keys = [parse_mailbox(each).key for each in recipients]
         marks = [cipher.address_fingerprint(origin.tenant, key) for key in keys]
         message = self._load_composer().compose(email, message_id=message_id, date=now, seed=seed)
-        id_ = ids.new("snd")
+        id_ = self._new_id("snd")
         envelope = SendEnvelope(sender=sender, recipients=recipients, email=email)
         encrypted_message, encrypted_envelope = cipher.encrypt(
             origin.tenant, id_, message, envelope

@@ -15,7 +15,7 @@ from oncebox.errors.sends import TemplateInvalid
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 #: bytes of one file
 _LARGEST = 1024 * 1024
-_MOST_CACHED = 200
+_MAX_CACHED = 200
 
 #: inode, size and times of a file; None if it is missing
 _Stamp = tuple[int, int, int, int] | None
@@ -48,7 +48,7 @@ class TemplateFolder:
                     f"{name}.html or both, into the folder of templates (setting sends.templates)"
                 )
             texts = (subject.rstrip("\r\n"), text or "", html or "")
-            if len(self._cached) >= _MOST_CACHED:
+            if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()
             self._cached[name] = (stamps, texts)
         return texts

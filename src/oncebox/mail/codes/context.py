@@ -53,7 +53,7 @@ class PageContext:
     @functools.cached_property
     def plain(self) -> str:
         """The text, folded for comparison with words."""
-        return folding.fold_in_place(self.page.text)
+        return folding.fold_same_length(self.page.text)
 
     @functools.cached_property
     def _starts(self) -> list[int]:

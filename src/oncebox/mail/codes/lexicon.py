@@ -55,7 +55,7 @@ _FIRST_UNSPACED = "\u0590"
 #: such scripts, without the punctuation of all texts
 _UNSPACED_SCRIPT = re.compile("[\u0590-\u1fff\u2c00-\U0010ffff]")
 #: limits of the word cache: length of a word, number of words
-_LONGEST_CACHED, _MOST_CACHED = 24, 4_000
+_LONGEST_CACHED, _MAX_CACHED = 24, 4_000
 #: number of vocabulary sets that are cached
 _MOST_SETS = 16
 #: characters by which the language is detected
@@ -161,7 +161,7 @@ class VocabularySet:
     def _look_up(self, word: str) -> tuple[Hit, ...]:
         """Return the stems in a word, and cache them unless the word is too long."""
         found = tuple([hit for each in self._vocabularies for hit in each.inside(word)])
-        if len(word) <= _LONGEST_CACHED and len(self._cached_words) < _MOST_CACHED:
+        if len(word) <= _LONGEST_CACHED and len(self._cached_words) < _MAX_CACHED:
             self._cached_words[word] = found
         return found
 
@@ -195,7 +195,7 @@ class Lexicon:
             if language.code is None:
                 continue
             self._tables[tag] = language.code
-            frequent = [folding.fold_in_place(word) for word in language.frequent]
+            frequent = [folding.fold_same_length(word) for word in language.frequent]
             self._frequent[tag] = frozenset(
                 word for word in frequent if word[0] != "~" and len(word) > 1
             )
@@ -266,7 +266,7 @@ class Lexicon:
         for sense, key in _KEY_BY_SENSE.items():
             for each in tables:
                 for written in getattr(each, key):
-                    word = folding.fold_in_place(written)
+                    word = folding.fold_same_length(written)
                     if language or sense is Sense.CODE or word[0] == "~" or len(word) >= _LONG_WORD:
                         yield word, sense
 

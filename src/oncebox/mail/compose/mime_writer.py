@@ -152,7 +152,7 @@ def _encoded_parameter(name: str, text: str) -> list[str]:
 
 _CRLF = b"\r\n"
 _BASE64_WIDTH = 76
-#: bytes that need no escape
+#: bytes that need an escape
 _UNSAFE = re.compile(rb"[^ !-<>-~\r\n]")
 _BLANK_AT_END = re.compile(rb" (?=\r\n|\Z)")
 #: at most 73 bytes of a line, never a part of ``=XX``; an escape at its start adds two
@@ -202,7 +202,7 @@ def _escaped_start(piece: bytes) -> bytes:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MESSAGE_ID = re.compile(r"<[!#$%&'*+/0-9=?A-Z^_`a-z{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255}>")
-_RANDOM_CHARACTERS = 32
+_BOUNDARY_LENGTH = 32
 #: the separator of parameters, with a fold
 _SEMICOLON = re.compile("; ?")
 #: occurs neither in quoted-printable nor in base64, so no content contains a boundary
@@ -242,7 +242,7 @@ def compose_checked(email: Email, *, message_id: str, date: int, seed: bytes) ->
         raise EmailHeaderInvalid("a Message-ID looks like <id@example.com>")
     # The boundaries derive from the seed, so the same email has the same ones.
     boundaries = (
-        keyed_fingerprint(seed, "oncebox boundary 1", str(number))[:_RANDOM_CHARACTERS]
+        keyed_fingerprint(seed, "oncebox boundary 1", str(number))[:_BOUNDARY_LENGTH]
         for number in count(1)
     )
     root = _root_part(email, boundaries)

@@ -41,7 +41,7 @@ _ALMOST_TRANSPARENT = 0.05
 
 @lru_cache(1024)
 def read_colour(text: str) -> Colour | str | None:
-    """Return the colour that a value names: three channels, ``TRANSPARENT`` or ``UNKNOWN``."""
+    """Return the colour of a value: three channels, ``TRANSPARENT`` or ``UNKNOWN_COLOUR``."""
     value = text.strip()
     if value in {TRANSPARENT, "none"}:
         return TRANSPARENT
@@ -57,7 +57,7 @@ def read_colour(text: str) -> Colour | str | None:
 
 
 def background_colour(text: str) -> Colour | str | None:
-    """Return the colour of a ``background``; images and gradients are ``UNKNOWN``."""
+    """Return the colour of a ``background``; images and gradients are ``UNKNOWN_COLOUR``."""
     if "url(" in text or "gradient" in text:
         return UNKNOWN_COLOUR
     whole = read_colour(text)

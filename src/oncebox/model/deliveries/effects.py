@@ -1,4 +1,4 @@
-"""Effects: journal entries, idempotency keys, and calling a function as an effect."""
+"""Journaled side effects: states, idempotency keys, repeat policy, errors that prove no effect."""
 
 import functools
 import hashlib

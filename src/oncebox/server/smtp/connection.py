@@ -145,7 +145,7 @@ class SessionAborted(Exception):
 class RecipientLookup(Protocol):
     """Finds the inboxes of addresses."""
 
-    def glance(self, local: str, domain: str) -> RecipientRoute | None:
+    def find_cached(self, local: str, domain: str) -> RecipientRoute | None:
         """Return a cached route; None if ``find`` must look it up."""
 
     async def find(self, local: str, domain: str) -> RecipientRoute:
@@ -222,7 +222,7 @@ class SmtpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "unknown"
         self._session = SmtpSession(
-            self._context.rules, self._context.recipients.glance, self.address
+            self._context.rules, self._context.recipients.find_cached, self.address
         )
         if not self._connections.admit(self):
             self._telemetry.smtp_refused.labels(

@@ -1,4 +1,4 @@
-"""Webhook ASGI endpoint ``/in/{public_id}``: handshake, verify, commit, answer."""
+"""Webhook endpoint ``/in/{public_id}``: handshake, verify, store or quarantine; provider keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
