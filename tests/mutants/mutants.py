@@ -436,7 +436,7 @@ MUTANTS = (
         (
             _tests(
                 "tests/contract/db/test_group_commit.py",
-                "test_what_a_shortcut_wrote_is_new_on_the_long_way_too",
+                "test_the_shortcut_and_the_long_way_give_the_same_answers",
             ),
         ),
     ),
