@@ -52,7 +52,7 @@ quick: setup
 	$(BIN)/python -m pytest --sqlite-only --timetable $(PYTEST_ARGS) tests/core tests/model tests/db tests/ledger tests/contract
 
 # pytest rewrites every test once, and keeps the result; done here, no worker has to do it again.
-# mypy has the other core meanwhile. What is wrong with a test is told when it runs.
+# mypy has the other core meanwhile. Errors in a test are reported when it runs.
 compiled: setup
 	-@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 

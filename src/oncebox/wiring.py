@@ -95,7 +95,7 @@ def build_asgi_app(
     components: Components,
     stopping: asyncio.Event,
     tools: Callable[[Any], Any] | None = None,
-    drill: Interceptor | None = None,
+    interceptor: Interceptor | None = None,
 ) -> Any:
     """Return everything a port serves, as one ASGI application.
 
@@ -115,12 +115,12 @@ def build_asgi_app(
     )
     components.exit_stack.push_async_callback(hooks.close)
     settings = components.settings.http
-    if drill is None:
+    if interceptor is None:
         api = make_api(components, stopping, tools)
         return make_app(api, hooks, settings, components.telemetry, hooks.accept_fast)
-    endpoint = drill.webhooks(hooks)
+    endpoint = interceptor.webhooks(hooks)
     fast_path = hooks.accept_fast if endpoint is hooks else None  # an interceptor sees all requests
-    api = make_api(components, stopping, tools, drill.routes)
+    api = make_api(components, stopping, tools, interceptor.routes)
     return make_app(api, endpoint, settings, components.telemetry, fast_path)
 
 
@@ -144,7 +144,7 @@ def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes
 
 
 def build_smtp_server(
-    components: Components, sockets: list[socket.socket], drill: Interceptor | None = None
+    components: Components, sockets: list[socket.socket], interceptor: Interceptor | None = None
 ) -> "SmtpServer":
     """Return the server that receives mail on these sockets."""
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
@@ -154,8 +154,8 @@ def build_smtp_server(
         sockets,
         components.settings.smtp,
         components.telemetry,
-        directory=directory if drill is None else drill.addresses(directory),
-        post=store if drill is None else drill.mail(store),
+        directory=directory if interceptor is None else interceptor.addresses(directory),
+        post=store if interceptor is None else interceptor.mail(store),
         folder=components.settings.folder,
     )
 

@@ -70,7 +70,7 @@ class ProviderKeyCache:
         try:
             key = (await self._fetch_document(name)).decode("ascii")
         except (EgressError, UnicodeDecodeError) as error:
-            self._telemetry.log.warning("key_not_fetched", error=type(error).__name__)
+            self._telemetry.log.warning("key_fetch_failed", error=type(error).__name__)
             self._store(name, None, _FAILURE_TTL)
         else:
             self._store(name, key, _KEY_TTL)
@@ -188,7 +188,7 @@ class WebhookEndpoint:
                 method=request.method,
                 url=request.url,
             )
-            # The sender is never told which part of the signature is wrong.
+            # The response never says which part of the signature is wrong.
             allowed = error.reason not in _UNWANTED_REASONS
             raise (SignatureRefused if allowed else SenderNotAllowed) from error
 
