@@ -116,7 +116,8 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
     assert "Its transport relay is paused" in paused
     assert "It is not known whether it was sent." in doubt
     assert "no answer came after the mail was transmitted" in doubt
-    assert "oncebox send resolve" in as_json["sentences"][-1]
+    assert f"oncebox send resolve {waiting} --sent --why '…'" in as_json["sentences"][-1]
+    assert f"oncebox send resolve {waiting} --not-sent --why '…'" in as_json["sentences"][-1]
 
 
 @pytest.mark.parametrize(("word", "state"), [("--sent", "sent"), ("--not-sent", "failed")])
