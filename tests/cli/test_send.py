@@ -115,7 +115,10 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
 
     assert "Its transport relay is paused" in paused
     assert "It is not known whether it was sent." in doubt
+    assert "1 attempt, through relay, " in doubt
     assert "no answer came after the mail was transmitted" in doubt
+    assert "Its outcome has been unknown for " in doubt
+    assert "A report from the provider, or an operator, settles it for good." in doubt
     assert f"oncebox send resolve {waiting} --sent --why '…'" in as_json["sentences"][-1]
     assert f"oncebox send resolve {waiting} --not-sent --why '…'" in as_json["sentences"][-1]
 

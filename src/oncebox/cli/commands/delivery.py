@@ -293,7 +293,8 @@ def _delivery_lines(facts: DeliveryRecord, now: int) -> Lines:
         yield ("variant", facts.variant)
     if facts.type:
         yield ("type", facts.type)
-    yield ("state", facts.state, *([facts.outcome] if facts.outcome else []))
+    outcome = facts.outcome if facts.outcome != facts.state else None
+    yield ("state", facts.state, *([outcome] if outcome else []))
     received = _time_and_age(facts.received_at, now)
     yield ("received", received, f"by {facts.road}", f"{facts.size} bytes")
     yield from _evidence_lines(facts, now)
