@@ -123,6 +123,19 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
     assert f"oncebox send resolve {waiting} --not-sent --why '…'" in as_json["sentences"][-1]
 
 
+def test_an_explanation_counts_attempts_and_says_that_there_was_no_connection(
+    relay: Ledger,
+) -> None:
+    id_ = mail(relay, "--json").record["id"]
+    for _ in range(2):
+        tried(outcome=NotSent(code="connect_failed", phase=SendPhase.CONNECT), wait=0)
+    said = relay.type("send", "explain", id_).out
+
+    assert "2 attempts, the last through relay, " in said
+    assert "not sent, because the transport could not connect (connect_failed)." in said
+    assert "It has been due for " in said
+
+
 @pytest.mark.parametrize(("word", "state"), [("--sent", "sent"), ("--not-sent", "failed")])
 def test_a_persons_word_ends_the_doubt_and_is_audited(relay: Ledger, word: str, state: str) -> None:
     id_ = mail(relay, "--json").record["id"]
