@@ -231,4 +231,9 @@ def scheme_lookup() -> SchemeLookup:
 
         return known(name) and registry.find_scheme(name).keyless
 
-    return SchemeLookup(known=known, keyless=keyless)
+    def unknown(name: str) -> str:
+        from oncebox.webhooks import registry  # noqa: PLC0415 - most commands need none
+
+        return registry.unknown_scheme_message(name)
+
+    return SchemeLookup(known=known, keyless=keyless, unknown=unknown)

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from oncebox.server.smtp.smtp_server import SmtpServer
 
 
+#: how to choose another address
+_HTTP_REMEDY = "--port, or http.host and http.port"
+_SMTP_REMEDY = "smtp.host and smtp.port, or smtp.enabled = false"
+
+
 class Role(StrEnum):
     """What one process does; any number of each may share a PostgreSQL database."""
 
@@ -100,18 +105,12 @@ class Service:
         if self._role is Role.WORKER:
             return [], []
         settings = self._box.settings
-        http = [
-            stack.enter_context(each) for each in listen(settings.http.host, settings.http.port)
-        ]
+        host, port, remedy = settings.http.host, settings.http.port, _HTTP_REMEDY
+        http = [stack.enter_context(each) for each in _listen(host, port, remedy)]
         if not settings.smtp.enabled:
             return http, []
-        try:
-            smtp = listen(settings.smtp.host, settings.smtp.port)
-        except ListenAddressUnavailable as error:
-            raise ListenAddressUnavailable(
-                f"{error} (smtp.host and smtp.port, or smtp.enabled = false)"
-            ) from error
-        return http, [stack.enter_context(each) for each in smtp]
+        host, port, remedy = settings.smtp.host, settings.smtp.port, _SMTP_REMEDY
+        return http, [stack.enter_context(each) for each in _listen(host, port, remedy)]
 
     async def _start_servers(self, http: list[socket], smtp: list[socket]) -> None:
         """Begin to answer."""
@@ -187,6 +186,13 @@ class Service:
             yield InboxExpirer(ledger, telemetry, draining=components.inboxes.draining).run()
             events, keep = settings.events, settings.retention
             yield Sweeper(ledger, components.sources, telemetry, events=events, keep=keep).run()
+
+
+def _listen(host: str, port: int, remedy: str) -> list[socket]:
+    try:
+        return listen(host, port)
+    except ListenAddressUnavailable as error:
+        raise ListenAddressUnavailable(f"{error} ({remedy})") from error
 
 
 async def _watch_forever(watchdog: Watchdog) -> None:

@@ -32,6 +32,8 @@ _TEST_VARIABLES = "ONCEBOX_TEST_"
 #: what Kubernetes sets in every pod for a service called ``oncebox``
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$")
 _SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
+#: a variable that looks like a setting, if it holds a number as no service link does
+_HTTP_PORT_VARIABLE = "ONCEBOX_PORT"
 #: how similar two names must be for one to be suggested for the other
 _ALIKE = 0.75
 #: what a log or traceback must not show
@@ -46,6 +48,16 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=_MAX_SECONDS)]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=_MAX_SECONDS)]
 HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9.-]{0,253}$")]
 Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
+
+#: what a setting must be, by its type; numbers are described by their bounds
+_DESCRIPTIONS = {
+    str: "text",
+    bool: "true or false",
+    HostName: "a host name, such as mail.example.com",
+    Url: "a URL, such as https://hooks.example.com",
+    dict[str, dict[str, Any]]: "tables [sources.NAME] in the settings file",
+}
+_ERROR_PATH = re.compile(r"`\$\.([a-z_.]+)(?:\[\.\.\.\])*`$")
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -397,7 +409,44 @@ def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Set
     try:
         return msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigInvalid(f"a setting cannot be used: {error}") from error
+        path = _error_path(error)
+        if not path:
+            raise ConfigInvalid(f"a setting cannot be used: {error}") from error
+        where = variable_name(".".join(path)) if _has_path(in_environ, path) else ".".join(path)
+        if _has_path(in_file, path) and not _has_path(in_environ, path):
+            where += " in the settings file"
+        raise ConfigInvalid(f"{where} {expectation(path)}") from error
+
+
+def expectation(path: tuple[str, ...]) -> str:
+    """Say what a setting must be, without its value, which may be a secret."""
+    kind = next((kind for each, kind, _ in all_settings() if each == path), None)
+    if kind is None:
+        return "is a section; set the settings in it"
+    described = _DESCRIPTIONS.get(kind)
+    return f"must be {described or _described_number(kind)}"
+
+
+def _described_number(kind: Any) -> str:
+    base, meta = kind.__origin__, kind.__metadata__[0]
+    number = "a whole number" if base is int else "a number"
+    if meta.gt is not None:
+        return f"{number} above {meta.gt} and up to {meta.le}"
+    return f"{number} from {meta.ge} to {meta.le}" if meta.le else f"{number}, at least {meta.ge}"
+
+
+def _error_path(error: msgspec.ValidationError) -> tuple[str, ...]:
+    """Return the path of the setting in an error: ``… - at `$.http.port```."""
+    found = _ERROR_PATH.search(str(error))
+    return tuple(found[1].split(".")) if found else ()
+
+
+def _has_path(tree: Any, path: tuple[str, ...]) -> bool:
+    for step in path:
+        if not isinstance(tree, Mapping) or step not in tree:
+            return False
+        tree = tree[step]
+    return True
 
 
 def name_problems(in_file: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
@@ -419,6 +468,8 @@ def name_problems(in_file: Mapping[str, Any], environ: Mapping[str, str]) -> dic
         if _is_other_variable(variable, value):
             continue
         name = ".".join(path)
+        if variable == _HTTP_PORT_VARIABLE and value.strip().isdecimal():
+            name = "http_port"  # resembles http.port
         if len(path) > 1 or _closest(name, names):
             problems[variable] = f"{variable} {_remedy(name, names, variable_name)}"
     return problems

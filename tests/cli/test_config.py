@@ -186,10 +186,21 @@ def test_a_bad_value_is_shown_with_the_reason_and_fails_nothing(
 
     assert troubled == {"worker.lease", "http.port", "http.prot", "ONCEBOX_DATADIR", "smtp"}
     assert (found["worker.lease"]["value"], found["worker.lease"]["problem"]) == (
-        "soon", "Expected `float`, got `str`",
+        "soon", "must be a number above 0 and up to 3000000000",
     )  # fmt: skip
     assert "did you mean ONCEBOX_HTTP__PORT?" in found["http.prot"]["problem"]
     assert "section" in found["smtp"]["problem"]
+
+
+def test_an_unknown_name_is_also_an_error_line_as_serve_prints_it(
+    clean: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEBOX_PORT", "9000")
+    answer = clean.type("config", "show", "-q")
+
+    said = "ONCEBOX_PORT is not a setting; did you mean ONCEBOX_HTTP__PORT?"
+    assert answer.err.startswith(f"error: config_invalid: {said}")
+    assert [row[0] for row in answer.rows if said in row[-1]] == ["ONCEBOX_PORT"]
 
 
 def test_a_file_that_cannot_be_read_is_told_and_the_rest_is_shown(clean: Ledger) -> None:

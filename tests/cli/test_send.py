@@ -115,8 +115,25 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
 
     assert "Its transport relay is paused" in paused
     assert "It is not known whether it was sent." in doubt
+    assert "1 attempt, through relay, " in doubt
     assert "no answer came after the mail was transmitted" in doubt
-    assert "oncebox send resolve" in as_json["sentences"][-1]
+    assert "Its outcome has been unknown for " in doubt
+    assert "A report from the provider, or an operator, settles it for good." in doubt
+    assert f"oncebox send resolve {waiting} --sent --why '…'" in as_json["sentences"][-1]
+    assert f"oncebox send resolve {waiting} --not-sent --why '…'" in as_json["sentences"][-1]
+
+
+def test_an_explanation_counts_attempts_and_says_that_there_was_no_connection(
+    relay: Ledger,
+) -> None:
+    id_ = mail(relay, "--json").record["id"]
+    for _ in range(2):
+        tried(outcome=NotSent(code="connect_failed", phase=SendPhase.CONNECT), wait=0)
+    said = relay.type("send", "explain", id_).out
+
+    assert "2 attempts, the last through relay, " in said
+    assert "not sent, because the transport could not connect (connect_failed)." in said
+    assert "It has been due for " in said
 
 
 @pytest.mark.parametrize(("word", "state"), [("--sent", "sent"), ("--not-sent", "failed")])

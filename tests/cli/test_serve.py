@@ -237,6 +237,7 @@ def test_a_port_that_is_taken_is_told(services: Services) -> None:
 
         assert child.wait(timeout=60) == 1
     assert f"cannot listen on 127.0.0.1 port {port}: another program listens there" in child.text()
+    assert "(--port, or http.host and http.port)" in child.text()
 
 
 def test_a_port_for_mail_that_is_taken_is_told(services: Services) -> None:

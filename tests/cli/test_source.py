@@ -25,6 +25,29 @@ def add(ledger: Ledger, name: str = "stripe", *options: str) -> Any:
     return answer.record
 
 
+def test_an_unset_variable_is_warned_of(bare: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", CANARY)
+    scheme = ("source", "add", "shop", "--scheme", "github")
+    unset = bare.type(*scheme, "--secret", "env:UNSET_SECRET")
+    second = bare.type("source", "secret", "add", "shop", "--secret", "env:UNSET_TOO")
+    known = bare.type("source", "secret", "add", "shop", "--secret", "env:HOOK_SECRET")
+
+    assert [unset.code, second.code, known.code] == [0, 0, 0]
+    warning = "is not set in this process; it must be set for the service"
+    assert unset.err == f"warning: UNSET_SECRET {warning}\n"
+    assert second.err == f"warning: UNSET_TOO {warning}\n"
+    assert known.err == ""
+
+
+def test_a_mistyped_scheme_gets_a_suggestion(bare: Ledger) -> None:
+    answer = bare.type("source", "add", "shop", "--scheme", "strpe", "--json")
+
+    assert answer.code == 1
+    assert answer.error["message"] == (
+        "there is no scheme 'strpe'; did you mean 'stripe'? list them with: oncebox hook schemes"
+    )
+
+
 def show(ledger: Ledger, name: str = "stripe") -> Any:
     return ledger.type("source", "show", name, "--json").record
 

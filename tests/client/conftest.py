@@ -22,7 +22,12 @@ class Speaker:
         self.kind = kind
 
     def ask(
-        self, url: str, question: Callable[[Any], Any], *, key: str = KEY, timeout: float = 5.0
+        self,
+        url: str,
+        question: Callable[[Any], Any],
+        *,
+        key: str | None = KEY,
+        timeout: float = 5.0,
     ) -> Any:
         """Return what comes of a question to a fresh client; a list where it is an iterator."""
         if self.kind == "async":

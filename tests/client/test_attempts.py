@@ -82,7 +82,8 @@ def test_an_error_that_proves_nothing_leaves_the_action_in_doubt(client: Client)
     with pytest.raises(ActionInFlight):
         attempt.action("verify").begin()
     time.sleep(1.1)
-    with pytest.raises(ActionHeld), attempt.action("verify"):
+    command = "oncebox action resolve signup-42 verify --done --why "
+    with pytest.raises(ActionHeld, match=command), attempt.action("verify"):
         pass
 
 

@@ -93,6 +93,16 @@ def test_an_address_that_is_none_is_refused_without_being_quoted(url: str, tmp_p
     assert "pw" not in str(caught.value)
 
 
+def test_an_address_without_its_scheme_is_shown_and_is_checked_before_the_key(
+    tmp_path: Path,
+) -> None:
+    environ = {"ONCEBOX_DATA_DIR": str(tmp_path), "ONCEBOX_URL": "127.0.0.1:8808"}
+
+    with pytest.raises(ConfigInvalid, match="http:// or https:// is missing") as caught:
+        network.find(None, None, environ)
+    assert "'127.0.0.1:8808'" in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["two words", "two\nlines", "é", "\x7f"])
 def test_a_key_that_fits_no_header_is_refused_without_being_quoted(key: str) -> None:
     with pytest.raises(ConfigInvalid) as caught:

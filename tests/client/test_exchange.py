@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from oncebox.client.errors import (
     ServiceUnreachable,
 )
 from oncebox.client.sync import Client
+from oncebox.core import credentials
+from oncebox.core.credentials import Credentials
 from oncebox.errors import (
     CommitUnknown,
     ConfigInvalid,
@@ -25,7 +28,13 @@ from oncebox.errors import (
     NotFound,
     OnceboxError,
 )
-from oncebox.errors.http import FieldsInvalid, RequestInProgress, ServerBusy, TooManyRequests
+from oncebox.errors.http import (
+    FieldsInvalid,
+    RequestInProgress,
+    ServerBusy,
+    TooManyRequests,
+    Unauthenticated,
+)
 from tests.client.conftest import KEY, Speaker
 from tests.support.scripted import (
     Act,
@@ -287,6 +296,50 @@ def test_nobody_there_is_said_plainly_and_is_safe_to_retry(speaker: Speaker) -> 
 
     assert not caught.value.sent
     assert caught.value.retry_safe
+
+
+def test_a_wait_for_a_service_that_is_not_there_is_logged_once(
+    speaker: Speaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level("WARNING", "oncebox.client"),
+        nobody() as url,
+        pytest.raises(ServiceUnreachable, match="start it with: oncebox serve"),
+    ):
+        speaker.ask(url, lambda client: client.keys.mine(), timeout=0.5)
+
+    (line,) = [each for each in caplog.records if each.name == "oncebox.client"]
+    assert line.levelname == "WARNING"
+    assert f"no connection to {url}" in line.getMessage()
+
+
+@pytest.mark.parametrize("source", ["argument", "variable", "own file", "credentials"])
+def test_a_refused_key_is_named_by_its_source(
+    speaker: Speaker, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEBOX_DATA_DIR", str(tmp_path))
+    for name in ("ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE", "ONCEBOX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with scripted(problem("unauthenticated", 401)) as service:
+        said = {
+            "argument": "the argument of the client",
+            "variable": "ONCEBOX_API_KEY",
+            "own file": f"the file {tmp_path / 'key'} (ONCEBOX_API_KEY_FILE)",
+            "credentials": f"the credentials file {tmp_path / 'credentials.json'}",
+        }[source]
+        (tmp_path / "key").write_text(KEY)
+        if source == "variable":
+            monkeypatch.setenv("ONCEBOX_API_KEY", KEY)
+        elif source == "own file":
+            monkeypatch.setenv("ONCEBOX_API_KEY_FILE", str(tmp_path / "key"))
+        elif source == "credentials":
+            credentials.write(tmp_path, Credentials(url=service.url, key=KEY))
+        key = KEY if source == "argument" else None
+        with pytest.raises(Unauthenticated) as caught:
+            speaker.ask(service.url, lambda client: client.keys.mine(), key=key)
+
+    assert str(caught.value).endswith(f"(the key is from {said})")
+    assert KEY not in str(caught.value)
 
 
 def test_another_programs_answers_are_not_mistaken_for_ours(speaker: Speaker) -> None:

@@ -281,7 +281,7 @@ def test_an_effect_in_doubt_holds_the_delivery_for_a_person(
     assert calls == []
     assert found.delivery.state == "held"
     assert (found.effects[0].state, found.effects[0].safe) == ("unknown", "once")
-    assert found.next_action == "needs a person: charge unknown"
+    assert found.next_action.startswith("needs a person: charge unknown")
 
 
 def test_an_idempotent_effect_is_repeated_with_the_same_key(

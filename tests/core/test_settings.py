@@ -7,7 +7,13 @@ import msgspec
 import pytest
 
 from oncebox.errors import ConfigInvalid
-from oncebox.settings import RENAMED_SETTINGS, Settings, load_settings
+from oncebox.settings import (
+    RENAMED_SETTINGS,
+    Settings,
+    all_settings,
+    expectation,
+    load_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -92,36 +98,120 @@ def test_other_variables_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "named"),
+    ("variable", "value", "said"),
     [
-        ("ONCEBOX_WORKER__LEASE", "long", "worker.lease"),
-        ("ONCEBOX_WORKER__LEASE", "0", "worker.lease"),
-        ("ONCEBOX_WORKER__LEASE", "-1", "worker.lease"),
-        ("ONCEBOX_WORKER__LEASE", "nan", "worker.lease"),
-        ("ONCEBOX_WORKER__LEASE", "inf", "worker.lease"),
-        ("ONCEBOX_WORKER__POLL", "0", "worker.poll"),
-        ("ONCEBOX_WORKER__CONCURRENCY", "0", "worker.concurrency"),
-        ("ONCEBOX_WORKER__CONCURRENCY", "1.5", "worker.concurrency"),
-        ("ONCEBOX_WORKER__CONCURRENCY", "", "worker.concurrency"),
-        ("ONCEBOX_WORKER__LEASE__MORE", "1", "worker.lease"),
-        ("ONCEBOX_WORKER", "fast", "worker"),
-        ("ONCEBOX_RETRY__TRIES", "0", "retry.tries"),
-        ("ONCEBOX_RETRY__BUDGET", "-1", "retry.budget"),
-        ("ONCEBOX_CONNECTIONS", "0", "connections"),
-        ("ONCEBOX_LIMITS__BODY", "25 MB", "limits.body"),
-        ("ONCEBOX_LIMITS__WAITING", "0", "limits.waiting"),
-        ("ONCEBOX_HTTP__PORT", "65536", "http.port"),
-        ("ONCEBOX_HTTP__PORT", "-1", "http.port"),
-        ("ONCEBOX_HTTP__CONNECTIONS", "0", "http.connections"),
-        ("ONCEBOX_HTTP__HEADERS_WITHIN", "0", "http.headers_within"),
-        ("ONCEBOX_HTTP__PUBLIC_URL", "hooks.example.com", "http.public_url"),
-        ("ONCEBOX_SOURCES", "stripe", "sources"),
-        ("ONCEBOX_SOURCES__STRIPE", "stripe", "sources"),
+        (
+            "ONCEBOX_WORKER__LEASE",
+            "long",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        (
+            "ONCEBOX_WORKER__LEASE",
+            "0",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        (
+            "ONCEBOX_WORKER__LEASE",
+            "-1",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        (
+            "ONCEBOX_WORKER__LEASE",
+            "nan",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        (
+            "ONCEBOX_WORKER__LEASE",
+            "inf",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        ("ONCEBOX_WORKER__POLL", "0", "ONCEBOX_WORKER__POLL must be a number above 0"),
+        (
+            "ONCEBOX_WORKER__CONCURRENCY",
+            "0",
+            "ONCEBOX_WORKER__CONCURRENCY must be a whole number, at least 1",
+        ),
+        (
+            "ONCEBOX_WORKER__CONCURRENCY",
+            "1.5",
+            "ONCEBOX_WORKER__CONCURRENCY must be a whole number, at least 1",
+        ),
+        (
+            "ONCEBOX_WORKER__CONCURRENCY",
+            "",
+            "ONCEBOX_WORKER__CONCURRENCY must be a whole number, at least 1",
+        ),
+        (
+            "ONCEBOX_WORKER__LEASE__MORE",
+            "1",
+            "ONCEBOX_WORKER__LEASE must be a number above 0 and up to 3000000000",
+        ),
+        ("ONCEBOX_WORKER", "fast", "ONCEBOX_WORKER is a section"),
+        ("ONCEBOX_RETRY__TRIES", "0", "ONCEBOX_RETRY__TRIES must be a whole number, at least 1"),
+        (
+            "ONCEBOX_RETRY__BUDGET",
+            "-1",
+            "ONCEBOX_RETRY__BUDGET must be a number from 0 to 3000000000",
+        ),
+        ("ONCEBOX_CONNECTIONS", "0", "ONCEBOX_CONNECTIONS must be a whole number, at least 1"),
+        (
+            "ONCEBOX_LIMITS__BODY",
+            "25 MB",
+            "ONCEBOX_LIMITS__BODY must be a whole number, at least 0",
+        ),
+        (
+            "ONCEBOX_LIMITS__WAITING",
+            "0",
+            "ONCEBOX_LIMITS__WAITING must be a whole number, at least 1",
+        ),
+        (
+            "ONCEBOX_HTTP__PORT",
+            "65536",
+            "ONCEBOX_HTTP__PORT must be a whole number from 0 to 65535",
+        ),
+        ("ONCEBOX_HTTP__PORT", "abc", "ONCEBOX_HTTP__PORT must be a whole number from 0 to 65535"),
+        ("ONCEBOX_HTTP__PORT", "-1", "ONCEBOX_HTTP__PORT must be a whole number from 0 to 65535"),
+        (
+            "ONCEBOX_HTTP__CONNECTIONS",
+            "0",
+            "ONCEBOX_HTTP__CONNECTIONS must be a whole number, at least 1",
+        ),
+        (
+            "ONCEBOX_HTTP__HEADERS_WITHIN",
+            "0",
+            "ONCEBOX_HTTP__HEADERS_WITHIN must be a number above 0",
+        ),
+        ("ONCEBOX_HTTP__PUBLIC_URL", "hooks.example.com", "ONCEBOX_HTTP__PUBLIC_URL must be a URL"),
+        ("ONCEBOX_SOURCES", "stripe", "ONCEBOX_SOURCES must be tables [sources.NAME]"),
+        ("ONCEBOX_SOURCES__STRIPE", "stripe", "ONCEBOX_SOURCES must be tables [sources.NAME]"),
     ],
 )
-def test_a_bad_value_names_its_setting(variable: str, value: str, named: str) -> None:
-    with pytest.raises(ConfigInvalid, match=named.replace(".", r"\.")):
+def test_a_bad_value_names_its_variable_and_what_is_expected(
+    variable: str, value: str, said: str
+) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
         load_settings({variable: value})
+
+    assert str(caught.value).startswith(said)
+
+
+def test_a_bad_value_in_the_file_names_its_key_and_is_not_quoted(elsewhere: Path) -> None:
+    (elsewhere / "oncebox.toml").write_text("master_key = ['CANARY']\n")
+    with pytest.raises(ConfigInvalid) as caught:
+        load_settings({})
+    assert str(caught.value) == "master_key in the settings file must be text"
+
+    (elsewhere / "oncebox.toml").write_text("[http]\nport = 'CANARY'\n")
+    with pytest.raises(ConfigInvalid) as caught:
+        load_settings({})
+    assert str(caught.value) == (
+        "http.port in the settings file must be a whole number from 0 to 65535"
+    )
+
+
+def test_every_setting_says_what_it_must_be() -> None:
+    for path, _, _ in all_settings():
+        assert expectation(path).startswith("must be ")
 
 
 @pytest.mark.parametrize(
@@ -129,6 +219,7 @@ def test_a_bad_value_names_its_setting(variable: str, value: str, named: str) ->
     [
         ("ONCEBOX_HTPP__PORT", "did you mean ONCEBOX_HTTP__PORT?"),
         ("ONCEBOX_HTTP_PORT", "did you mean ONCEBOX_HTTP__PORT?"),
+        ("ONCEBOX_PORT", "did you mean ONCEBOX_HTTP__PORT?"),
         ("ONCEBOX_DATADIR", "did you mean ONCEBOX_DATA_DIR?"),
         ("ONCEBOX_WORKER__LEASES", "did you mean ONCEBOX_WORKER__LEASE?"),
         ("ONCEBOX_QUUX__X", "list all settings with: oncebox config show"),
@@ -187,7 +278,7 @@ def test_service_links_of_kubernetes_are_no_settings() -> None:
 def test_a_setting_that_is_a_group_and_a_value_is_named(order: int) -> None:
     given = [("ONCEBOX_WORKER", "fast"), ("ONCEBOX_WORKER__LEASE", "3")][::order]
 
-    with pytest.raises(ConfigInvalid, match="worker"):
+    with pytest.raises(ConfigInvalid, match="ONCEBOX_WORKER is a section"):
         load_settings(dict(given))
 
 

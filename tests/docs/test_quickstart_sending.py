@@ -44,7 +44,7 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(
         answers = [terminal.type(each.replace("2526", port)) for each in typed]
     service.terminate()
     service.wait()
-    taken = server.text().count("taken: ")
+    taken = server.text().count("accepted: ")
     server.terminate()
 
     assert shown(logged, first)

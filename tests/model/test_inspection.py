@@ -54,11 +54,29 @@ REPEATABLE = _effect(EffectState.STARTED, Safety.IDEMPOTENT)
             [REPEATABLE],
             f"wait, the lease expired and the next worker takes it: {SAFE}",
         ),
-        (_facts(DeliveryState.HELD, hold_reason="operator"), [], "needs a person: operator"),
         (
-            _facts(DeliveryState.HELD, hold_reason="x"),
+            _facts(DeliveryState.HELD, id="dlv_1", hold_reason="operator"),
+            [],
+            (
+                "needs a person: operator; run it with: oncebox delivery release dlv_1 --why '…'; "
+                "to discard it, leave it held"
+            ),
+        ),
+        (
+            _facts(DeliveryState.HELD, id="dlv_1", hold_reason="x"),
             [UNKNOWN],
-            "needs a person: open-issue unknown",
+            (
+                "needs a person: open-issue unknown; check the other side, then: "
+                "oncebox delivery release dlv_1 --why '…' --effect open-issue=done, or =not-done"
+            ),
+        ),
+        (
+            _facts(DeliveryState.DEAD, id="dlv_1"),
+            [UNKNOWN],
+            (
+                "needs a person: open-issue unknown; check the other side, then: "
+                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=done, or =not-done"
+            ),
         ),
         (
             _facts(DeliveryState.DEAD),

@@ -16,7 +16,9 @@ from tests.support.clerk import TENANT, Clerk
 KEY = MasterKey(bytes(range(32)))
 #: every scheme but ``no-such`` is known, and two need no secret
 SCHEMES = SchemeLookup(
-    known=lambda name: name != "no-such", keyless={"none", "aws-sns"}.__contains__
+    known=lambda name: name != "no-such",
+    keyless={"none", "aws-sns"}.__contains__,
+    unknown=lambda name: f"there is no scheme {name!r}",
 )
 STRIPE = {"scheme": "stripe"}
 

@@ -186,7 +186,7 @@ def test_at_a_terminal_it_prints_what_it_takes_and_fails_as_told(tmp_path: Path)
                 mail = b"Message-ID: <\x1b@b>\r\nSubject: hi\r\n\r\nx\r\n"
                 with suppress(smtplib.SMTPRecipientsRefused):
                     client.sendmail("ann@example.com", "bob@example.net", mail)
-        line = child.wait_for("taken:")
+        line = child.wait_for("accepted:")
         child.terminate()
 
-    assert line.strip() == "taken: <\\x1b@b> for bob@example.net: hi"
+    assert line.strip() == "accepted: <\\x1b@b> for bob@example.net: hi"

@@ -215,6 +215,15 @@ GROUPS = {
 }
 
 
+#: words that other programs use for these commands
+_OTHER_WORDS = {
+    "help": ["oncebox --help"],
+    "run": ["oncebox serve"],
+    "start": ["oncebox serve"],
+    "version": ["oncebox --version"],
+}
+
+
 class LazyGroup(click.Group):
     """A group that shows help and suggestions from its table and imports only what runs."""
 
@@ -248,15 +257,19 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _refuse(self, ctx: click.Context, name: str) -> NoReturn:
-        found = difflib.get_close_matches(name, self._table, n=3, cutoff=0.65)
         above = "" if ctx.parent is None else f"{ctx.command_path.partition(' ')[2]} "
-        commands = [f"oncebox {above}{each}" for each in found]
-        if not commands:  # perhaps a command of another group
-            commands = [
-                f"oncebox {words} {name}" for words, table in GROUPS.items() if name in table
-            ]
+        others = [f"oncebox {words} {name}" for words, table in GROUPS.items() if name in table]
+        if above:
+            # A word that other groups have is meant as it is: ``resume`` is not ``remove``.
+            commands = [] if others else self._similar(name, above)
+        else:
+            commands = _OTHER_WORDS.get(name) or self._similar(name, above) or others
         hint = f"; did you mean: {', '.join(commands)}" if commands else ""
         raise click.UsageError(f"there is no command {f'oncebox {above}{name}'!r}{hint}", ctx)
+
+    def _similar(self, name: str, above: str) -> list[str]:
+        found = difflib.get_close_matches(name, self._table, n=3, cutoff=0.65)
+        return [f"oncebox {above}{each}" for each in found]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Complete from the table, without importing the commands."""

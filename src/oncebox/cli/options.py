@@ -4,13 +4,14 @@ import getpass
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 import click
 
 from oncebox.cli.context import CommandContext
+from oncebox.cli.output.printer import escape
 from oncebox.core import ids
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.audit import AuditEntry
@@ -163,6 +164,7 @@ def require_reason(why: str | None) -> str:
 
 
 _FILE_PREFIX = "file:"
+_VARIABLE_PREFIX = "env:"
 
 
 def read_secret(typed: str) -> str:
@@ -182,6 +184,18 @@ def read_secret(typed: str) -> str:
     if typed.startswith(_FILE_PREFIX):
         return f"{_FILE_PREFIX}{Path(typed.removeprefix(_FILE_PREFIX)).absolute()}"
     return typed
+
+
+def warn_of_unset_variables(texts: Iterable[str]) -> None:
+    """Print a warning for each secret that refers to a variable this process does not have."""
+    for text in texts:
+        name = text.removeprefix(_VARIABLE_PREFIX)
+        if text.startswith(_VARIABLE_PREFIX) and not os.environ.get(name):
+            click.echo(
+                f"warning: {escape(name)} is not set in this process; it must be set for the "
+                "service",
+                err=True,
+            )
 
 
 def _read_secret_input() -> str:

@@ -456,7 +456,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _print_mail(mail: SmtpMail) -> None:
     header = message_from_bytes(mail.message.partition(b"\r\n\r\n")[0], policy=policy.default)
     _print_line(
-        f"taken: {mail.message_id} for {', '.join(mail.recipients)}: {header['Subject'] or ''}"
+        f"accepted: {mail.message_id} for {', '.join(mail.recipients)}: {header['Subject'] or ''}"
     )
 
 

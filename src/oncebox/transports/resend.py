@@ -410,7 +410,7 @@ class ResendEvent(msgspec.Struct, frozen=True, kw_only=True):
     kind: ProviderStatus
     #: milliseconds since 1970; None if missing
     at: int | None
-    #: the address it concerns, normalized; empty if there are several, because the event does not
+    #: the address it concerns, normalised; empty if there are several, because the event does not
     #: say which one is meant
     addresses: tuple[str, ...]
 

@@ -24,12 +24,15 @@ def find_scheme(name: str) -> Scheme:
         return found
     offered = [each for each in installed_schemes() if each.name == name]
     if not offered:
-        close = difflib.get_close_matches(name, scheme_names(), n=3)
-        guess = f"did you mean {' or '.join(close)}? " if close else ""
-        raise UnknownScheme(
-            f"there is no scheme {name!r}; {guess}list them with: oncebox hook schemes"
-        )
+        raise UnknownScheme(unknown_scheme_message(name))
     return _load_entry_point(offered[0])
+
+
+def unknown_scheme_message(name: str) -> str:
+    """Return the sentence about a name that is no scheme, with the names that resemble it."""
+    close = difflib.get_close_matches(name, scheme_names(), n=3)
+    guess = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    return f"there is no scheme {name!r}; {guess}list them with: oncebox hook schemes"
 
 
 def installed_schemes() -> tuple[EntryPoint, ...]:

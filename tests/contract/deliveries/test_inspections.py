@@ -59,7 +59,7 @@ def test_an_inspection_holds_all_that_belongs_to_a_delivery(clerk: Clerk) -> Non
     assert [each.name for each in seen.effects] == ["mail"]
     assert [each.duplicate_class for each in seen.duplicates] == ["provider_retry"]
     assert [each.action for each in seen.audit] == ["hold"]
-    assert seen.next_action == "needs a person: operator"
+    assert seen.next_action.startswith("needs a person: operator")
 
 
 def test_an_inspection_can_be_shown_as_json(clerk: Clerk) -> None:
@@ -84,7 +84,7 @@ def test_the_next_action_follows_the_delivery(clerk: Clerk) -> None:
     assert advice() == "wait: a worker holds the lease"
     clerk.begin(delivery, "open-issue", Safety.ONCE)
     clerk.now += LEASE
-    assert advice() == "needs a person: open-issue unknown"
+    assert advice().startswith("needs a person: open-issue unknown")
     clerk.finish(delivery, name="open-issue")
     assert "the lease expired" in advice()
     clerk.fail(delivery)
@@ -94,7 +94,7 @@ def test_the_next_action_follows_the_delivery(clerk: Clerk) -> None:
     assert advice() == "replay when the cause is fixed: retry-safe, open-issue done"
     clerk.replay(id_)
     clerk.stop_for_a_person(clerk.claim_one(), "policy: big")
-    assert advice() == "needs a person: policy: big"
+    assert advice().startswith("needs a person: policy: big")
     clerk.release(id_)
     clerk.complete(clerk.claim_one())
     assert advice() == "nothing: it is done; retry-safe, open-issue done"

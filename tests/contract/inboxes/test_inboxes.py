@@ -309,7 +309,7 @@ def test_an_agent_sees_only_what_its_key_made(room: MailRoom) -> None:
             verb(theirs.id, asker=agent("key_1"))
     with pytest.raises(NotFound):
         room.clerk.run(inboxes.attempt_stats, agent("key_1"), "b")
-    with pytest.raises(InboxConflict, match="key"):
+    with pytest.raises(InboxConflict, match="attempt 'b' belongs to another API key"):
         room.make(agent("key_1"), attempt_id="b")
     assert room.get(theirs.id).state is InboxState.ACTIVE
     assert _listed(room, agent("key_1")) == [mine.id]

@@ -180,7 +180,7 @@ async def test_an_effect_in_doubt_holds_the_delivery(api: Api) -> None:
 
     assert (doubt["go"], doubt["held"]) == (False, True)
     assert seen["delivery"]["state"] == "held"
-    assert seen["next_action"] == "needs a person: pay unknown"
+    assert seen["next_action"].startswith("needs a person: pay unknown")
 
 
 async def test_an_effect_that_was_never_begun_cannot_end(api: Api) -> None:

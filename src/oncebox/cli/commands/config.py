@@ -11,6 +11,7 @@ import msgspec
 from oncebox.cli import files
 from oncebox.cli.context import CommandContext, database_file, examples, with_context
 from oncebox.cli.files import settings_file
+from oncebox.cli.output import failures
 from oncebox.cli.output.redaction import HIDDEN, redacted, redacted_url
 from oncebox.core import credentials
 from oncebox.errors import ConfigInvalid
@@ -18,6 +19,7 @@ from oncebox.settings import (
     SendSettings,
     Settings,
     all_settings,
+    expectation,
     name_problems,
     settings_from_environ,
     settings_from_file,
@@ -95,8 +97,8 @@ class SettingOrigins:
             return Setting(name, redacted(name, default), origin)
         try:
             value = msgspec.convert(value, kind, strict=False)
-        except msgspec.ValidationError as error:
-            return Setting(name, redacted(name, value), origin, str(error))
+        except msgspec.ValidationError:
+            return Setting(name, redacted(name, value), origin, expectation(path))
         return Setting(name, redacted(name, value), origin)
 
 
@@ -129,15 +131,16 @@ class _File(msgspec.Struct, frozen=True):
 def show(call: CommandContext) -> None:
     """Show every setting with its value and origin, and the files that are read.
 
-    Secrets, and passwords in URLs, are hidden. An invalid value is shown with the reason and is
-    no failure. -q shows only settings that are set or invalid.
+    Secrets, and passwords in URLs, are hidden. An invalid value or name is shown with the reason
+    and is no failure. -q shows only settings that are set or invalid.
     """
     origins = SettingOrigins(_option_values(call))
     place = _location_settings(origins)
+    unknown = origins.unknown_settings()
     settings = [
         *_effective_settings(origins.settings(), place),
         *_client_settings(place),
-        *origins.unknown_settings(),
+        *unknown,
     ]
     files = list(_installation_files(origins, place))
     if call.out.as_json:
@@ -147,6 +150,8 @@ def show(call: CommandContext) -> None:
         each for each in settings if not call.out.quiet or each.problem or each.origin != DEFAULT
     ]
     call.out.table(("setting", "value", "origin", "trouble"), map(msgspec.structs.astuple, wanted))
+    for each in unknown:
+        failures.print_error(ConfigInvalid(each.problem), as_json=False)
     for file in files:
         state = file.problem or ("found" if file.there else "not there")
         call.out.line(f"{file.name}: {file.path}", state)

@@ -221,6 +221,7 @@ def add(
         )
 
     _change_source(call, name, change, "added", create=True, **audited)
+    options.warn_of_unset_variables(secrets)
 
 
 @click.command(
@@ -380,6 +381,7 @@ def add_secret(call: CommandContext, /, *, name: str, typed: str, **audited: Any
     secret, source = call.run(work)
     record = {**_secret_record(secret), "source": name, "state": source.state}
     call.out.result(record, secret.id, "added", source.state, source.note, name=secret.id)
+    options.warn_of_unset_variables([typed])
 
 
 @click.command("list")

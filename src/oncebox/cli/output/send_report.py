@@ -19,7 +19,7 @@ PHASE_TEXTS = {
 }
 
 _CODE_TEXTS = {
-    "connect_failed": "the server could not be reached",
+    "connect_failed": "the transport could not connect",
     "host_not_found": "there is no server of that name",
     "certificate_refused": "the server's certificate is not trusted",
     "tls_failed": "the connection could not be secured",
@@ -62,12 +62,16 @@ _CODE_TEXTS = {
 }
 
 
+#: codes that say themselves that there was no connection
+_CONNECT_CODES = {"connect_failed", "host_not_found"}
+
+
 def describe_outcome(code: str | None, phase: SendPhase | None, reply: int) -> str:
     """Return a code in words, with the phase and the reply."""
     if code is None:
         return ""
     meaning = _CODE_TEXTS.get(code, code.replace("_", " "))
-    where = f" {PHASE_TEXTS[phase]}" if phase is not None else ""
+    where = f" {PHASE_TEXTS[phase]}" if phase is not None and code not in _CONNECT_CODES else ""
     answered = f", reply {reply}" if reply else ""
     return f"{meaning}{where} ({code}{answered})"
 
@@ -83,7 +87,8 @@ def explain_send(
         yield from _unknown_sentences(send, now)
     elif send.state is SendState.PENDING:
         yield from _waiting_sentence(send, transport, now)
-    yield f"Next: {next_step(send, now)}."
+    step = next_step(send, now)
+    yield f"Next: {step}" if "oncebox " in step else f"Next: {step}."  # a command ready to copy
 
 
 def _request_sentence(send: Send, now: int) -> str:
@@ -97,15 +102,14 @@ def _request_sentence(send: Send, now: int) -> str:
 
 def _tries_sentence(tries: Sequence[SendTry], now: int) -> Iterator[str]:
     if not tries:
-        yield "No try has ended yet."
+        yield "No attempt has ended yet."
         return
     last = tries[-1]
-    count = f"{len(tries)} tries" if len(tries) > 1 else "One try"
-    ended = f"{count} ended; the last by {last.transport}, {ago(last.ended_at, now)}"
+    count = f"{len(tries)} attempts, the last" if len(tries) > 1 else "1 attempt,"
+    how = last.outcome.replace("_", " ")
     if last.outcome not in {"accepted", "logged"}:
-        how = describe_outcome(last.code, last.phase, last.reply)
-        ended += f": {last.outcome.replace('_', ' ')}, because {how}"
-    yield f"{ended}."
+        how += f", because {describe_outcome(last.code, last.phase, last.reply)}"
+    yield f"{count} through {last.transport}, {ago(last.ended_at, now)}: {how}."
 
 
 def _state_sentence(send: Send, now: int) -> str:
@@ -126,16 +130,18 @@ def _state_sentence(send: Send, now: int) -> str:
 
 
 def _unknown_sentences(send: Send, now: int) -> Iterator[str]:
-    since = f"since {ago(send.unknown_since, now)}" if send.unknown_since is not None else ""
+    unknown = "is unknown"
+    if send.unknown_since is not None:
+        unknown = f"has been unknown for {duration(max(0, now - send.unknown_since))}"
     yield (
-        f"Its outcome is unknown {since}: it was transmitted and no reliable answer came. "
+        f"Its outcome {unknown}: it was transmitted and no reliable answer came. "
         "It is not sent again by itself, because the first one may have arrived."
         if send.repeat_mode is None
-        else f"Its outcome is unknown {since}, and it is repeated as configured."
+        else f"Its outcome {unknown}, and it is repeated as configured."
     )
     if send.on_unknown is OnUnknown.REPLAY and send.repeat_mode is None:
         yield "The time in which the provider remembers the key is over, so it is held."
-    yield "A report of the provider, or an operator, settles it for good."
+    yield "A report from the provider, or an operator, settles it for good."
 
 
 def _waiting_sentence(send: Send, transport: ConfiguredTransport | None, now: int) -> Iterator[str]:
@@ -151,7 +157,8 @@ def _waiting_sentence(send: Send, transport: ConfiguredTransport | None, now: in
     elif send.due_at is not None and send.due_at > now:
         yield f"It is due {ago(send.due_at, now)}."
     else:
-        yield f"It is due since {ago(send.due_at or send.created_at, now)}; a worker must run."
+        waited = duration(max(0, now - (send.due_at or send.created_at)))
+        yield f"It has been due for {waited}; a worker must run."
 
 
 Lines = Iterator[tuple[object, ...]]

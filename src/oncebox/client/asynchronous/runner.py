@@ -32,6 +32,7 @@ from oncebox.client.core.calls import (
     call_with_retries,
 )
 from oncebox.client.errors import ClientClosed
+from oncebox.errors.http import Unauthenticated
 from oncebox.model.deliveries.effects import is_async
 
 T = TypeVar("T")
@@ -40,11 +41,12 @@ T = TypeVar("T")
 class AsyncRunner:
     """Runs calls and plans, each in the task that awaits it."""
 
-    def __init__(self, url: str, timeout: float, http: httpx2.AsyncClient) -> None:
+    def __init__(self, url: str, timeout: float, http: httpx2.AsyncClient, key_source: str) -> None:
         self.url = url
         #: the deadline of each call in seconds
         self._timeout = timeout
         self._http = http
+        self._key_source = key_source
         self._background: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -63,11 +65,11 @@ class AsyncRunner:
             verify=settings.tls, trust_env=False, retries=0, limits=network.POOL_LIMITS
         )
         http = httpx2.AsyncClient(transport=transport, headers=settings.headers, trust_env=False)
-        return cls(settings.url, timeout, http)
+        return cls(settings.url, timeout, http, settings.key_source)
 
     def within(self, seconds: float) -> "AsyncRunner":
         """Return a runner with another deadline and the same connections."""
-        return AsyncRunner(self.url, network.check_timeout(seconds), self._http)
+        return AsyncRunner(self.url, network.check_timeout(seconds), self._http, self._key_source)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -91,6 +93,9 @@ class AsyncRunner:
         except StopIteration as end:
             value: T = end.value
             return value
+        except Unauthenticated as error:
+            network.with_key_source(error, self._key_source)
+            raise
 
     async def iterate(
         self, first: Call[PageOf[T]], *, follow: bool = False, idle: float | None = None

@@ -1,5 +1,6 @@
 """Actions of an attempt: steps done once, as plans; no I/O."""
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,7 +162,7 @@ class BaseAction:
                 if self.state != "done":
                     continue
             if self.state == "held":
-                raise ActionHeld(f"the outcome of {self.name!r} is unknown; a person must decide")
+                raise ActionHeld(self._held_message())
             if self.state != "in_flight":
                 return
             tries += 1
@@ -171,6 +172,13 @@ class BaseAction:
                     f"another caller is doing {self.name!r}; try again, or wait longer"
                 )
             yield PauseStep(min(left, _MAX_POLL_INTERVAL, 0.05 + backoff(tries)))
+
+    def _held_message(self) -> str:
+        words = f"{shlex.quote(self._options.attempt_id)} {shlex.quote(self.name)}"
+        return (
+            f"the outcome of {self.name!r} is unknown; a person must check the other side and "
+            f"decide: oncebox action resolve {words} --done --why '…', or --not-done"
+        )
 
     def _begin(self) -> Plan[None]:
         options = self._options

@@ -317,6 +317,8 @@ def call_with_retries(
         unknown |= is_outcome_unknown(last)
         wait = backoff(tries, jitter) + (last.retry_after or 0)
         if _may_repeat(call, last) and now() + wait < until:
+            if tries == 1 and isinstance(last, NoAnswer):
+                _log.warning("no answer, trying again for %.0f s: %s", until - now(), last)
             yield PauseStep(wait)
             if now() < until:
                 continue

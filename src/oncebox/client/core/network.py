@@ -1,6 +1,7 @@
 """Reach the service: find its URL and API key, TLS, headers, timeouts, connection errors."""
 
 import os
+import re
 import ssl
 import tomllib
 from collections.abc import Mapping
@@ -16,10 +17,13 @@ from oncebox.client.errors import DeadlinePassed, ServiceUnreachable
 from oncebox.core import credentials
 from oncebox.core.credentials import Credentials
 from oncebox.errors import ConfigInvalid, OnceboxError
+from oncebox.errors.http import Unauthenticated
 
 #: where ``oncebox serve`` listens by default
 _DEFAULT_URL = "http://127.0.0.1:8808"
 _BAD_URL = "the address of the service must look like https://oncebox.example.com"
+#: a host, perhaps with port and path, and nothing that could be a password
+_WITHOUT_SCHEME = re.compile(r"[\w.-]+(?::\d+)?(?:/[\w./~-]*)?")
 #: seconds
 CONNECT_TIMEOUT = 5.0
 #: idle connections are closed after 5 seconds, before the service closes them after ten
@@ -33,6 +37,8 @@ class ConnectionSettings(NamedTuple):
     #: of every request; they contain the API key
     headers: dict[str, str]
     tls: ssl.SSLContext
+    #: where the API key came from
+    key_source: str
 
 
 def connection_settings(
@@ -40,7 +46,7 @@ def connection_settings(
 ) -> ConnectionSettings:
     """Return the settings of an HTTP client for the service that ``find`` finds."""
     check_timeout(timeout)
-    found = find(url, key)
+    found, key_source = _find_with_source(url, key, os.environ)
     headers = {
         "authorization": f"Bearer {found.key}",
         "accept-encoding": "identity",
@@ -54,7 +60,7 @@ def connection_settings(
             if is_https
             else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         )
-    return ConnectionSettings(found.url, headers, tls)
+    return ConnectionSettings(found.url, headers, tls, key_source)
 
 
 def find(url: str | None, key: str | None, environ: Mapping[str, str] | None = None) -> Credentials:
@@ -64,22 +70,38 @@ def find(url: str | None, key: str | None, environ: Mapping[str, str] | None = N
     ``ONCEBOX_API_KEY_FILE``, else from the credentials file that ``oncebox serve`` writes. The
     key in that file is sent only to the address in that file.
     """
-    environ = os.environ if environ is None else environ
+    return _find_with_source(url, key, os.environ if environ is None else environ)[0]
+
+
+def _find_with_source(
+    url: str | None, key: str | None, environ: Mapping[str, str]
+) -> tuple[Credentials, str]:
+    """Return the URL and the API key, and where the key came from."""
     url = url or environ.get("ONCEBOX_URL") or None
-    key = (
-        key or environ.get("ONCEBOX_API_KEY") or _key_from_file(environ.get("ONCEBOX_API_KEY_FILE"))
-    )
+    if url is not None:
+        _checked_url(url)
+    key, source = _given_key(key, environ)
     if url is None or key is None:
-        stored = credentials.read(_data_folder(environ))
+        folder = _data_folder(environ)
+        stored = credentials.read(folder)
         if stored and key is None and (url or stored.url).rstrip("/") == stored.url.rstrip("/"):
-            key = stored.key
+            key, source = stored.key, f"the credentials file {credentials.path(folder)}"
         url = url or (stored.url if stored is not None else _DEFAULT_URL)
     if key is None:
         raise ConfigInvalid(
             "no API key: set ONCEBOX_API_KEY or ONCEBOX_API_KEY_FILE, or run this as the user "
             "and on the machine of: oncebox serve"
         )
-    return Credentials(url=_checked_url(url), key=_checked_key(key))
+    return Credentials(url=_checked_url(url), key=_checked_key(key)), source
+
+
+def _given_key(key: str | None, environ: Mapping[str, str]) -> tuple[str | None, str]:
+    if key:
+        return key, "the argument of the client"
+    if environ.get("ONCEBOX_API_KEY"):
+        return environ["ONCEBOX_API_KEY"], "ONCEBOX_API_KEY"
+    name = environ.get("ONCEBOX_API_KEY_FILE")
+    return _key_from_file(name), f"the file {name} (ONCEBOX_API_KEY_FILE)"
 
 
 def _key_from_file(name: str | None) -> str | None:
@@ -110,6 +132,10 @@ def _configured_data_folder(named: str | None) -> str | None:
 
 
 def _checked_url(url: str) -> str:
+    if _WITHOUT_SCHEME.fullmatch(url):
+        raise ConfigInvalid(
+            f"the address of the service is {url!r}: http:// or https:// is missing before it"
+        )
     try:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL as error:
@@ -143,12 +169,20 @@ def connection_error(error: Exception, url: str, within: float) -> OnceboxError:
             f"the certificate of {url} is not trusted; fix the certificate or the address"
         )
     if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-        message = f"no connection to {url}; is the service running there?"
+        message = f"no connection to {url}; if no service runs there, start it with: oncebox serve"
         return ServiceUnreachable(message, sent=False)
     sent = not isinstance(error, httpx2.PoolTimeout)
     if isinstance(error, (httpx2.TimeoutException, TimeoutError)):
         return DeadlinePassed(f"{url} did not answer within {within:.1f} s", sent=sent)
     return ServiceUnreachable(f"the connection to {url} broke before its answer", sent=sent)
+
+
+def with_key_source(error: Unauthenticated, source: str) -> Unauthenticated:
+    """Add to an error where the API key came from, once."""
+    said = f"the key is from {source}"
+    if said not in str(error):
+        error.args = (f"{error} ({said})",)
+    return error
 
 
 def _is_certificate_error(error: BaseException) -> bool:

@@ -37,6 +37,7 @@ from oncebox.client.core.calls import (
 from oncebox.client.errors import ClientClosed
 from oncebox.core import clock
 from oncebox.errors import OnceboxError
+from oncebox.errors.http import Unauthenticated
 
 T = TypeVar("T")
 Sleep = Callable[[float], Any]
@@ -45,11 +46,19 @@ Sleep = Callable[[float], Any]
 class SyncRunner:
     """Runs calls and plans, each in the thread that asks."""
 
-    def __init__(self, url: str, timeout: float, http: httpx2.Client, deadline: "Deadline") -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout: float,
+        http: httpx2.Client,
+        deadline: "Deadline",
+        key_source: str,
+    ) -> None:
         self.url = url
         #: the deadline of each call in seconds
         self._timeout = timeout
         self._http = http
+        self._key_source = key_source
         self._deadline = deadline
 
     @classmethod
@@ -61,12 +70,12 @@ class SyncRunner:
         deadline = Deadline()
         transport = DeadlineTransport(deadline, settings.tls)
         http = httpx2.Client(transport=transport, headers=settings.headers, trust_env=False)
-        return cls(settings.url, timeout, http, deadline)
+        return cls(settings.url, timeout, http, deadline, settings.key_source)
 
     def within(self, seconds: float) -> "SyncRunner":
         """Return a runner with another deadline and the same connections."""
         timeout = network.check_timeout(seconds)
-        return SyncRunner(self.url, timeout, self._http, self._deadline)
+        return SyncRunner(self.url, timeout, self._http, self._deadline, self._key_source)
 
     def close(self) -> None:
         """Close the connections."""
@@ -87,6 +96,9 @@ class SyncRunner:
         except StopIteration as end:
             value: T = end.value
             return value
+        except Unauthenticated as error:
+            network.with_key_source(error, self._key_source)
+            raise
 
     def iterate(
         self, first: Call[PageOf[T]], *, follow: bool = False, idle: float | None = None

@@ -156,8 +156,7 @@ class SourceDecrypter:
     def _missing_secret(self, source: Source, *, any_trouble: bool) -> SourceTrouble | None:
         """Return what a source lacks besides secrets that cannot be decrypted."""
         if not self.schemes.known(source.scheme):
-            message = f"there is no scheme {source.scheme!r}; write another, or install its plugin"
-            return SourceTrouble(ConfigInvalid.code, message)
+            return SourceTrouble(ConfigInvalid.code, self.schemes.unknown(source.scheme))
         if source.secrets or any_trouble or self.schemes.keyless(source.scheme):
             return None
         message = (

@@ -148,9 +148,7 @@ class SourceService:
             table, tenant=tenant, name=name, public_id=public_id
         )
         if not self._schemes.known(parsed.scheme):
-            raise ConfigInvalid(
-                f"there is no scheme {parsed.scheme!r}; write another, or install its plugin"
-            )
+            raise ConfigInvalid(self._schemes.unknown(parsed.scheme))
         stored = webhooks_source.source_to_table(parsed)
         return stored, bool(stored.pop("paused", False))
 

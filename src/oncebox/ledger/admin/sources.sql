@@ -1,5 +1,5 @@
 -- name: take_turn
--- Serialize changes of sources, and raise the version that readers compare.
+-- Serialise changes of sources, and raise the version that readers compare.
 INSERT INTO oncebox_meta (name, value) VALUES ('sources_revision', '1')
 ON CONFLICT (name) DO UPDATE
 SET value = CAST(CAST(oncebox_meta.value AS BIGINT) + 1 AS TEXT);

@@ -314,6 +314,11 @@ def _check_same(requester: Requester, number: int, options: InboxOptions, inbox:
         "local": local is not None and inbox.email != address_key(local, inbox.domain),
     }
     different = [name for name, differ in differs.items() if differ]
+    if "key" in different and not options.label:
+        raise InboxConflict(
+            f"attempt {options.attempt_id!r} belongs to another API key (number {number + 1} of "
+            "this call); use that key or another attempt_id"
+        )
     if different:
         raise InboxConflict(
             f"the attempt has an inbox with this label and another {different[0]} (number "

@@ -40,7 +40,7 @@ class Scope(StrEnum):
     OPERATOR = "operator"
     #: what an agent needs: typed answers, no text of senders
     AGENT = "agent"
-    #: beside ``agent``: also the text of senders, shortened and sanitized
+    #: beside ``agent``: also the text of senders, shortened and sanitised
     READ_TEXT = "read:text"
 
 

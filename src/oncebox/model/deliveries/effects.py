@@ -1,4 +1,4 @@
-"""Journaled side effects: states, idempotency keys, repeat policy, errors that prove no effect."""
+"""Journalled side effects: states, idempotency keys, repeat policy, errors that prove no effect."""
 
 import functools
 import hashlib

@@ -1,5 +1,6 @@
 """Delivery inspection: record, tries, effects, duplicates, audit and the next step."""
 
+import shlex
 from collections.abc import Sequence
 
 import msgspec
@@ -137,14 +138,29 @@ def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str
         return "wait: a worker holds the lease"
     if unknown and facts.state is not DeliveryState.DONE:
         names = ", ".join(effect.name for effect in unknown)
-        return f"needs a person: {names} unknown"
+        return f"needs a person: {names} unknown{_resolve_command(facts, unknown[0])}"
     if facts.state is DeliveryState.HELD:
-        return f"needs a person: {facts.hold_reason}"
+        # One that has its place in a lane blocks those behind it.
+        discard = "; to discard it, leave it held" if facts.lane_position is None else ""
+        return (
+            f"needs a person: {facts.hold_reason}; run it with: "
+            f"oncebox delivery release {facts.id} --why '…'{discard}"
+        )
     if facts.is_waiting(now):
         return f"wait for {facts.waits_for}: " + _retry_safety(effects)
     if facts.state is DeliveryState.DEAD and facts.purged_at is not None:
         return "nothing: its body is no longer kept"
     return _NEXT_STEPS[facts.state] + _retry_safety(effects)
+
+
+def _resolve_command(facts: DeliveryRecord, effect: Effect) -> str:
+    command = {DeliveryState.HELD: "release", DeliveryState.DEAD: "replay"}.get(facts.state)
+    if command is None:
+        return ""
+    return (
+        f"; check the other side, then: oncebox delivery {command} {facts.id} --why '…' "
+        f"--effect {shlex.quote(effect.name)}=done, or =not-done"
+    )
 
 
 def _retry_safety(effects: Sequence[Effect]) -> str:

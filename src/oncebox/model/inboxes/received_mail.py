@@ -203,7 +203,7 @@ VERDICT_DETAILS: dict[str, str] = {
     "spf_private_client": "the client's address is not public, so SPF says nothing about it",
     "spf_limits": "the SPF record needs too many lookups or is too large",
     "spf_invalid": "the SPF record is invalid",
-    "spf_anybody": "the SPF record authorizes everybody, so its pass is ignored",
+    "spf_anybody": "the SPF record authorises everybody, so its pass is ignored",
     "spf_aligned": "SPF passed for the domain in From",
     "dkim_aligned": "a signature of the domain in From is valid",
     "dkim_many": "there are more signatures than are checked",

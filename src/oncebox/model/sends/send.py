@@ -427,5 +427,6 @@ def _unknown_step(send: Send, now: int) -> str:
         return "wait: it is repeated under the same key, while the provider remembers it"
     return (
         "needs a person, or evidence: check whether it arrived, then: "
-        "oncebox send resolve --sent, or --not-sent"
+        f"oncebox send resolve {send.id} --sent --why '…', "
+        f"or: oncebox send resolve {send.id} --not-sent --why '…'"
     )

@@ -170,6 +170,8 @@ class SchemeLookup(msgspec.Struct, frozen=True, kw_only=True):
     known: Callable[[str], bool]
     #: whether a scheme checks requests without any secret, as one with fetched keys does
     keyless: Callable[[str], bool]
+    #: the sentence about a name that is no scheme
+    unknown: Callable[[str], str]
 
 
 class SourceOrigin(StrEnum):

@@ -216,7 +216,7 @@ def _claim_order(
 
 
 def _awaited(asked: wire.WaitRequest) -> WaitFilter:
-    """Return the normalized filter.
+    """Return the normalised filter.
 
     Raises: InboxInvalid.
     """

@@ -35,7 +35,7 @@ _RETRY = (1_000, 3_000)
 
 
 class _CursorFilters(msgspec.Struct, frozen=True):
-    """The normalized filters a cursor is bound to."""
+    """The normalised filters a cursor is bound to."""
 
     types: list[str]
     inbox: str | None
