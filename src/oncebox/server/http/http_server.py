@@ -1,28 +1,38 @@
-"""HTTP server: uvicorn in our event loop, and the listening sockets."""
+"""HTTP server: listening sockets, state shared by all connections, start and stop."""
 
 import asyncio
 import errno
-import logging
 import resource
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+import time
+from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
-import uvicorn
 
+from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import ListenAddressUnavailable
-from oncebox.server.http.http_connection import OVERFLOW, HttpConnection, HttpConnections
-from oncebox.server.http.request_limits import App
+from oncebox.errors import ListenAddressUnavailable, OnceboxError
+from oncebox.errors.http import ServerBusy, TooManyRequests
+from oncebox.server.http.http_connection import (
+    OVERFLOW,
+    HttpConnection,
+    HttpConnections,
+    HttpExchange,
+    WebhookHandler,
+)
+from oncebox.server.http.proxies import TrustedProxies
+from oncebox.server.http.request_context import App, RequestIds
+from oncebox.server.http.request_parsing import HeadLimits
+from oncebox.server.rate_limits import TokenBuckets, limit_key
 from oncebox.settings import HttpSettings
 
-_START_POLL = 0.01
 _BACKLOG = 2048
 #: descriptors kept for databases, files and the odd connection
 _RESERVED_FILES = 128
+#: the share of requests in flight that only webhooks and probes may use
+_RESERVED_SHARE = 10
+_STOP_POLL = 0.02
 
 _REASONS = {
     errno.EADDRINUSE: "another program listens there; stop it, or choose another port",
@@ -31,50 +41,107 @@ _REASONS = {
 }
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn without its own mind about signals; whoever started us stops us."""
+class ServerState:
+    """What the connections of a server share."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    def __init__(
+        self,
+        app: App,
+        settings: HttpSettings,
+        telemetry: Telemetry,
+        webhooks: WebhookHandler | None = None,
+    ) -> None:
+        self.app = app
+        self.webhooks = webhooks
+        self.settings = settings
+        self.telemetry = telemetry
+        self.head_limits = HeadLimits(settings.headers, settings.header_count)
+        self.ids = RequestIds()
+        use_forwarded = settings.forwarded_header == "forwarded"
+        self.proxies = (
+            TrustedProxies(settings.proxies, use_forwarded=use_forwarded)
+            if settings.proxies
+            else None
+        )
+        self._buckets = TokenBuckets(settings.rate, burst=settings.rate) if settings.rate else None
+        #: bytes by which a body may fall behind its rate
+        self.rate_credit = settings.body_rate * settings.request_within / 3
+        #: bytes of large bodies in memory
+        self.body_bytes = 0
+        self.in_flight = 0
+        self._unreserved = settings.connections - settings.connections // _RESERVED_SHARE
+        self.stopping = False
+        self.date_line = b""
+        self.update_date()
+        self.connections = HttpConnections(self)
+        telemetry.http_in_flight.set_function(lambda: self.in_flight)
+
+    def update_date(self) -> None:
+        """Write the Date header of the responses of this second."""
+        now = time.gmtime(clock.system() / 1000)
+        self.date_line = time.strftime("date: %a, %d %b %Y %H:%M:%S GMT\r\n", now).encode()
+
+    def admit(self, exchange: HttpExchange, *, reserved: bool) -> OnceboxError | None:
+        """Return why a request is refused, if it is; some capacity is reserved."""
+        if not reserved and self.in_flight > self._unreserved:
+            return ServerBusy()
+        if self._buckets is None:
+            return None
+        wait = self._buckets.take(limit_key(exchange.address), exchange.began)
+        return TooManyRequests(retry_after=wait) if wait else None
 
 
 class HttpServer:
-    """Serves one application until stopped: ``async with Server(…)``."""
+    """Serves one application until stopped: ``async with HttpServer(…)``."""
 
     def __init__(
-        self, app: App, sockets: list[socket.socket], settings: HttpSettings, telemetry: Telemetry
+        self,
+        app: App,
+        sockets: list[socket.socket],
+        settings: HttpSettings,
+        telemetry: Telemetry,
+        webhooks: WebhookHandler | None = None,
     ) -> None:
-        """Prepare; nothing is answered before ``start``."""
-        self._connections = HttpConnections(_limit_to_file_descriptors(settings), telemetry)
+        settings = _limit_to_file_descriptors(settings)
+        self._state = ServerState(app, settings, telemetry, webhooks)
         self._sockets = sockets
-        self._uvicorn = _Uvicorn(_config(app, self._connections, settings))
-        self._tasks: list[asyncio.Task[None]] = []
+        self._servers: list[asyncio.Server] = []
+        self._checking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to answer; when this returns, a client can connect."""
-        _silence_uvicorn()
-        serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
-        self._tasks = [serving, asyncio.create_task(self._connections.run())]
-        while not (self._uvicorn.started or serving.done()):  # noqa: ASYNC110 - it rings no bell
-            await asyncio.sleep(_START_POLL)
-        if serving.done():
-            await serving  # it says why
+        """Begin to serve; when this returns, clients can connect."""
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            server = await loop.create_server(
+                lambda: HttpConnection(self._state), sock=each, backlog=_BACKLOG
+            )
+            self._servers.append(server)
+        state = self._state
+        self._checking = asyncio.create_task(state.connections.run(state.update_date))
 
     async def stop(self) -> None:
-        """Take no more connections, let requests finish for a while, end the rest."""
-        if not self._tasks:
+        """Accept no more connections; wait for requests in flight, then cut what is left."""
+        if self._checking is None:
             return
-        self._uvicorn.should_exit = True
-        serving, watching = self._tasks
-        await serving
-        watching.cancel()
+        self._state.stopping = True
+        for server in self._servers:
+            server.close()
+        connections = self._state.connections
+        for connection in list(connections.open):
+            connection.stop()
+        until = clock.steady() + self._state.settings.stop_within
+        while connections.open and clock.steady() < until:
+            await asyncio.sleep(_STOP_POLL)
+        for connection in list(connections.open):
+            connection.abort()
+        await asyncio.sleep(0)
+        self._checking.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
-        self._tasks = []
+            await self._checking
+        self._checking = None
 
     async def __aenter__(self) -> Self:
-        """Begin to answer."""
+        """Begin to serve."""
         await self.start()
         return self
 
@@ -129,22 +196,6 @@ def _unavailable(host: str, port: int, error: OSError) -> ListenAddressUnavailab
     return ListenAddressUnavailable(f"cannot listen on {host} port {port}: {reason}")
 
 
-def _config(app: App, watch: HttpConnections, settings: HttpSettings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=partial(HttpConnection, watch, getattr(app, "fast_path", None)),  # type: ignore[arg-type]
-        ws="none",
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=settings.stop_within,  # type: ignore[arg-type]
-    )
-
-
 def _limit_to_file_descriptors(settings: HttpSettings) -> HttpSettings:
     """Open as many files as the system allows, and no more connections than that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -152,14 +203,7 @@ def _limit_to_file_descriptors(settings: HttpSettings) -> HttpSettings:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    room = wanted if soft == resource.RLIM_INFINITY else soft - _RESERVED_FILES
+    available = wanted if soft == resource.RLIM_INFINITY else soft - _RESERVED_FILES
     return msgspec.structs.replace(
-        settings, connections=max(1, min(settings.connections, room // OVERFLOW))
+        settings, connections=max(1, min(settings.connections, available // OVERFLOW))
     )
-
-
-def _silence_uvicorn() -> None:
-    """Keep uvicorn from quoting requests in its own words; what matters is logged by us."""
-    logger = logging.getLogger("uvicorn")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
