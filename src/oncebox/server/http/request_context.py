@@ -27,7 +27,10 @@ WEBHOOK_PATH = "/in/"
 class RequestContext:
     """A request that is being answered."""
 
-    __slots__ = ("address", "began", "headers", "id_header", "route", "status")
+    #: name of the route in metrics
+    route = "none"
+    #: status of the response; 0 until it starts
+    status = 0
 
     def __init__(self, id_header: bytes, address: str, headers: dict[bytes, bytes]) -> None:
         self.id_header = id_header
@@ -36,10 +39,6 @@ class RequestContext:
         #: by name; of a field that occurs several times, the last value
         self.headers = headers
         self.began = clock.steady()
-        #: name of the route in metrics
-        self.route = "none"
-        #: status of the response; 0 until it starts
-        self.status = 0
 
     @property
     def request_id(self) -> str:
