@@ -128,7 +128,7 @@ def _store(tx: Transaction, box: Oncebox, count: int) -> None:
     """Store messages with a kilobyte of text each."""
     new = [_small(box) for _ in range(count)]
     _post(tx, new)
-    messages.file(tx, [_filing(box, each) for each in new], 0, vault=box.components.mail_cipher)
+    messages.file(tx, [_filing(box, each) for each in new], 0, cipher=box.components.mail_cipher)
 
 
 def _small(box: Oncebox) -> NewDelivery:

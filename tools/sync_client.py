@@ -17,6 +17,7 @@ SOURCE, TARGET = CLIENT / "asynchronous", CLIENT / "sync"
 HAND_WRITTEN = {"runner.py"}
 _RUFF = Path(sys.executable).with_name("ruff")
 _REPLACEMENTS = (
+    (re.compile(r"\n\n``oncebox.client.sync`` is generated[^\"]*"), "\n"),
     (re.compile(r"^.*# async only\n", re.MULTILINE), ""),
     (re.compile(r"\n\n +Async only: [^\n]*(?:\n +[^\s\"][^\n]*)*"), ""),
     (re.compile(r"\basync (?=def|for|with)"), ""),
@@ -29,7 +30,6 @@ _REPLACEMENTS = (
     (re.compile(r"\bnumber of tasks\b"), "number of threads"),
     (re.compile(r"the asyncio client"), "the blocking client"),
 )
-_PACKAGE_NOTE = re.compile(r"\n\n``oncebox.client.sync`` is generated[^\"]*")
 
 
 def generated() -> dict[Path, str]:
@@ -40,7 +40,7 @@ def generated() -> dict[Path, str]:
 
 def translate(name: str) -> str:
     """Return a module of the sync package."""
-    text = _PACKAGE_NOTE.sub("\n", (SOURCE / name).read_text())
+    text = (SOURCE / name).read_text()
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
     origin = (SOURCE / name).relative_to(CLIENT.parents[1])

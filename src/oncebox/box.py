@@ -20,12 +20,11 @@ from oncebox.model.sends.intent import SendOptions, SendOrigin
 from oncebox.model.webhooks.source import Source
 from oncebox.schemas.sends import SendAnswer
 from oncebox.settings import Settings, load_settings
-from oncebox.wiring import open_components
 from oncebox.workers.deliveries.handlers import ANY_TYPE, Handlers
 from oncebox.workers.deliveries.once import SendApi
 from oncebox.workers.process.child_control import Watchdog
 
-if TYPE_CHECKING:  # loaded by those who work; see Oncebox.hire
+if TYPE_CHECKING:  # loaded by ``load_workers``
     from oncebox.workers.deliveries.delivery_worker import DeliveryWorker
     from oncebox.workers.factory import Workers
     from oncebox.workers.sends.send_worker import SendWorker
@@ -46,11 +45,11 @@ class Oncebox:
         settings: Settings | None = None,
         migrate: bool | None = None,
     ) -> None:
-        """Prepare; nothing is opened before ``async with``."""
+        """Open nothing before ``async with``."""
         self.settings = settings or load_settings(database_url=url)
         self.telemetry = Telemetry()
         self.handlers = Handlers(default_retry_rules(self.settings.retry))
-        #: which links are let out, where not by the rules of the house; for tests
+        #: decides which links may be claimed, instead of the built-in rules; for tests
         self.judge_link: JudgeLink | None = None
         self._migrate = migrate
         self._components: Components | None = None
@@ -79,7 +78,7 @@ class Oncebox:
         return register
 
     def policy(self, source: str) -> Callable[[F], F]:
-        """Register what decides, after the claim, whether a delivery runs, is held or dropped.
+        """Register a function that decides whether a delivery runs, is held or dropped.
 
         Raises: HandlerRegisteredTwice.
         """
@@ -90,7 +89,7 @@ class Oncebox:
 
         return register
 
-    def source(  # noqa: PLR0913 - a source simply has this many sides
+    def source(  # noqa: PLR0913 - a source has this many rules
         self,
         source: str,
         *,
@@ -102,10 +101,10 @@ class Oncebox:
         rate: int | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Set what is particular to a source; times are in seconds.
+        """Set the rules of a source; times are in seconds.
 
-        ``rate`` bounds how many are begun per second, ``concurrency`` how many are worked on at
-        the same time, by all workers together.
+        ``rate`` limits how many deliveries are begun per second, ``concurrency`` how many run at
+        the same time, in all workers together.
 
         Raises: ConfigInvalid.
         """
@@ -146,24 +145,24 @@ class Oncebox:
     async def send(
         self, email: Email, *, wait: float = 0.0, **options: Unpack[SendOptions]
     ) -> SendAnswer:
-        """Send a mail once, by whomever and however often it is asked for.
+        """Send a mail once, however often this is called.
 
-        What makes it the same mail is ``event_type``, ``entity_id``, ``version`` and who it is
-        for, or a ``key`` of your own. When this returns, it is on disk; with ``wait`` it waits up
-        to so many seconds for what becomes of it.
+        The same ``event_type``, ``entity_id``, ``version`` and recipients, or the same ``key``,
+        mean the same mail. When this returns, it is on disk; with ``wait``, wait up to so many
+        seconds for its outcome.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
-        rooms = self.components
+        outbox = self.components.outbox
         if not self._send_workers:
             await self.load_workers()
             self._start_send_workers()
         origin = SendOrigin(tenant=self.settings.tenant)
-        return await SendApi(rooms.outbox, origin).send(email, wait=wait, **options)
+        return await SendApi(outbox, origin).send(email, wait=wait, **options)
 
     @property
     def components(self) -> Components:
-        """The opened rooms.
+        """The components of the open box.
 
         Raises: OnceboxError, when the box is not open.
         """
@@ -176,75 +175,68 @@ class Oncebox:
         return self.telemetry.scrape()
 
     async def open(self) -> None:
-        """Open the database without starting to work."""
-        if self._components is None:
-            rooms = await open_components(
-                self.settings,
-                self.telemetry,
-                migrate=self._migrate,
-                judge_link=self.judge_link,
-            )
-            try:
-                await rooms.sources.refresh()
-            except BaseException:
-                await rooms.close()
-                raise
-            rooms.sources.start()
-            self._components = rooms
-            self.handlers.use_configured_sources(self._configured_source)
+        """Open the database without starting workers."""
+        if self._components is not None:
+            return
+        components = await wiring.open_components(
+            self.settings, self.telemetry, migrate=self._migrate, judge_link=self.judge_link
+        )
+        try:
+            await components.sources.refresh()
+        except BaseException:
+            await components.close()
+            raise
+        components.sources.start()
+        self._components = components
+        self.handlers.use_configured_sources(self._configured_source)
 
     def _configured_source(self, source: str) -> Source | None:
-        """Return what is written of a source in the settings or the database."""
-        entry = (
-            self.components.sources.find(self.settings.tenant, source) if self._components else None
-        )
+        opened = self._components
+        entry = opened.sources.find(self.settings.tenant, source) if opened else None
         return entry.source if entry else None
 
     def asgi(self, stopping: asyncio.Event | None = None) -> Any:
         """Return the opened box as an ASGI application, for a server of your own.
 
-        Such a server must itself end clients that are slow.
+        Such a server must disconnect slow clients itself.
         """
         return wiring.build_asgi_app(self.components, stopping or asyncio.Event())
 
     async def load_workers(self) -> None:
-        """Load whoever works: reading and sending mail needs much that answering does not.
-
-        In a thread, so that requests are answered meanwhile.
-        """
+        """Import the workers in a thread, so that requests are answered meanwhile."""
         await asyncio.to_thread(import_module, "oncebox.workers.factory")
 
     def _make_workers(self) -> "Workers":
-        from oncebox.workers.factory import Workers  # noqa: PLC0415 - see hire
+        from oncebox.workers.factory import Workers  # noqa: PLC0415 - see load_workers
 
         return Workers(self.components, self.settings, self.handlers, name=_worker_name())
 
     def _start_workers(self) -> None:
-        """Work on mail, on sends, and on what has handlers."""
-        crew = self._make_workers()
-        workers = [crew.mail_worker()]
+        """Start the workers for mail, sends and handlers."""
+        factory = self._make_workers()
+        workers = [factory.mail_worker()]
         if self.handlers.sources:
-            workers.append(crew.handler_worker())
+            workers.append(factory.handler_worker())
         self._workers += workers
         self._worker_tasks += [asyncio.create_task(each.run()) for each in workers]
         self._start_send_workers()
 
     def _start_send_workers(self) -> None:
-        """Work on sends, if nobody does in this process yet."""
+        """Start the workers for sends, unless this process has them already."""
         if self._send_workers:
             return
-        crew = self._make_workers()
-        sender, listener = crew.send_worker(), crew.evidence_worker()
+        factory = self._make_workers()
+        sender, evidence = factory.send_worker(), factory.evidence_worker()
         self._send_workers.append(sender)
-        self._workers.append(listener)
-        self._worker_tasks += [asyncio.create_task(each.run()) for each in (sender, listener)]
+        self._workers.append(evidence)
+        self._worker_tasks += [asyncio.create_task(each.run()) for each in (sender, evidence)]
         if self.settings.sends.fail_open:
-            self._sequencer_tasks.append(asyncio.create_task(crew.fail_open().run()))
-        # Whoever works makes events, and there may be no service beside it that numbers them.
-        self._sequencer_tasks.append(asyncio.create_task(crew.sequencer().run()))
+            self._sequencer_tasks.append(asyncio.create_task(factory.fail_open().run()))
+        # Workers record events, and there may be no service that numbers them.
+        self._sequencer_tasks.append(asyncio.create_task(factory.sequencer().run()))
 
     def stop_working(self) -> None:
-        """Ask the workers to finish what they do, or give it back."""
+        """Ask the workers to finish or release their work."""
         self._stop_requests += 1
         for worker in self._workers:
             worker.stop()
@@ -259,21 +251,17 @@ class Oncebox:
         stops = self._stop_requests
         try:
             await self.load_workers()
-            if stops == self._stop_requests:  # nobody has asked to stop meanwhile
+            if stops == self._stop_requests:  # not stopped meanwhile
                 self._start_workers()
-            await self._wait_for_workers()
+            try:
+                await asyncio.gather(*self._worker_tasks)
+            finally:
+                self.stop_working()  # a worker that fails stops the others
         finally:
             watching.cancel()
 
-    async def _wait_for_workers(self) -> None:
-        """Wait until all workers have ended; one that fails ends the others."""
-        try:
-            await asyncio.gather(*self._worker_tasks)
-        finally:
-            self.stop_working()
-
     async def close(self) -> None:
-        """Stop working and let go of the database."""
+        """Stop the workers and close the database."""
         self.stop_working()
         await asyncio.gather(*self._worker_tasks, return_exceptions=True)
         for each in self._sequencer_tasks:
@@ -282,21 +270,17 @@ class Oncebox:
         if self._components is not None:
             await self._components.close()
         self._components = None
-        self._workers, self._send_workers, self._worker_tasks, self._sequencer_tasks = (
-            [],
-            [],
-            [],
-            [],
-        )
+        self._workers, self._send_workers = [], []
+        self._worker_tasks, self._sequencer_tasks = [], []
 
     async def __aenter__(self) -> Self:
-        """Open, and start working if there are handlers."""
+        """Open, and start the workers if there are handlers."""
         await self.open()
         try:
             if self.handlers.sources:
                 await self.load_workers()
                 self._start_workers()
-        except BaseException:  # whoever is cancelled while entering never leaves
+        except BaseException:  # also a cancellation: ``__aexit__`` is not called then
             await self.close()
             raise
         return self

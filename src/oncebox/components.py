@@ -11,7 +11,7 @@ from oncebox.ledger.admin import source_cache
 from oncebox.ledger.admin.api_keys import ApiKeyCache
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.admin.source_service import SourceService
-from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink, LinkVerdict
+from oncebox.ledger.artifacts.claims import ClaimResolver, Grants, JudgeLink
 from oncebox.ledger.attempts.actions import AttemptRepository
 from oncebox.ledger.ciphers import ArtifactCipher, MailCipher, SendCipher
 from oncebox.ledger.deliveries.intake import Intake
@@ -21,17 +21,12 @@ from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory
-from oncebox.ledger.sends.outbox import (
-    MailComposer,
-    MessageHeaders,
-    Outbox,
-    ReplyChecker,
-    ReplyRules,
-)
+from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.sends.email import Email
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import SchemeLookup
@@ -189,7 +184,7 @@ class Components:
             _composer_loader(self.settings),
             self.settings.sends,
             self.telemetry,
-            replies=ReplyChecker(self.ledger, self.mail_cipher, _reply_rules()),
+            mail_cipher=self.mail_cipher,
         )
 
 
@@ -214,27 +209,13 @@ def _composer_loader(settings: Settings) -> Callable[[], MailComposer]:
 
     @cache
     def load() -> MailComposer:
-        from oncebox.mail.compose import mime_writer  # noqa: PLC0415 - as above
+        from oncebox.mail.compose import mime_writer, replies  # noqa: PLC0415 - as above
 
-        return MailComposer(fill, mime_writer.compose_checked)
+        return MailComposer(
+            fill, mime_writer.compose_checked, replies.is_automatic, replies.reply_headers
+        )
 
     return load
-
-
-def _reply_rules() -> ReplyRules:
-    """Return what is known of how mail is answered."""
-
-    def is_automatic(headers: MessageHeaders, sender: str | None) -> bool:
-        from oncebox.mail.compose import replies  # noqa: PLC0415 - most commands need none
-
-        return replies.is_automatic(headers, sender)
-
-    def answering(headers: MessageHeaders, message_id: str) -> dict[str, str]:
-        from oncebox.mail.compose import replies  # noqa: PLC0415 - most commands need none
-
-        return replies.reply_headers(headers, message_id)
-
-    return ReplyRules(is_automatic=is_automatic, reply_headers=answering)
 
 
 def scheme_lookup() -> SchemeLookup:

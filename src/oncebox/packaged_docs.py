@@ -1,7 +1,7 @@
 """Packaged docs: the Markdown pages shipped in the wheel, llms.txt and llms-full.txt.
 
 ``llms.txt`` lists the pages, each with its own first sentence; ``llms-full.txt`` is all of them.
-The service and the site of the docs are made from the same functions.
+The service and the documentation site use the same functions.
 """
 
 import posixpath
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-#: why things are so: pages link to these, agents need no list of them
+#: decision records: pages link to these, agents need no list of them
 _DECISIONS_FOLDER = "decisions"
-#: listed and fetched one by one; all of it would double the size of the whole text
+#: listed and fetched one by one; it would double the size of the full text
 _REFERENCE = "reference"
-#: sections of pages that lie in no folder
+#: sections of pages outside folders
 _QUICKSTARTS, _GUIDES = "Quickstarts", "Guides"
-#: a summary goes on to the next sentence of its paragraph up to this length
+#: maximum length of a summary of several lines
 _SUMMARY_LENGTH = 180
 _INTRODUCTION = """\
 # Oncebox
@@ -27,22 +27,22 @@ _INTRODUCTION = """\
 - In Python: `from oncebox import Client`. \
 Address and key come from `ONCEBOX_URL` and `ONCEBOX_API_KEY`.
 - By HTTP: `Authorization: Bearer KEY`, as described in [openapi.json](openapi.json).
-- After a crash or a lost answer, ask again under the same `attempt_id` or key: \
-what was done is not done again.
-- Told `already_claimed`, `held` or `unknown`: do not repeat it another way; ask a person.
+- After a crash or a lost response, repeat the request under the same `attempt_id` or key: \
+completed work is not repeated.
+- On `already_claimed`, `held` or `unknown`: do not retry under another key; ask a person.
 - All guides in one file, without the reference: [llms-full.txt](llms-full.txt)
 """
-#: a link to a place of ours: no scheme, no place on the same page, no mail
+#: a relative link: no scheme, no anchor on the same page, no mail address
 _RELATIVE_LINK = re.compile(r"(?<=\]\()(?![\w+.-]+:|#|/)([^)#\s]+)")
 _LINK_MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _CODE_BLOCK = re.compile(r"^```.*?^```$|<!--.*?-->", re.MULTILINE | re.DOTALL)
-#: how lines begin that are no sentence: headings, tables, lists, markup
+#: beginnings of lines that are not prose: headings, tables, lists, markup
 _NON_PROSE_PREFIXES = ("#", "|", "-", ">", "!", "<", "{")
 
 
 @dataclass(frozen=True, slots=True)
 class DocPage:
-    """One page, as it is written."""
+    """One page in Markdown."""
 
     #: below docs/, such as ``reference/api.md``
     path: str
@@ -50,13 +50,13 @@ class DocPage:
 
     @property
     def title(self) -> str:
-        """Its first heading."""
+        """The first heading."""
         heads = (line for line in self.text.splitlines() if line.startswith("# "))
         return next(heads, self.path).removeprefix("# ").strip()
 
     @property
     def summary(self) -> str:
-        """What its first sentences say, without links; nothing if it has none."""
+        """The first sentences without links; empty if there are none."""
         parts = re.split(r"\n\s*\n", _CODE_BLOCK.sub("", self.text))
         prose = (part.strip() for part in parts if not part.strip().startswith(_NON_PROSE_PREFIXES))
         first, *rest = _LINK_MARKUP.sub(r"\1", next(filter(None, prose), "")).splitlines() or [""]
@@ -68,7 +68,7 @@ class DocPage:
 
     @property
     def section(self) -> str:
-        """Where it is listed."""
+        """The section of llms.txt that lists the page."""
         folder, _, name = self.path.rpartition("/")
         if folder:
             return folder.rpartition("/")[2].replace("-", " ").capitalize()
@@ -82,7 +82,7 @@ def installed_pages() -> Mapping[str, DocPage]:
 
 
 def read_pages(folder: Path) -> Mapping[str, DocPage]:
-    """Return the pages in a folder, by path; no other file is ever handed out."""
+    """Return the pages in a folder, by path; no other file is ever served."""
     found = sorted(folder.rglob("*.md"))
     names = (path.relative_to(folder).as_posix() for path in found)
     return {
@@ -101,7 +101,7 @@ def llms_txt(pages: Mapping[str, DocPage], prefix: str) -> str:
 
 
 def llms_full_txt(pages: Mapping[str, DocPage], prefix: str) -> str:
-    """Return ``llms-full.txt``: every guide, with links that lead on from there."""
+    """Return ``llms-full.txt``: every guide, with links rewritten for it."""
     guides = {path: page for path, page in pages.items() if not path.startswith(f"{_REFERENCE}/")}
     inside = (
         _with_rewritten_links(each, prefix) for _, listed in _sections(guides) for each in listed
@@ -110,7 +110,7 @@ def llms_full_txt(pages: Mapping[str, DocPage], prefix: str) -> str:
 
 
 def _docs_folder() -> Path:
-    """Return where the pages lie: in the package, or in the checkout that it is run from."""
+    """Return the folder of the pages: in the package, or in the checkout it runs from."""
     package = Path(__file__).parent
     packed, checkout = package / "docs", package.parents[1]
     if not packed.is_dir() and (checkout / "pyproject.toml").is_file():
@@ -119,7 +119,7 @@ def _docs_folder() -> Path:
 
 
 def _sections(pages: Mapping[str, DocPage]) -> Iterator[tuple[str, list[DocPage]]]:
-    """Yield each section and its pages: first steps first, folders last, the records never."""
+    """Yield each section and its pages: quickstarts, guides, then folders; no decision records."""
     known: dict[str, list[DocPage]] = {_QUICKSTARTS: [], _GUIDES: []}
     for each in pages.values():
         if not each.path.startswith(f"{_DECISIONS_FOLDER}/"):
@@ -130,7 +130,7 @@ def _sections(pages: Mapping[str, DocPage]) -> Iterator[tuple[str, list[DocPage]
 def _with_rewritten_links(page: DocPage, prefix: str) -> str:
     folder = posixpath.dirname(page.path)
 
-    def led(link: re.Match[str]) -> str:
+    def rewrite(link: re.Match[str]) -> str:
         return prefix + posixpath.normpath(posixpath.join(folder, link[1]))
 
-    return f"<!-- {prefix}{page.path} -->\n\n{_RELATIVE_LINK.sub(led, page.text)}"
+    return f"<!-- {prefix}{page.path} -->\n\n{_RELATIVE_LINK.sub(rewrite, page.text)}"

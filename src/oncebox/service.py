@@ -35,19 +35,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceStarted:
-    """What is known once a service is up."""
+    """Addresses and credentials of a service that has started."""
 
-    #: where it answers; none for a worker
+    #: where it serves HTTP; none for a worker
     url: str | None = None
     #: where it receives mail, such as ``127.0.0.1:2525``; none for a worker
     smtp: str | None = None
     #: the file with a key for this user's own programs
     credentials: Path | None = None
-    #: the first key, in the very start that made it
+    #: the first key, if this start created it
     key: str | None = None
 
-    def __repr__(self) -> str:
-        """Show where it is, never the key."""
+    def __repr__(self) -> str:  # without the key
         return f"ServiceStarted(url={self.url!r})"
 
 
@@ -55,7 +54,7 @@ class Service:
     """Runs one box in one role."""
 
     def __init__(self, box: Oncebox, role: Role, drill: Interceptor | None = None) -> None:
-        """Prepare; nothing is opened before ``run``. Only tests have a ``drill``."""
+        """Open nothing before ``run``; only test mode has a ``drill``."""
         self._box = box
         self._interceptor = drill
         if drill is not None:
@@ -66,16 +65,16 @@ class Service:
         self._smtp: SmtpServer | None = None
 
     def stop(self) -> None:
-        """Ask the service to finish what it does."""
+        """Ask the service to drain and end."""
         self._stopping.set()
 
     async def run(self, tell: Callable[[ServiceStarted], None]) -> None:
-        """Serve until ``stop``; ``tell`` hears where, once clients can connect.
+        """Serve until ``stop``; call ``tell`` once clients can connect.
 
         Raises: ListenAddressUnavailable, ConfigInvalid, StoreError.
         """
         with ExitStack() as stack:
-            # Bound before anything else is touched: a port that is taken is the commonest trouble.
+            # Bound first: a port that is taken is the most common error.
             http, smtp = self._bind(stack)
             try:
                 await self._open_box()
@@ -86,7 +85,7 @@ class Service:
                 await self._box.close()
 
     async def _open_box(self) -> None:
-        """Open the box; while the disk is waited for, what answers is loaded."""
+        """Open the box; meanwhile, import the servers."""
         if self._role is Role.WORKER:
             await self._box.open()
             return
@@ -116,20 +115,17 @@ class Service:
 
     async def _start_servers(self, http: list[socket], smtp: list[socket]) -> None:
         """Begin to answer."""
-        rooms, settings = self._box.components, self._box.settings
+        components, settings = self._box.components, self._box.settings
         if http:
-            app = build_asgi_app(rooms, self._stopping, self._mcp_app, self._interceptor)
+            app = build_asgi_app(components, self._stopping, self._mcp_app, self._interceptor)
             self._server = HttpServer(app, http, settings.http, self._box.telemetry)
             await self._server.start()
         if smtp:
-            self._smtp = build_smtp_server(rooms, smtp, self._interceptor)
+            self._smtp = build_smtp_server(components, smtp, self._interceptor)
             await self._smtp.start()
 
     def _mcp_app(self, api: Any) -> Any:
-        """Return the agent's tools; imported here, because they take a second and few need them.
-
-        Raises: ExtraMissing.
-        """
+        """Return the MCP application; imported here, because that takes a second."""
         from oncebox.mcp.dispatch import check_installed  # noqa: PLC0415
 
         check_installed()
@@ -138,16 +134,16 @@ class Service:
         return McpHttpApp(api, self._stopping)
 
     async def _prepare(self, http: list[socket], smtp: list[socket]) -> ServiceStarted:
-        """Make sure that there is a first key, and say where everything is."""
+        """Create the first key, if there is none; return the addresses."""
         if not http:
             return ServiceStarted()
-        rooms, settings = self._box.components, self._box.settings
+        components, settings = self._box.components, self._box.settings
         url = f"http://{_local_address(settings.http.host, http)}"
         mail = _local_address(settings.smtp.host, smtp) if smtp else None
         if self._interceptor is not None:
-            await self._interceptor.begin(rooms, mail)
+            await self._interceptor.begin(components, mail)
         first = await api_keys.ensure_first_key(
-            rooms.database, settings.folder, tenant=settings.tenant, url=url
+            components.database, settings.folder, tenant=settings.tenant, url=url
         )
         if not first.known:
             self._box.telemetry.log.warning("credentials_of_another_database", file=str(first.path))
@@ -156,7 +152,7 @@ class Service:
         return ServiceStarted(url=url, smtp=mail, credentials=first.path, key=key)
 
     async def _run_until_stopped(self, tell: Callable[[], None]) -> None:
-        """Do everything at once until told to stop, or until a part of it fails."""
+        """Run all tasks until ``stop``, or until one of them fails."""
         working = [asyncio.create_task(self._box.work())] if self.runs_workers else []
         background = [asyncio.create_task(each) for each in self._background_tasks()]
         stopped = asyncio.create_task(self._stopping.wait())
@@ -165,7 +161,7 @@ class Service:
             tell()
             done, _ = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
-                each.result()  # a part that failed ends the others
+                each.result()  # a task that failed ends the others
         finally:
             self._stopping.set()
             self._box.stop_working()
@@ -179,28 +175,28 @@ class Service:
 
     @property
     def runs_workers(self) -> bool:
-        """Whether this process works at all: on mail, and on what has handlers."""
+        """Whether this process runs workers."""
         return self._role is not Role.EDGE
 
     def _background_tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
-        rooms, telemetry = self._box.components, self._box.telemetry
-        if not self.runs_workers:  # who works has a watchdog already
-            yield _watch_forever(Watchdog(telemetry, limit=self._box.settings.worker.watchdog))
-        if self._role is not Role.EDGE:
-            yield InboxExpirer(rooms.ledger, telemetry, draining=rooms.inboxes.draining).run()
-            events = self._box.settings.events
-            keep = self._box.settings.retention
-            yield Sweeper(rooms.ledger, rooms.sources, telemetry, events=events, keep=keep).run()
+        components, telemetry = self._box.components, self._box.telemetry
+        settings, ledger = self._box.settings, components.ledger
+        if not self.runs_workers:  # ``Oncebox.work`` has a watchdog of its own
+            yield _watch_forever(Watchdog(telemetry, limit=settings.worker.watchdog))
+        else:
+            yield InboxExpirer(ledger, telemetry, draining=components.inboxes.draining).run()
+            events, keep = settings.events, settings.retention
+            yield Sweeper(ledger, components.sources, telemetry, events=events, keep=keep).run()
 
 
 async def _watch_forever(watchdog: Watchdog) -> None:
-    """Watch for ever, also where the watchdog is switched off."""
+    """Watch until cancelled, also if the watchdog is switched off."""
     await watchdog.watch()
     await asyncio.Event().wait()
 
 
 def _local_address(host: str, sockets: list[socket]) -> str:
-    """Return where a client on this machine reaches us."""
+    """Return the address for clients on this machine."""
     port = sockets[0].getsockname()[1]
     try:
         address = ip_address(host)

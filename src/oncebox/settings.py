@@ -21,9 +21,9 @@ from oncebox.errors import ConfigInvalid
 
 _PREFIX = "ONCEBOX_"
 
-#: old names of settings, and the names they have now
+#: renamed settings: the old and the new name
 RENAMED_SETTINGS = {"sends.hand_over_within": "sends.transport_timeout"}
-#: variables of ours that are no settings: of the client, of tests and of tools
+#: variables that are no settings: of the client, of tests and of tools
 OTHER_VARIABLES = frozenset({
     "ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE", "ONCEBOX_CONFIG", "ONCEBOX_FAULTS", "ONCEBOX_URL",
     "ONCEBOX_WALK",
@@ -32,7 +32,7 @@ _TEST_VARIABLES = "ONCEBOX_TEST_"
 #: what Kubernetes sets in every pod for a service called ``oncebox``
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$")
 _SERVICE_LINK_VALUE = re.compile(r"(tcp|udp|sctp)://")
-#: how alike two names must be for one to be suggested instead of the other
+#: how similar two names must be for one to be suggested for the other
 _ALIKE = 0.75
 #: what a log or traceback must not show
 _SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
@@ -40,7 +40,7 @@ _SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Limit = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-#: about a century, and a number that any clock can count to
+#: about a century
 _MAX_SECONDS = 3_000_000_000
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=_MAX_SECONDS)]
 PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=_MAX_SECONDS)]
@@ -51,37 +51,37 @@ Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How work is claimed and run. All times are in seconds."""
 
-    #: how many handlers run at the same time in one process
+    #: handlers that run at the same time in one process
     concurrency: Count = 100
-    #: how long a claim belongs to its worker without a sign of life
+    #: lease duration; work that is not renewed becomes claimable again
     lease: PositiveSeconds = 30.0
-    #: how long one run of a handler may take in all
+    #: time limit of one run of a handler
     handler_limit: PositiveSeconds = 300.0
-    #: the longest rest between two looks at the ledger
+    #: the longest interval between two queries for work
     poll: PositiveSeconds = 1.0
-    #: how long a stopping worker lets its handlers finish before it gives them back
+    #: how long a stopping worker lets handlers finish before it releases their work
     stop_within: Seconds = 20.0
-    #: how long the event loop may be blocked before the process is ended; 0 is never
+    #: how long the event loop may block before the process is ended; 0 is no limit
     watchdog: Seconds = 30.0
     #: address space one worker process may use, in MiB; 0 is no limit
     memory_limit: Limit = 0
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often and how long a failing delivery is tried. All times are in seconds."""
+    """How often and how long a failing delivery is retried. All times are in seconds."""
 
     #: tries, counted when work is claimed
     tries: Count = 8
-    #: time from the first claim; it stands still while held or queued
+    #: time from the first claim; time spent held or queued does not count
     budget: Seconds = 86_400.0
-    #: the first wait is drawn between zero and this, then it doubles
+    #: the first wait is random between zero and this, then it doubles
     first_wait: Seconds = 2.0
     #: no wait is longer than this
     longest_wait: Seconds = 3_600.0
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is accepted at most."""
+    """Limits of one delivery, and of all that wait."""
 
     #: bytes of one body
     body: Limit = 25 * 1024 * 1024
@@ -89,24 +89,24 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     headers: Limit = 32 * 1024
     #: number of headers of one delivery
     header_count: Limit = 200
-    #: deliveries waiting for their commit before callers are told to come back
+    #: deliveries waiting for their commit; beyond that callers are asked to retry later
     waiting: Count = 10_000
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where HTTP is served, and what a client may do. All times are in seconds."""
 
-    #: the address to listen on; anything but this machine should have TLS in front
+    #: the address to listen on; put TLS in front of anything but loopback
     host: str = "127.0.0.1"
-    #: the port to listen on; 0 takes a free one
+    #: the port to listen on; 0 picks a free one
     port: Port = 8808
-    #: how the service is reached from outside, such as ``https://hooks.example.com``
+    #: the URL of the service seen from outside, such as ``https://hooks.example.com``
     public_url: Url = ""
-    #: further names under which agents reach ``/mcp``, with commas between
+    #: further host names accepted by ``/mcp``, separated by commas
     hosts: str = ""
     #: bytes of one request body
     body: Limit = 1024 * 1024
-    #: bytes of one request body that brings mail to be sent, with attachments in base64
+    #: bytes of one request body with mail to send, attachments in base64
     mail_body: Limit = 36 * 1024 * 1024
     #: bytes of large request bodies in memory at once
     bodies: Limit = 256 * 1024 * 1024
@@ -114,21 +114,21 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     headers: Limit = 32 * 1024
     #: number of headers
     header_count: Limit = 100
-    #: open connections; the one that kept us waiting longest gives way to a new one
+    #: open connections; beyond that the one that has been idle longest is closed
     connections: Count = 1_000
     #: open connections of one address; 0 is no limit
     connections_per_address: Limit = 0
     #: requests of one address per second; 0 is no limit
     rate: Limit = 0
-    #: requests with a wrong API key of one address per minute; 0 is no limit
+    #: requests of one address with a wrong API key per minute; 0 is no limit
     wrong_keys: Limit = 60
     #: how long the headers of a request may take to arrive
     headers_within: PositiveSeconds = 10.0
     #: how long a connection may stay open between two requests
     idle: PositiveSeconds = 10.0
-    #: bytes per second at which a body must arrive, seen over a third of its time
+    #: bytes per second at which a body must arrive, averaged over a third of its time
     body_rate: Limit = 1024
-    #: how long a body may take to arrive in all
+    #: how long a whole body may take to arrive
     request_within: PositiveSeconds = 30.0
     #: how long a stopping server lets requests finish
     stop_within: Seconds = 10.0
@@ -147,13 +147,13 @@ class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     enabled: bool = True
     #: the address to listen on
     host: str = "127.0.0.1"
-    #: the port to listen on; 0 takes a free one
+    #: the port to listen on; 0 picks a free one
     port: Port = 2525
-    #: what the server calls itself; the machine's own name unless given
+    #: the server's name in its greeting; empty is the name of the machine
     hostname: HostName = ""
-    #: a file with the certificate for STARTTLS and those that vouch for it; none: no STARTTLS
+    #: a file with the certificate chain for STARTTLS; empty is no STARTTLS
     tls_certificate: str = ""
-    #: a file with the certificate's key, where it is not in the same file
+    #: a file with the certificate's key, unless it is in the same file
     tls_key: str = ""
     #: bytes of one mail
     size: Limit = 25 * 1024 * 1024
@@ -163,30 +163,30 @@ class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     command: Annotated[int, msgspec.Meta(ge=64, le=64 * 1024)] = 512
     #: bytes of one line, in a command or a mail
     line: Annotated[int, msgspec.Meta(ge=1_000)] = 64 * 1024
-    #: bytes of a mail from which on it is kept on disk while it comes in
+    #: bytes from which a mail is spooled to disk while it arrives
     spool_from: Count = 256 * 1024
-    #: bytes of large mails in memory at once, on their way into the database
+    #: bytes of large mails in memory at once while they are committed
     committing: Count = 64 * 1024 * 1024
     #: open connections
     connections: Count = 500
     #: open connections of one address; 0 is no limit
     connections_per_address: Limit = 50
-    #: mistakes after which a client is let go, counted since its last mail
+    #: errors since its last mail after which a client is disconnected
     errors: Count = 20
-    #: commands that bring no mail, and refused recipients, after which a client is let go
+    #: commands without mail, and refused recipients, after which a client is disconnected
     junk: Count = 100
     #: how long a command may take to arrive
     command_within: PositiveSeconds = 60.0
-    #: bytes per second at which a mail must arrive, seen over a third of a command's time
+    #: bytes per second at which a mail must arrive, averaged over a third of command_within
     data_rate: Limit = 1024
-    #: how long a connection may stay open in all
+    #: how long a connection may stay open
     session_within: PositiveSeconds = 600.0
-    #: how long a stopping server lets mails under way finish
+    #: how long a stopping server lets mails in transfer finish
     stop_within: Seconds = 10.0
 
 
 class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many rejected requests are kept; beyond that the oldest go."""
+    """How many rejected requests are kept; beyond that the oldest are deleted."""
 
     #: requests of one source
     source_count: Limit = 1_000
@@ -196,29 +196,29 @@ class QuarantineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     count: Limit = 10_000
     #: bytes of one tenant
     bytes: Limit = 128 * 1024 * 1024
-    #: requests that wait in memory to be stored; what finds no room is only counted
+    #: requests that wait in memory to be stored; beyond that they are only counted
     waiting: Limit = 200
     #: bytes that wait in memory
     waiting_bytes: Limit = 8 * 1024 * 1024
 
 
 class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Addresses and how long they are good for. All times are in seconds."""
+    """Addresses and how long they are valid. All times are in seconds."""
 
-    #: the domain of addresses where none is named; it belongs to the tenant of the settings
+    #: the default domain of addresses; it belongs to the tenant of the settings
     domain: str = "oncebox.test"
     #: the name of this mail server, for MX records
     host: str = ""
-    #: how long an inbox is active unless its maker says; 0 is for ever
+    #: default lifetime of an inbox; 0 is for ever
     lifetime: Seconds = 86_400.0
-    #: how long mail is still taken after an inbox was closed or its time was over
+    #: how long mail is still accepted after an inbox was closed or has expired
     draining: Seconds = 900.0
-    #: inboxes made by one call at most
+    #: inboxes created by one call
     batch: Annotated[int, msgspec.Meta(ge=1, le=500)] = 500
 
 
 class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many may wait for codes, links and messages at once in one process."""
+    """How many requests may wait for codes, links and messages at once in one process."""
 
     #: waits of one API key
     per_key: Count = 1_000
@@ -227,15 +227,15 @@ class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How events are numbered, kept and streamed. All times are in seconds but one."""
+    """How events are numbered, kept and streamed. Times are in seconds unless noted."""
 
-    #: days for which an event can be read
+    #: days for which an event is kept
     keep: Count = 30
-    #: how long the process that numbers events is left alone by the others
+    #: lease duration of the process that numbers events
     lease: PositiveSeconds = 5.0
     #: open streams of one process; beyond that clients are asked to read pages
     streams: Limit = 500
-    #: the longest silence on a stream
+    #: the longest time without data on a stream
     heartbeat: PositiveSeconds = 15.0
 
 
@@ -244,84 +244,84 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     #: check SPF, DKIM and DMARC
     authenticate: bool = True
-    #: how long the checks of one mail may take in all; what is unanswered then is a temperror
+    #: time limit of all checks of one mail; unanswered ones become a temperror
     authenticate_within: PositiveSeconds = 2.0
-    #: name servers, with commas between, such as ``9.9.9.9, [::1]:5353``; empty is the system's
+    #: name servers, separated by commas, such as ``9.9.9.9, [::1]:5353``; empty is the system's
     dns_servers: str = ""
 
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How mail that was taken is read and filed. All times are in seconds."""
+    """How received mail is parsed and stored. All times are in seconds."""
 
-    #: mails read at the same time by one process
+    #: mails processed at the same time by one process
     concurrency: Count = 100
     #: bytes of raw mail in memory above which no further mail is fetched
     in_flight: Count = 64 * 1024 * 1024
-    #: how long one mail may take to be read and its sender to be judged
+    #: time limit of parsing one mail and authenticating its sender
     limit: PositiveSeconds = 60.0
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many days things are kept once they are settled; 0 is for ever.
+    """How many days data is kept after it is settled; 0 is for ever.
 
-    Keys stay for ever, journals at least as long as what they are about.
+    Keys stay for ever, journals at least as long as what they describe.
     """
 
     #: mail exactly as it was received
     raw_mail: Limit = 30
-    #: what was read of messages: subject, text, headers, names of attachments
+    #: parsed messages: subject, text, headers, names of attachments
     documents: Limit = 90
-    #: what artifacts say: codes and links, claimed or not
+    #: the values of codes and links, claimed or not
     artifacts: Limit = 7
     #: tries and effects of deliveries whose body is gone
     journals: Limit = 0
-    #: keys of sends that have ended, and how; the same intent is a new one then
+    #: keys and outcomes of ended sends; after that the same intent is a new one
     sends: Limit = 0
 
 
 class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How mail is sent. All times are in seconds."""
 
-    #: who mail is from that names nobody, such as ``Acme <hello@acme.com>``
+    #: the default From address, such as ``Acme <hello@acme.com>``
     sender: str = ""
-    #: the folder of templates; ``templates`` in the data folder unless given
+    #: the folder of templates; empty is ``templates`` in the data folder
     templates: str = ""
-    #: mails handed over at the same time by one process
+    #: mails sent at the same time by one process
     concurrency: Count = 64
-    #: how long a claim belongs to its worker without a sign of life
+    #: lease duration; work that is not renewed becomes claimable again
     lease: PositiveSeconds = 30.0
-    #: how long a hand-over may take until the mail is in the other side's hands
+    #: time limit of transmitting one mail
     transport_timeout: PositiveSeconds = 120.0
-    #: tries that were certainly not taken, after which a send has failed
+    #: tries that were certainly not accepted, after which a send fails
     tries: Count = 12
-    #: the first wait is drawn between half of this and this, then it doubles
+    #: the first wait is random between half of this and this, then it doubles
     first_wait: Seconds = 5.0
     #: no wait is longer than this
     longest_wait: Seconds = 3_600.0
-    #: people in one mail
+    #: recipients of one mail
     recipients: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
-    #: bytes of one mail on the wire
+    #: bytes of one composed mail
     size: Limit = 25 * 1024 * 1024
     #: sends of one call
     batch: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
-    #: time in which nobody gets a second mail of the same event type under a new key; 0 is none
+    #: time in which a recipient gets no second mail of an event type under a new key; 0 is none
     cool_down: Seconds = 0.0
-    #: new sends that one agent's key may ask for in an hour; 0 is no limit
+    #: new sends of one agent's key per hour; 0 is no limit
     per_key: Limit = 1_000
-    #: new sends that agents may address to one recipient in an hour; 0 is no limit
+    #: new sends of agents to one recipient per hour; 0 is no limit
     per_recipient: Limit = 60
-    #: send although the ledger cannot be written, at the risk of sending twice
+    #: send even while the ledger cannot be written, at the risk of sending twice
     fail_open: bool = False
 
 
 class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The processes that read mail, and what one mail may cost."""
+    """The processes that parse mail, and their limits for one mail."""
 
-    #: how many processes; 0 is one for each processor but one, and at least one
+    #: number of processes; 0 is one less than the processors, at least one
     children: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
-    #: seconds of processor time for one mail
+    #: seconds of CPU time for one mail
     cpu: PositiveSeconds = 2.0
-    #: seconds in all for one mail
+    #: seconds of wall-clock time for one mail
     wall: PositiveSeconds = 10.0
     #: address space of one process, in MiB; 0 is no limit
     memory: Limit = 256
@@ -330,17 +330,17 @@ class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one process."""
 
-    #: where the SQLite file and the master key lie
+    #: the folder of the SQLite file and the master key
     data_dir: str = ""
     #: ``sqlite:///path`` or ``postgresql://user:password@host/name``
     database_url: str = ""
-    #: 32 bytes in base64; required on PostgreSQL, made in a file on SQLite
+    #: 32 bytes in base64; required on PostgreSQL, created in a file on SQLite
     master_key: str = ""
     #: a file that holds the master key
     master_key_file: str = ""
     #: connections to PostgreSQL for writing and reading
     connections: Count = 6
-    #: the tenant this process speaks for
+    #: the tenant of this process
     tenant: str = "default"
     worker: WorkerSettings = WorkerSettings()
     retry: RetrySettings = RetrySettings()
@@ -356,7 +356,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention: RetentionSettings = RetentionSettings()
     parser: ParserSettings = ParserSettings()
     sends: SendSettings = SendSettings()
-    #: sources of the tenant above, each a table ``[sources.NAME]``; they win over the database
+    #: sources of the tenant above, each a table ``[sources.NAME]``; they override the database
     sources: dict[str, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
@@ -373,7 +373,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def folder(self) -> Path:
-        """The data folder; a relative one is meant from where the program was started."""
+        """The data folder; a relative one is resolved from the current folder."""
         return Path(self.data_dir or platformdirs.user_data_dir("oncebox")).absolute()
 
     @property
@@ -388,7 +388,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
-    """Gather the settings from arguments, environment and file.
+    """Load the settings from arguments, environment and file.
 
     Raises: ConfigInvalid, naming the setting.
     """
@@ -405,10 +405,10 @@ def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Set
 
 
 def name_problems(in_file: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what is set and is no setting, each with the remedy.
+    """Return names that are set but are no settings, each with the remedy.
 
     Variables come by their names, settings of the file as ``section.name``. A variable that
-    resembles no setting is somebody else's, unless it has ``__`` as only settings do.
+    resembles no setting belongs to another program, unless it has ``__`` as only settings do.
     """
     names, sections = _names_and_sections()
     problems = {}
@@ -455,7 +455,7 @@ def _closest(name: str, names: Iterable[str]) -> str | None:
 
 
 def _is_known(path: tuple[str, ...], names: Container[str], sections: Container[str]) -> bool:
-    """Say whether a path leads to a setting; a value where a section belongs is told by type."""
+    """Say whether a path names a setting; a value in place of a section is a type error later."""
     name = ".".join(path)
     return (
         name in names
@@ -466,14 +466,20 @@ def _is_known(path: tuple[str, ...], names: Container[str], sections: Container[
 
 @functools.cache
 def _names_and_sections() -> tuple[list[str], frozenset[str]]:
-    names, sections = [], set()
-    for field in msgspec.structs.fields(Settings):
+    paths = [path for path, _, _ in all_settings()]
+    return [".".join(path) for path in paths], frozenset(path[0] for path in paths if path[1:])
+
+
+def all_settings(
+    section: type = Settings, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield the path, type and default of every setting."""
+    for field in msgspec.structs.fields(section):
+        path = (*above, field.name)
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            sections.add(field.name)
-            names += [f"{field.name}.{inner}" for inner in field.type.__struct_fields__]
+            yield from all_settings(field.type, path)
         else:
-            names.append(field.name)
-    return names, frozenset(sections)
+            yield path, field.type, {} if field.default is msgspec.NODEFAULT else field.default
 
 
 def _leaf_paths(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -485,7 +491,7 @@ def _leaf_paths(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterato
 
 
 def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment sets, as a tree of texts."""
+    """Return the settings in the environment, as a tree of texts."""
     known = set(Settings.__struct_fields__)
     found: dict[str, Any] = {}
     for variable, value in environ.items():
@@ -496,7 +502,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def settings_from_file(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the settings file sets, or raise ConfigInvalid; nothing if there is none."""
+    """Return the settings in the settings file, none without a file; or raise ConfigInvalid."""
     named = environ.get("ONCEBOX_CONFIG")
     path = Path(named or "oncebox.toml")
     if not named and not path.exists():
@@ -511,7 +517,7 @@ def _set_path(tree: dict[str, Any], path: list[str], value: str) -> None:
     for step in path[:-1]:
         inner = tree.setdefault(step, {})
         if not isinstance(inner, dict):
-            return  # the shorter name is a mistake that is told when it is read
+            return  # the shorter name is an error that is reported later
         tree = inner
     tree[path[-1]] = value
 

@@ -10,10 +10,11 @@ from oncebox.components import Components, RecheckRejected
 from oncebox.core.metrics import Telemetry
 from oncebox.db import startup
 from oncebox.ledger.admin.source_cache import SourceCache
-from oncebox.ledger.artifacts.claims import JudgeLink, LinkVerdict
+from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.settings import Settings
 
@@ -21,38 +22,34 @@ if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.core.egress import Egress
     from oncebox.server.http.request_limits import App
     from oncebox.server.http.routing import Route
-    from oncebox.server.smtp.connection import MailStore as Taking
-    from oncebox.server.smtp.connection import RecipientLookup as Addresses
+    from oncebox.server.smtp.connection import MailStore, RecipientLookup
     from oncebox.server.smtp.smtp_server import SmtpServer
 
 
 class Interceptor(Protocol):
-    """What tests put between the doors and the ledger; a service by itself has none.
-
-    Each of its methods may return what it is given.
-    """
+    """Test mode's hooks between the endpoints and the ledger; each may return its argument."""
 
     @property
     def routes(self) -> "Sequence[Route]":
-        """What can be asked besides."""
+        """Additional API routes."""
 
     def judge_link(self, url: str, policy: InboxPolicy) -> LinkVerdict:
-        """Say which links are let out."""
+        """Decide whether a link may be claimed."""
 
     async def begin(self, components: Components, smtp: str | None) -> None:
-        """Prepare, before anybody is answered; mail is taken at ``smtp``."""
+        """Prepare, before requests are served; mail is received at ``smtp``."""
 
-    def addresses(self, directory: "Addresses") -> "Addresses":
-        """Return who knows what addresses lead to."""
+    def addresses(self, directory: "RecipientLookup") -> "RecipientLookup":
+        """Return the lookup of recipients."""
 
-    def mail(self, post: "Taking") -> "Taking":
-        """Return who stores mail."""
+    def mail(self, post: "MailStore") -> "MailStore":
+        """Return the store for mail."""
 
     def webhooks(self, app: "App") -> "App":
-        """Return who takes webhooks."""
+        """Return the webhook endpoint."""
 
     async def end(self) -> None:
-        """Hand over what is still held; nobody is answered any more."""
+        """Deliver what is still held; no requests are served any more."""
 
 
 async def open_components(
@@ -81,12 +78,7 @@ async def open_components(
         key = startup.load_master_key(settings, may_create=is_sqlite and known is None)
         await startup.check_master_key(database, key)
         return Components(
-            settings,
-            database,
-            telemetry,
-            key,
-            recheck=_recheck_rejected,
-            judge_link=judge_link,
+            settings, database, telemetry, key, recheck=_recheck_rejected, judge_link=judge_link
         )
     except BaseException:
         await database.close()
@@ -94,7 +86,7 @@ async def open_components(
 
 
 def load_server() -> None:
-    """Load what answers; commands that serve nothing need none of it."""
+    """Import the servers; commands that serve nothing need none of them."""
     for name in ("application", "webhooks.endpoint", "smtp.smtp_server"):
         import_module(f"oncebox.server.{name}")
 
@@ -107,8 +99,7 @@ def build_asgi_app(
 ) -> Any:
     """Return everything a port serves, as one ASGI application.
 
-    ``stopping`` is set when nobody should be kept waiting; ``tools`` makes the agent's tools over
-    the API, once somebody asks for them.
+    ``stopping`` ends long polls; ``tools`` makes the MCP application on its first request.
     """
     # Imported here, because commands that serve nothing should not wait for it.
     from oncebox.server.application import make_api, make_app  # noqa: PLC0415
@@ -127,14 +118,14 @@ def build_asgi_app(
     if drill is None:
         api = make_api(components, stopping, tools)
         return make_app(api, hooks, settings, components.telemetry, hooks.accept_fast)
-    taking = drill.webhooks(hooks)
-    express = hooks.accept_fast if taking is hooks else None  # whoever stands between sees them all
+    endpoint = drill.webhooks(hooks)
+    fast_path = hooks.accept_fast if endpoint is hooks else None  # an interceptor sees all requests
     api = make_api(components, stopping, tools, drill.routes)
-    return make_app(api, taking, settings, components.telemetry, express)
+    return make_app(api, endpoint, settings, components.telemetry, fast_path)
 
 
 def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes]]:
-    """Return what fetches small documents; few sources need one, so it is made when one does."""
+    """Return a function that fetches small documents; its client is made on the first call."""
     made: list[Egress] = []
 
     async def fetch(url: str) -> bytes:
@@ -155,31 +146,26 @@ def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes
 def build_smtp_server(
     components: Components, sockets: list[socket.socket], drill: Interceptor | None = None
 ) -> "SmtpServer":
-    """Return what receives mail on these sockets.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the server that receives mail on these sockets."""
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
 
+    directory, store = components.recipients, components.mail_intake
     return SmtpServer(
         sockets,
         components.settings.smtp,
         components.telemetry,
-        directory=components.recipients
-        if drill is None
-        else drill.addresses(components.recipients),
-        post=components.mail_intake if drill is None else drill.mail(components.mail_intake),
+        directory=directory if drill is None else drill.addresses(directory),
+        post=store if drill is None else drill.mail(store),
         folder=components.settings.folder,
     )
 
 
 def _recheck_rejected(sources: SourceCache, intake: Intake) -> RecheckRejected:
-    """Return a function that verifies rejected requests again, without fetching public keys."""
+    """Return a function that verifies rejected requests again."""
 
     async def recheck(rejected: RejectedRequest) -> Sequence[NewDelivery]:
-        from oncebox.server.webhooks.request_verification import RejectedRequestCheck  # noqa: PLC0415 - seldom needed
-        from oncebox.webhooks.scheme import NO_PUBLIC_KEYS  # noqa: PLC0415
+        from oncebox.server.webhooks.request_verification import verify_again  # noqa: PLC0415 - seldom needed
 
-        return await RejectedRequestCheck(sources, intake, NO_PUBLIC_KEYS)(rejected)
+        return await verify_again(sources, intake, rejected)
 
     return recheck

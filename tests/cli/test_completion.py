@@ -107,7 +107,7 @@ def test_completion_imports_no_command_it_does_not_complete(bare: Ledger) -> Non
         "delivery re": set[str](),
         "source secret ": set[str](),
         "--da": set[str](),
-        "hook schemes --j": {"oncebox.cli.commands.hook"},
+        "hook schemes --j": {"oncebox.cli.commands.hook", "oncebox.cli.options"},
     }
     package = str(Path(oncebox.__file__).parent)
     words = list(asked)

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from oncebox.cli.commands.config import all_settings
 from oncebox.cli.output.redaction import is_secret, redacted_url
-from oncebox.settings import Settings
+from oncebox.settings import Settings, all_settings
 from tests.cli.ledger import Ledger
 
 CANARY = "CANARYSECRET"

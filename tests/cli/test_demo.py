@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncebox.cli.demo.scenes import SCENES, Assertion, NaiveResult, OnceboxResult, SceneResult
-from oncebox.cli.demo.text_report import TextReporter, verdict
+from oncebox.cli.demo.command import TextReporter, verdict
+from oncebox.cli.demo.scenes import SCENES, Result
 from tests.cli.ledger import Ledger
 from tests.docs.page import blocks
 from tests.docs.reference import DOCS
@@ -145,17 +145,12 @@ def test_a_broken_promise_fails_the_command_and_can_be_looked_into(
 
 
 def test_a_broken_promise_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = [
-        Assertion(what="charged", counted=2, promised=1),
-        Assertion(what="shipped", counted=1, promised=1),
-    ]
-    naive = NaiveResult(came_to="charged 2 times", ran="run it again", figures={"charged": 2})
-    ours = OnceboxResult(came_to="charged 2 times", after="kill -9", facts=facts)
-    TextReporter(SCENES).show_oncebox(SCENES[3], ours)
+    naive = Result("charged 2 times", "runs it again", {"charged": 2})
+    ours = Result("charged 2 times", "kill -9", checks={"charged": (2, 1), "shipped": (1, 1)})
+    TextReporter(SCENES).show(ours)
 
     assert "\n   BROKEN   charged: 2, promised was 1\n" in capsys.readouterr().out
-    played = [SceneResult(scene=SCENES[3], naive=naive, ours=ours)]
-    assert verdict(played) == "1 of 2 checks did not hold: a promise is broken."
+    assert verdict([(SCENES[3], naive, ours)]) == "1 of 2 checks did not hold: a promise is broken."
 
 
 def test_a_story_that_breaks_off_says_why_and_leaves_nothing_behind(house: House) -> None:
@@ -174,7 +169,7 @@ def test_a_terminal_is_shown_a_table_without_colours_if_wished(house: House) -> 
     assert not COLOUR.search(shown)
     assert "What happens" in shown
     assert re.search(r"│ 1\. A code is .*│ 3 codes handed on +│ 1 message, 1 code", shown)
-    assert shown.rstrip().endswith("the service and its folder are gone.")
+    assert shown.rstrip().endswith("the service and its folder are removed.")
     assert house.left() == []
 
 

@@ -46,10 +46,10 @@ def test_a_choice_is_explained_to_a_person(bare: Ledger) -> None:
 
     assert answer.code == 0
     assert answer.rows[0][:2] == ["code", "482913"]
-    assert ["", "+35", "a word for a code stands before it"] in answer.rows
-    assert ["not taken", "20481"] in [row[:2] for row in answer.rows]
-    assert ["", "-45", "the name of some other number stands before it"] in answer.rows
-    assert ["link", "(none)", "nothing looks like one"] in answer.rows
+    assert ["", "+35", "a word for a code is before it"] in answer.rows
+    assert ["not used", "20481"] in [row[:2] for row in answer.rows]
+    assert ["", "-45", "the name of another number is before it"] in answer.rows
+    assert ["link", "(none)", "there is no candidate"] in answer.rows
 
 
 def test_a_tie_is_explained(bare: Ledger) -> None:
@@ -57,7 +57,7 @@ def test_a_tie_is_explained(bare: Ledger) -> None:
     answer = bare.type("mail", "try", stdin=raw)
 
     assert answer.rows[0][:2] == ["code", "(tied)"]
-    assert {row[1] for row in answer.rows if row[0] == "perhaps"} == {"482913", "111111"}
+    assert {row[1] for row in answer.rows if row[0] == "possible"} == {"482913", "111111"}
 
 
 def test_trying_can_be_read_by_a_program(bare: Ledger) -> None:

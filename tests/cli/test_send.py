@@ -81,7 +81,7 @@ def test_an_inspection_has_every_try_with_how_far_it_came(ledger: Ledger) -> Non
         ["try", "1", "not_sent"], ["try", "2", "unknown"],
     ]  # fmt: skip
     assert rows[-1] == ["next action", found["next_action"]]
-    assert {"unknown", "last word", "key"} <= {row[0] for row in rows}
+    assert {"unknown", "last outcome", "key"} <= {row[0] for row in rows}
 
 
 def test_a_lease_is_told_with_its_end(relay: Ledger) -> None:
@@ -114,8 +114,8 @@ def test_an_explanation_says_why_and_what_next(relay: Ledger) -> None:
     as_json = relay.type("send", "explain", waiting, "--json").record
 
     assert "Its transport relay is paused" in paused
-    assert "Nobody can know from here whether it was sent." in doubt
-    assert "no answer came after the mail was handed over" in doubt
+    assert "It is not known whether it was sent." in doubt
+    assert "no answer came after the mail was transmitted" in doubt
     assert "oncebox send resolve" in as_json["sentences"][-1]
 
 

@@ -192,7 +192,7 @@ def test_bad_rules_are_told_once_and_not_tried_again(services: Services, tmp_pat
     child = services.start_command("serve", "--port", "0", "--chaos", str(path))
 
     assert child.wait(timeout=60) == 1
-    assert child.text().startswith("error: config_invalid: the rules of chaos in ")
+    assert child.text().startswith("error: config_invalid: the chaos rules in ")
     assert "mail rule 1, fault: Invalid enum value 'explode'" in child.text()
     assert child.text().count("\n") == 1
 
@@ -202,7 +202,7 @@ def test_a_worker_has_no_door_to_stand_before(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--role", "worker", *option]) == 2
-    assert "a worker takes nothing in" in capsys.readouterr().err
+    assert "a worker receives nothing" in capsys.readouterr().err
 
 
 def test_no_file_and_no_environment_switches_test_mode_on(tmp_path: Path) -> None:

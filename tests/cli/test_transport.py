@@ -79,7 +79,7 @@ def test_a_test_says_plainly_what_is_in_the_way(sqlite: Ledger, relay: ScriptedS
 
     assert (refused.code, unreached.code) == (1, 1)
     assert (refused.record["works"], refused.record["code"]) == (False, "login_refused")
-    assert "refused the user, the password or the key" in told.out
+    assert "user name, password or key was refused" in told.out
     assert unreached.record["code"] == "connect_failed"
 
 

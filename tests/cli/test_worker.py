@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncebox.box import Oncebox
-from oncebox.cli.process.worker_process import data_location
+from oncebox.cli.files import database_location
 from oncebox.model.deliveries.inspection import DeliveryRecord
 from tests.cli.workers import Workers, is_gone, kids, memory_limit
 from tests.torture.processes import Children, TooLate, until
@@ -53,7 +53,7 @@ def test_it_says_where_its_data_lies_what_it_handles_and_what_to_try(
 
 @pytest.mark.parametrize("url", ["ann:hidden@db/name", "db/name?user=ann&password=hidden"])
 def test_it_says_where_its_data_lies_without_the_password(url: str) -> None:
-    told = data_location(Oncebox(f"postgresql://{url}"))
+    told = database_location(Oncebox(f"postgresql://{url}").settings)
 
     assert "db/name" in told
     assert "hidden" not in told

@@ -192,7 +192,9 @@ def test_a_call_ends_by_its_deadline_and_repeats_only_what_is_safe(
     line = _Line([(took, came) for took, came in steps])
     call = Call(method="GET", path="/v1/self", answer=CurrentKey, repeatable=repeatable)
     with pytest.raises(OnceboxError) as caught:
-        line.drive(call_with_retries(call, within=within, now=lambda: line.now, dice=lambda: dice))
+        line.drive(
+            call_with_retries(call, within=within, now=lambda: line.now, jitter=lambda: dice)
+        )
 
     assert line.now <= within + 1e-6
     assert all(at < within for at in line.sent_at)

@@ -250,7 +250,7 @@ def test_a_resend_is_granted_and_then_refused(service: Running, speaker: Speaker
     ask(lambda c: c.inboxes.create(attempt_id="a", policy=Policy(resends=1)))
     granted = ask(lambda c: c.attempt("a").request_resend(idempotency_key="k1"))
     again = ask(lambda c: c.attempt("a").request_resend(idempotency_key="k1"))
-    with pytest.raises(ResendLimitReached, match="wait for what is on its way"):
+    with pytest.raises(ResendLimitReached, match="wait for the mail that was sent"):
         ask(lambda c: c.attempt("a").request_resend())
     stats = ask(lambda c: c.attempt("a").stats())
 

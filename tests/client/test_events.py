@@ -249,7 +249,7 @@ def test_where_no_stream_can_be_had_pages_are_read(speaker: Speaker, refusing: A
 def test_a_stream_is_tried_again_after_a_while_and_then_less_and_less_often() -> None:
     """By hand: every stream breaks at once, every page is empty, and time is the test's."""
     time_, trials = 0.0, []
-    following = EventFollower(query=EventQuery(), within=400, now=lambda: time_, dice=lambda: 1.0)
+    following = EventFollower(query=EventQuery(), within=400, now=lambda: time_, jitter=lambda: 1.0)
     plan = following.next()
     step = next(plan)
     with suppress(StopIteration):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from oncebox.client.core import send_plans
-from oncebox.client.core.calls import TimeoutStep
+from oncebox.client.core.calls import PollSchedule, TimeoutStep
 from oncebox.client.core.send_plans import send_request
 from oncebox.client.errors import AnswerUnreadable, NoAnswer
 from oncebox.client.sync import Client
@@ -159,7 +159,7 @@ def test_a_long_wait_is_several_polls_to_one_deadline(
 def test_the_polls_of_a_wait_have_one_deadline_between_them() -> None:
     time = [0.0]
     answer_ = msgspec.convert(UNDER_WAY, wire.SendAnswer)
-    polls = send_plans.PollSchedule(within=50, now=lambda: time[0], dice=lambda: 1.0)
+    polls = PollSchedule(within=50, longest=20, now=lambda: time[0], jitter=lambda: 1.0)
     plan = send_plans._follow_until_settled(answer_, polls, 0.0)
     waits: list[float] = []
     assert isinstance(next(plan), TimeoutStep)

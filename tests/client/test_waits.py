@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncebox.client.asynchronous import AsyncClient
-from oncebox.client.core import inbox_plans
+from oncebox.client.core import calls, inbox_plans
 from oncebox.client.errors import (
     InboxClosed,
     ServiceUnreachable,
@@ -145,10 +145,10 @@ def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
     assert ended.value.report.cursor == 7
     assert ended.value.retry_safe
     assert str(ended.value).splitlines() == [
-        "no code that fits came within 0.2 s",
+        "no matching code arrived within 0.2 s",
         (
             "inb_1 (active, attempt signup-42): 2 messages inspected, last number 7; "
-            "SMTP has taken mail for it"
+            "SMTP received mail for it"
         ),
         "  msg_1 (number 6): sender_not_allowed",
         "  msg_2 (number 7): no_code",
@@ -165,7 +165,7 @@ def test_a_long_report_is_told_in_short() -> None:
 
     assert len(lines) == 13
     assert "5 earlier ones" in lines[2]
-    assert "2 mails were taken and are not read yet" in lines[1]
+    assert "2 mails were accepted and are not processed yet" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_poll_that_is_kept_back_is_given_up_and_the_service_asked_at_once(
     speaker: Speaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox_plans, "_LONGEST_POLL", 0.5)
-    monkeypatch.setattr(inbox_plans, "_SHORTEST_POLL", 0.1)
+    monkeypatch.setattr(calls, "_SHORTEST_POLL", 0.1)
     monkeypatch.setattr(inbox_plans, "_ANSWER_TIMEOUT", 0.3)
     with scripted(silence(), GRANTED) as script:
         code_by(script.url, speaker, within=20)

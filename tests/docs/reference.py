@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from prometheus_client.metrics import MetricWrapperBase
 
 from oncebox import errors
 from oncebox.cli.output.failures import exit_code
 from oncebox.client import errors as client_errors
-from oncebox.core.metrics import Telemetry
+from oncebox.core.metrics import Metric, Telemetry
 from oncebox.errors import OnceboxError
 from oncebox.errors import http as http_errors
 from oncebox.errors import mail as mail_errors
@@ -252,15 +251,14 @@ def _settings() -> str:
 
 def metrics() -> list[tuple[str, str, Sequence[str], str]]:
     """Return every metric: its name, kind, labels and meaning."""
-    telemetry = Telemetry()
     rows: list[tuple[str, str, Sequence[str], str]] = [
-        (each._name, str(each._type), each._labelnames, each._documentation)
-        for each in vars(telemetry).values()
-        if isinstance(each, MetricWrapperBase)
+        (each.name, each.kind.__name__.lower(), each.labels, each.meaning)
+        for each in vars(Telemetry).values()
+        if isinstance(each, Metric)
     ]
     rows += [
         (each.name, each.type, each._labelnames, each.documentation)  # type: ignore[attr-defined]
-        for each in telemetry.http.collect()
+        for each in Telemetry().http.collect()
     ]
     return sorted(
         (f"{name}{'_total' if kind == 'counter' else ''}", kind, labels, meaning)

@@ -34,4 +34,4 @@ def test_the_page_runs_from_top_to_bottom_and_again(
 
     assert first.splitlines() == ["{'account': 7}", "{'account': 7}", "7"]
     assert second.startswith(first)
-    assert "wait for what is on its way" in second
+    assert "wait for the mail that was sent" in second

@@ -18,7 +18,10 @@ PAGE = DOCS / "operating.md"
 BACKUP = DOCS / "backup.md"
 UPGRADING = DOCS / "upgrading.md"
 #: how a finding of the doctor is called, wherever one is made
-CHECK = re.compile(r'(?:Check|_expect|_check_amount|_failed_check|_check_port)\(\s*"([a-z _-]+)"')
+CHECK = re.compile(
+    r"\b(?:Check|ok|warn|fail|_expect|_expect_none|_check_amount|_failed|_check_port)"
+    r'\(\s*"([a-z _-]+)"'
+)
 RELAY = ("--kind", "smtp", "--host", "smtp.example.com")
 MAIL = ("--from", "a@example.com", "--to", "b@example.com", "--text", "x", "--key", "k")
 

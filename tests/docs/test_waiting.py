@@ -55,11 +55,10 @@ def test_the_page_runs_from_top_to_bottom(
     out = capsys.readouterr().out.splitlines()
 
     assert out[:4] == [
-        "6 shop.example", "2", "True", "no code that fits came within 1 s",
+        "6 shop.example", "2", "True", "no matching code arrived within 1 s",
     ]  # fmt: skip
     assert out[4].endswith(
-        "(active, attempt signup-43): 1 message inspected, last number 1; "
-        "SMTP has taken mail for it"
+        "(active, attempt signup-43): 1 message inspected, last number 1; SMTP received mail for it"
     )
     assert out[5].endswith("(number 1): sender_not_allowed")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import dkim
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from dkim.canonicalization import CanonicalizationPolicy
 from dkim.crypto import parse_pem_private_key
+
+from oncebox.mail.auth.dkim_sign import SigningKey
 
 DOMAIN = "example.com"
 SELECTOR = "s1"
@@ -35,6 +37,16 @@ MAIL = (
     b"\r\n"
 )
 HEADERS = (b"from", b"to", b"subject", b"date", b"message-id")
+
+
+def dkim_dns_record(key: SigningKey) -> str:
+    """Return the TXT record that publishes the public key."""
+    public = key.public_key()
+    if isinstance(public, Ed25519PublicKey):
+        kind, data = "ed25519", public.public_bytes_raw()
+    else:
+        kind, data = "rsa", public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return f"v=DKIM1; k={kind}; p={base64.b64encode(data).decode()}"
 
 
 def rsa_key(bits: int = 2048) -> tuple[bytes, bytes]:

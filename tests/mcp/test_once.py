@@ -39,7 +39,7 @@ def test_an_action_is_begun_once_and_repeats_get_its_result(house: House, agent:
     [
         ("once", "held", "Do not do it again"),
         ("verify", "look", "Do not do it before you have looked"),
-        ("idempotent", "begun", "hand it key"),
+        ("idempotent", "begun", "pass key"),
     ],
 )
 def test_after_a_crash_in_the_middle_of_an_action_the_choice_decides(

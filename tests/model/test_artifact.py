@@ -13,8 +13,6 @@ from oncebox.model.inboxes.artifact import (
     ArtifactValue,
     LinkParts,
     candidates_to_keep,
-    join_purposes,
-    split_purposes,
     to_thousandths,
 )
 from oncebox.model.inboxes.received_mail import ArtifactKind, Extraction
@@ -54,12 +52,6 @@ def test_where_nobody_can_tell_all_that_are_as_good_are_kept() -> None:
 )
 def test_confidence_is_kept_in_thousandths(confidence: float, stored: int) -> None:
     assert to_thousandths(confidence) == stored
-
-
-def test_purposes_are_one_word() -> None:
-    assert join_purposes({"signup", "login"}) == "login,signup"
-    assert split_purposes("login,signup") == ("login", "signup")
-    assert split_purposes(join_purposes(())) == ()
 
 
 def test_only_states_that_exist_change() -> None:

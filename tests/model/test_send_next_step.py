@@ -37,7 +37,7 @@ def test_every_state_has_a_sentence(state: SendState) -> None:
         (send(S.CLAIMED, due_at=NOW + 1), "holds the lease"),
         (send(S.CLAIMED, unknown_since=1), "unknown again"),
         (send(S.CLAIMED), "the next worker takes it"),
-        (send(S.SENDING, due_at=NOW + 1), "being handed over"),
+        (send(S.SENDING, due_at=NOW + 1), "being transmitted"),
         (send(S.SENDING), "becomes unknown"),
         (send(S.UNKNOWN, repeat_mode=OnUnknown.RESEND), "sent again"),
         (send(S.UNKNOWN, repeat_mode=OnUnknown.REPLAY, replay_until=NOW + 1), "same key"),

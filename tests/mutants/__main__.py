@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.mutants.every import EVERY
 from tests.mutants.mutants import Mutant
+from tests.mutants.planted_types import unsound
 from tests.mutants.workshop import Killer, Unfit, Verdict, Workshop
 
 _ROW = "{:<45} {:<8} {:>7}  {}\n"
@@ -31,10 +32,18 @@ def main(words: Sequence[str]) -> int:
         _print("no mutant has such a name\n")
         return 1
     try:
-        return _sound(chosen) or _mutated(chosen)
+        return _typed(chosen) or _sound(chosen) or _mutated(chosen)
     except Unfit as reason:
         _print(f"unfit: {reason}\n")
         return 1
+
+
+def _typed(chosen: Sequence[Mutant]) -> int:
+    """Refuse faults that would be caught only because they use names that do not exist."""
+    lines = list(unsound(chosen))
+    for line in lines:
+        _print(f"not a fault but a mistake: {line}\n")
+    return 1 if lines else 0
 
 
 def _sound(chosen: Sequence[Mutant]) -> int:

@@ -111,7 +111,7 @@ ACTIONS = (
         (
             Patch(
                 f"{_LEDGER}/actions.py",
-                "    if known is None or wish.owner not in {None, known.owner}:\n",
+                "    if known is None or request.ref.requester.owner not in {None, known.owner}:\n",
                 "    if known is None:\n",
             ),
         ),
@@ -167,8 +167,8 @@ ACTIONS = (
         (
             Patch(
                 "src/oncebox/server/http/api_endpoint.py",
-                "{scope['path']} {call.key.id}",
-                "{scope['path']}",
+                "{path} {call.key.id}",
+                "{path}",
             ),
         ),
         (

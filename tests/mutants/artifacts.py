@@ -80,7 +80,7 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/ledger/artifacts/claims.py",
-                '    audit.record(tx, deed, "artifact.release", id_, holder)\n',
+                '    audit.record(tx, entry, "artifact.release", id_, holder)\n',
                 "",
             ),
         ),
@@ -130,8 +130,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/model/inboxes/artifact.py",
-                "    current, replaced = _split_superseded(proven or matched)",
-                "    current, replaced = _split_superseded(matched)",
+                "    groups = _by_sender_and_purpose(proven or matched)",
+                "    groups = _by_sender_and_purpose(matched)",
             ),
         ),
         (
@@ -160,8 +160,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/workers/mail/mail_processor.py",
-                "    return parsed.date if signed else None",
-                "    return parsed.date",
+                " if proven and _DATE_IS_SIGNED in verdict.details else None",
+                "",
             ),
         ),
         (
@@ -175,8 +175,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/ledger/artifacts/artifacts.py",
-                "return self.message.filing.delivery.received_at < self.message.inbox_created_at",
-                "return False",
+                "is_early = filing.delivery.received_at < message.inbox_created_at",
+                "is_early = False",
             ),
         ),
         (_tests(_FILED, "test_what_came_before_the_inbox_was_made_matches_nothing"),),

@@ -102,7 +102,7 @@ CLIENT = (
         (
             Patch(
                 "src/oncebox/client/core/network.py",
-                " and (url is None or _same_url(url, stored.url))",
+                ' and (url or stored.url).rstrip("/") == stored.url.rstrip("/")',
                 "",
             ),
         ),

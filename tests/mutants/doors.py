@@ -29,7 +29,7 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/sends.py",
-                "return None if call.key.may(OPERATOR) else call.key.id",
+                "return call.requester.owner",
                 "return None",
             ),
         ),
@@ -43,13 +43,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/api/transports.py",
-                "import OPERATOR, ApiCall, Route",
-                "import AGENT, OPERATOR, ApiCall, Route",
-            ),
-            Patch(
-                "src/oncebox/server/api/transports.py",
-                "_SUPPRESSION_SCOPES = frozenset({OPERATOR})",
-                "_SUPPRESSION_SCOPES = frozenset({AGENT, OPERATOR})",
+                '"listSuppressions", scopes=OPERATORS',
+                '"listSuppressions", scopes=frozenset({"agent", "operator"})',
             ),
         ),
         (_tests(_SENDS, "test_addresses_on_the_suppression_list_get_no_mail"),),
@@ -81,9 +76,9 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "[_require_intended(result) for result in store_intents(tx, wanted, now)]",
-                "[told for told in store_intents(tx, wanted, now) if isinstance(told, "
-                "IntentAccepted)]",
+                "        if not isinstance(result, IntentAccepted):\n"
+                "            raise refusal_error(result)\n",
+                "        if not isinstance(result, IntentAccepted):\n            continue\n",
             ),
         ),
         (_tests(_SENDS, "test_a_batch_with_one_bad_mail_is_refused_whole"),),
@@ -126,8 +121,8 @@ DOORS = (
             Patch("src/oncebox/server/resend/emails.py", "strict=True,", "strict=False,"),
             Patch(
                 "src/oncebox/server/resend/emails.py",
-                "        told.drift or told.status",
-                "        told.status",
+                "        answer.drift\n        or answer.status",
+                "        answer.status",
             ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),
@@ -137,8 +132,8 @@ DOORS = (
         (
             Patch(
                 "src/oncebox/server/resend/emails.py",
-                "told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at",
-                "told.status is AnswerStatus.CONFLICT",
+                "        or answer.send.send_at != intent.send_at\n",
+                "",
             ),
         ),
         (_tests(_EMAILS, "test_the_same_key_with_another_payload_is_a_conflict"),),

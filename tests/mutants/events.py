@@ -98,7 +98,7 @@ EVENTS = (
         (
             Patch(
                 "src/oncebox/server/api/events.py",
-                "owner=None if call.key.may(OPERATOR) else call.key.id",
+                "owner=call.requester.owner",
                 "owner=None",
             ),
         ),
@@ -127,7 +127,8 @@ EVENTS = (
             Patch(
                 "src/oncebox/db/notify.py",
                 "        return Subscription(self, channel)\n",
-                "        return self._common.setdefault(channel, Subscription(self, channel))\n",
+                "        return self._default_subscriptions.setdefault(\n"
+                "            channel, Subscription(self, channel)\n        )\n",
             ),
         ),
         (

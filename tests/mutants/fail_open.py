@@ -60,8 +60,8 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "            if result is None and self._fail_open_sender is not None:\n",
-                "            if result is None and self._fail_open_sender is self:\n",
+                "            if result is None and self.fail_open_sender is not None:\n",
+                "            if result is None and self.fail_open_sender is self:\n",
             ),
         ),
         (_tests("test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet"),),
@@ -82,8 +82,8 @@ FAIL_OPEN = (
         (
             Patch(
                 "src/oncebox/workers/sends/fail_open.py",
-                "self._load_unmerged(await asyncio.to_thread(self._spool.open))",
-                "await asyncio.to_thread(self._spool.open)",
+                "        for each in spooled:\n",
+                "        for each in spooled[:0]:\n",
             ),
         ),
         (
@@ -96,8 +96,8 @@ FAIL_OPEN = (
         (
             Patch(
                 "src/oncebox/workers/sends/fail_open.py",
-                "if not named or later or known or self._breaker.is_open():",
-                "if not named or later or self._breaker.is_open():",
+                "if later or known or self._breaker.is_open() or",
+                "if later or self._breaker.is_open() or",
             ),
         ),
         (_tests("test_what_the_ledger_has_is_left_to_it"),),
@@ -118,8 +118,8 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "if self._fail_open_sender is None or not isinstance(error, _STORE_DOWN):",
-                "if self._fail_open_sender is None:",
+                "if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):",
+                "if self.fail_open_sender is None:",
             ),
         ),
         (_tests("test_a_queue_that_is_full_and_a_lost_reply_are_no_outage"),),

@@ -75,7 +75,7 @@ GUARDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "    known = sends.by_keys(tx, _guarded_keys(asking))\n",
+                "    known = sends_by_key(tx, map(_send_key, fresh))\n",
                 "    known: dict[tuple[str, bytes], Send] = {}\n",
             ),
         ),
@@ -145,8 +145,8 @@ GUARDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "    charge_guards(tx, stored, now)\n",
-                "    charge_guards(tx, [(each.id, each) for each in ordered], now)\n",
+                "    _charge_guards(tx, stored, now)\n",
+                "    _charge_guards(tx, [(each.id, each) for each in ordered], now)\n",
             ),
         ),
         (
@@ -186,9 +186,9 @@ GUARDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/submission.py",
-                "asking = _with_transport(tx, _not_repeats(guarded, sends.by_keys(tx, "
-                "_guarded_keys(guarded))))",
-                "asking = _not_repeats(guarded, sends.by_keys(tx, _guarded_keys(guarded)))",
+                "fresh = _with_transport(tx, _not_repeats(guarded, sends_by_key(tx, "
+                "map(_send_key, guarded))))",
+                "fresh = _not_repeats(guarded, sends_by_key(tx, map(_send_key, guarded)))",
             ),
         ),
         (_tests("test_a_way_that_is_not_there_costs_nothing"),),

@@ -93,7 +93,7 @@ INBOXES = (
             ),
             Patch(
                 "src/oncebox/ledger/inboxes/allocation.py",
-                "        if not is_domain_of(tx, asker.tenant, old.domain):\n",
+                "        if _find_domain(tx, requester.tenant, old.domain) is None:\n",
                 "        if not old.domain:\n",
             ),
         ),
@@ -175,10 +175,10 @@ INBOXES = (
             ),
             Patch(
                 "src/oncebox/ledger/inboxes/recipient_directory.py",
-                " or not self._is_open(held.lookup):\n"
+                " or not self._is_open(cached[0]):\n"
                 "            return None\n"
-                "        return held.lookup.route\n",
-                ":\n            return None\n        return held.lookup.otherwise\n",
+                "        return cached[0].route\n",
+                ":\n            return None\n        return cached[0].otherwise\n",
             ),
         ),
         (
@@ -194,7 +194,7 @@ INBOXES = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/recipient_directory.py",
-                " or not self._is_open(held.lookup):\n",
+                " or not self._is_open(cached[0]):\n",
                 ":\n",
             ),
         ),

@@ -49,8 +49,8 @@ MESSAGES = (
         (
             Patch(
                 "src/oncebox/model/inboxes/message.py",
-                "        said = self.parsed.identity\n",
-                "        said = self.parsed.message_mark\n",
+                "identities=_identities(parsed.identity, delivery.id,",
+                'identities=_identities(parsed.message_mark or b"", delivery.id,',
             ),
         ),
         (
@@ -65,8 +65,8 @@ MESSAGES = (
         (
             Patch(
                 "src/oncebox/model/inboxes/message.py",
-                "        proven = _PROVEN_PREFIX + said\n",
-                "        proven = said\n",
+                '    of_proven = b"proven:" + said\n',
+                "    of_proven = said\n",
             ),
         ),
         (

@@ -56,7 +56,7 @@ PLUGIN = (
         (
             Patch(
                 "src/oncebox/testing/fault_injection.py",
-                "            own = self._schedules_by_inbox.get(each)\n",
+                "            own = self._schedules_by_inbox.get(inbox_id)\n",
                 "            own = next(iter(self._schedules_by_inbox.values()), None)\n",
             ),
         ),
@@ -80,7 +80,7 @@ PLUGIN = (
             Patch(
                 "src/oncebox/testing/fault_injection.py",
                 "                raise SessionAborted(_REPLY_421)\n",
-                "                await self._arrive(envelope, data)\n"
+                "                await self._store_and_release(envelope, data)\n"
                 "                raise SessionAborted(_REPLY_421)\n",
             ),
         ),
@@ -125,7 +125,7 @@ PLUGIN = (
         (
             Patch(
                 f"{_TESTING}/chaos.py",
-                'random.Random(f"{self.seed}/{place}/{number}").random()',
+                'random.Random(f"{self.seed}/{index}/{number}").random()',
                 "random.random()",
             ),
         ),
@@ -174,7 +174,7 @@ PLUGIN = (
                 "src/oncebox/testing/shared_server.py",
                 "        except NotFound as error:\n",
                 "        except NotFound as error:\n"
-                '            told = TestMode(smtp=None, catch_all="", catch_all_email="")\n'
+                '            mode = TestMode(smtp=None, catch_all="", catch_all_email="")\n'
                 "        except ZeroDivisionError as error:\n",
             ),
         ),

@@ -22,13 +22,13 @@ READING = (
     ),
     Mutant(
         "the first of two From fields believed",
-        (Patch("src/oncebox/mail/mime/addresses.py", "if len(fields) == 1 and not doubtful",
-               "if fields and not doubtful"),),
+        (Patch("src/oncebox/mail/mime/addresses.py", "if len(fields) == 1 and not ambiguous",
+               "if fields and not ambiguous"),),
         _tests(_TEST_AUTHOR, "test_what_can_be_read_in_two_ways_is_ambiguous"),
     ),
     Mutant(
         "a sender believed although the header was cut",
-        (Patch("src/oncebox/mail/parser.py", "doubtful=header.ambiguous", "ambiguous=False"),),
+        (Patch("src/oncebox/mail/parser.py", "ambiguous=header.ambiguous", "ambiguous=False"),),
         _tests(_TEST_ATTACKS, "test_a_header_over_its_limits_is_cut_before_it_is_read"),
     ),
     Mutant(
@@ -43,7 +43,7 @@ READING = (
     Mutant(
         "text in the colour of its ground taken for visible",
         (Patch("src/oncebox/mail/html/visible.py",
-               "return ground is not None and styles.are_indistinguishable(ink, ground)",
+               "return background is not None and styles.are_indistinguishable(colour, background)",
                 "return False"),),
         _tests(_TEST_VISIBLE_TEXT, "test_hidden_text_is_reported_apart"),
     ),
@@ -61,9 +61,9 @@ READING = (
     Mutant(
         "the neighbours of a deadly mail lost with it",
         (Patch("src/oncebox/workers/mail/parser_pool.py",
-               "            guilty.end(death)\n            del left[0]\n",
-               "            for each in left:\n                each.end(death)\n"
-               "            left.clear()\n"),),
+               "                suspect.finish(death)\n                del left[0]\n",
+               "                for each in left:\n                    each.finish(death)\n"
+               "                left.clear()\n"),),
         _tests(
             "tests/workers/test_parser_pool.py",
             "test_a_mail_that_takes_too_long_costs_its_structure_and_no_neighbour_anything",
@@ -72,7 +72,7 @@ READING = (
     Mutant(
         "a mail given up because somebody killed its reader",
         (Patch("src/oncebox/workers/mail/parser_pool.py",
-               "if guilty.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:", "if death:"),),
+               "if suspect.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:", "if death:"),),
         _tests("tests/workers/test_parser_pool.py",
                "test_a_child_that_somebody_kills_costs_nothing"),
     ),

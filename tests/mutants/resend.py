@@ -124,8 +124,8 @@ RESEND = (
     _one(
         "resend: other bytes at every try",
         _WAY,
-        "    tags = {**email.tags, SEND_ID_TAG: send_id}\n",
-        '    tags = {**email.tags, SEND_ID_TAG: str(clock.steady()).replace(".", "_")}\n',
+        "{**email.tags, SEND_ID_TAG: mail.send_id}",
+        '{**email.tags, SEND_ID_TAG: str(clock.steady()).replace(".", "_")}',
         _out(_SAME),
     ),
     _one(

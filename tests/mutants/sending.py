@@ -14,8 +14,8 @@ SENDING = (
         (
             Patch(
                 "src/oncebox/client/core/send_plans.py",
-                "        idempotency_key=key,\n        repeatable=True,",
-                "        idempotency_key=key,",
+                "        idempotency_key=check_idempotency_key(key),\n        repeatable=True,",
+                "        idempotency_key=check_idempotency_key(key),",
             ),
         ),
         _tests(
@@ -26,7 +26,7 @@ SENDING = (
         "a wait that begins anew with every poll",
         (
             Patch(
-                "src/oncebox/client/core/send_plans.py",
+                "src/oncebox/client/core/calls.py",
                 "        return self._until - self.now()",
                 "        return self.within",
             ),
@@ -105,9 +105,8 @@ SENDING = (
         (
             Patch(
                 "src/oncebox/cli/checks/database.py",
-                "    status = CheckStatus.WARN if doubtful else CheckStatus.OK\n"
-                '    return [*checks, Check("unknown sends"',
-                '    status = CheckStatus.OK\n    return [*checks, Check("unknown sends"',
+                '        _expect_none("unknown sends", len(unknown)',
+                '        _expect_none("unknown sends", 0',
             ),
         ),
         _tests("tests/cli/test_send.py", "test_the_doctor_sees_doubt_and_that_there_is_only_log"),
@@ -128,8 +127,8 @@ SENDING = (
         (
             Patch(
                 "src/oncebox/cli/commands/transport.py",
-                "            trouble = await way.probe(",
-                "            trouble = None and await way.probe(",
+                "            failure = await transport.probe(",
+                "            failure = None and await transport.probe(",
             ),
         ),
         _tests("tests/cli/test_transport.py", "test_a_test_says_plainly_what_is_in_the_way"),

@@ -67,8 +67,8 @@ SENDS_WORKER = (
         (
             Patch(
                 "src/oncebox/workers/sends/send_worker.py",
-                "if each.kind != LOG_TRANSPORT\n        and not each.paused",
-                "if not each.paused",
+                "if each.kind != LOG_TRANSPORT\n        and each.state",
+                "if each.state",
             ),
         ),
         (_DECIDED, _tests("test_nothing_goes_by_a_way_that_sends_nothing_instead")),

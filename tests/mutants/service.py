@@ -102,7 +102,7 @@ SERVICE = (
             Patch(
                 "src/oncebox/ledger/deliveries/intake.py",
                 "        self._call_back(known)\n",
-                "        self._after_commit(None)\n",
+                "        self._call_back(None)\n",
             ),
         ),
         (
@@ -322,7 +322,7 @@ SERVICE = (
         (
             Patch(
                 "src/oncebox/server/http/api_endpoint.py",
-                "        if not is_allowed(key, route, home=self._home):\n"
+                "        if is_foreign or not (is_worker or key.may(*route.scopes)):\n"
                 "            raise Forbidden\n",
                 "",
             ),
@@ -417,7 +417,7 @@ SERVICE = (
         (
             Patch(
                 "src/oncebox/server/http/cursors.py",
-                'return b"cursor\\0" + msgspec.json.encode([tenant, route, kept])',
+                'return b"cursor\\0" + msgspec.json.encode([tenant, route, filters])',
                 'return b"cursor\\0"',
             ),
         ),

@@ -130,7 +130,7 @@ SMTP = (
             Patch(
                 "src/oncebox/server/smtp/mail_spool.py",
                 "    return smtp_replies.DISK_FULL if full else smtp_replies.TRY_LATER\n",
-                "    return smtp_replies.DISK_FULL if full else replies.TOO_LARGE\n",
+                "    return smtp_replies.DISK_FULL if full else smtp_replies.TOO_LARGE\n",
             ),
         ),
         (
@@ -156,7 +156,7 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                'key=f"{each.inbox_id}:{mark.hex()}",',
+                'key=f"{inbox_id}:{mark.hex()}",',
                 'key=f"inbox:{mark.hex()}",',
             ),
         ),

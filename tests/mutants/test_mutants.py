@@ -1,6 +1,8 @@
 """The list of planted faults is in step with the source, and its judge is no fool."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,21 @@ def test_every_fault_names_tests_that_exist(mutant: Mutant) -> None:
             for selected in killer.selection:
                 file, _, name = selected.partition("::")
                 assert f"def {name}" in (ROOT / file).read_text()
+
+
+def test_no_fault_uses_an_undefined_name(tmp_path: Path) -> None:
+    """It would be caught for that alone; attributes are checked by `make mutants`."""
+    for number, mutant in enumerate(EVERY):
+        for file in {patch.file for patch in mutant.patches if patch.file.endswith(".py")}:
+            text = (ROOT / file).read_text()
+            for patch in mutant.patches:
+                text = text.replace(patch.old, patch.new) if patch.file == file else text
+            (tmp_path / f"{number}-{Path(file).name}").write_text(text)
+    options = ("--isolated", "--no-cache", "--select", "F821,E9", "--output-format", "concise")
+    ruff = [sys.executable, "-m", "ruff", "check", *options, str(tmp_path)]
+    done = subprocess.run(ruff, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_text_that_is_gone_is_refused(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ WAITING = (
         (
             Patch(
                 "src/oncebox/server/http/cursors.py",
-                "msgspec.json.encode([tenant, key, sorted(",
-                'msgspec.json.encode([tenant, "", sorted(',
+                "msgspec.json.encode([call.tenant, call.key.id, sorted(",
+                'msgspec.json.encode([call.tenant, "", sorted(',
             ),
         ),
         (_tests(_WAITS, "test_a_resume_token_is_good_for_its_own_request_only"),),

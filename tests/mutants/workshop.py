@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
-_COPIED = ("src", "tests")
+#: the tests of pages read the documentation
+_COPIED = ("src", "tests", "docs")
 _LONGEST = 600.0
 #: pytest's word for "tests ran, and some failed"; anything else is no verdict on the code.
 _RED = 1
@@ -114,8 +115,8 @@ class Workshop:
         # Servers that refuse to run as root must be able to walk in.
         self._root.chmod(0o755)
         for name in _COPIED:
-            rubbish = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, self._root / name, ignore=rubbish)
+            # Bytecode comes along: it is current wherever no fault is planted.
+            shutil.copytree(ROOT / name, self._root / name)
         shutil.copy(ROOT / "pyproject.toml", self._root)
         for patch in self._patches:
             patch.apply(self._root)
@@ -157,7 +158,6 @@ class Workshop:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(self._root / "src"), str(self._root))),
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         return subprocess.run(
             [sys.executable, *arguments],

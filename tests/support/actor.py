@@ -5,11 +5,10 @@ from typing import Any
 
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.attempts import actions, attempts
+from oncebox.ledger.attempts.actions import ActionRef, ActionReport, BeginAction
 from oncebox.model.attempts import (
     Action,
-    ActionReport,
     ActionState,
-    BeginAction,
     BeginActionResult,
     ResendGrant,
     request_fingerprint,
@@ -45,11 +44,7 @@ class Actor:
         """Return a wish to begin; a new request unless one is named."""
         request = request or f"request-{next(_numbers)}"
         return BeginAction(
-            tenant=self.asker.tenant,
-            attempt_id=attempt,
-            name=name,
-            key=self.asker.key or "",
-            owner=self.asker.owner,
+            ref=ActionRef(self.asker, attempt, name),
             safe=safe,
             fingerprint=request_fingerprint(self.asker.key or "", request),
             lease=lease,
@@ -58,14 +53,8 @@ class Actor:
 
     def word(self, fence: int = 1, **more: Any) -> ActionReport:
         """Return a word on an action."""
-        return ActionReport(
-            tenant=self.asker.tenant,
-            attempt_id=more.pop("attempt", ATTEMPT),
-            name=more.pop("name", NAME),
-            owner=self.asker.owner,
-            fence=fence,
-            **more,
-        )
+        ref = ActionRef(self.asker, more.pop("attempt", ATTEMPT), more.pop("name", NAME))
+        return ActionReport(ref=ref, fence=fence, **more)
 
     def ask(self, safe: Safety = Safety.ONCE, **more: Any) -> BeginActionResult | None:
         """Want to begin; None if the attempt is somebody else's."""

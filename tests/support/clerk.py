@@ -329,7 +329,7 @@ class Clerk:
 
     def sightings(self, id_: str) -> dict[str, int]:
         """Return how often a delivery was seen again, by class."""
-        return {each.sighting: each.count for each in self.inspect(id_).sightings}
+        return {each.duplicate_class: each.count for each in self.inspect(id_).duplicates}
 
     def all(self) -> list[DeliveryRecord]:
         """Return every delivery, newest first."""

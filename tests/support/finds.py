@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from oncebox.model.inboxes.artifact import (
     ClaimResult,
 )
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
@@ -48,24 +49,20 @@ AGENT, OTHER = "key_agent", "key_other"
 _numbers = itertools.count(1)
 
 
-class Allowed(NamedTuple):
-    """A verdict on a link, as the link policy gives it."""
-
-    allowed: bool
-    reason: str
-    canonical: str
-    host: str
-    parameters: tuple[tuple[str, str], ...] = ()
-    token: str = ""
-
-
-def judge_link(url: str, policy: InboxPolicy) -> Allowed:
+def judge_link(url: str, policy: InboxPolicy) -> LinkVerdict:
     """Let links out to hosts that are listed; a small stand-in for the link policy."""
     host = url.removeprefix("https://").partition("/")[0]
     if host not in policy.link_hosts:
-        return Allowed(allowed=False, reason="host_not_allowed", canonical="", host=host)
+        return LinkVerdict(allowed=False, reason="host_not_allowed", host=host)
     token = url.rpartition("=")[2]
-    return Allowed(True, "allowed", url, host, (("token", token),), token)
+    return LinkVerdict(
+        allowed=True,
+        reason="allowed",
+        canonical=url,
+        host=host,
+        parameters=(("token", token),),
+        token=token,
+    )
 
 
 def candidate(value: str, kind: ArtifactKind = ArtifactKind.CODE, score: int = 10) -> Candidate:
@@ -258,6 +255,6 @@ async def bring(box: Oncebox, inbox: str, *letters: Letter, tenant: str = "") ->
                 artifacts=found,
             )
         )
-    await rooms.database.write(messages.file, filings, now, vault=rooms.mail_cipher)
+    await rooms.database.write(messages.file, filings, now, cipher=rooms.mail_cipher)
     rooms.ledger.notify(MESSAGES, EVENTS)
     return [each.id for filing_ in filings for each in filing_.artifacts]

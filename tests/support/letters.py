@@ -28,7 +28,7 @@ from oncebox.model.inboxes.received_mail import (
 from tests.support.clerk import START, TENANT, VAULT, Clerk
 
 #: files mail into inboxes
-FILE = partial(messages.file, vault=VAULT)
+FILE = partial(messages.file, cipher=VAULT)
 
 _INSERT = """
 INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, owner, state, created_at,

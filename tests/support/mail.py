@@ -48,7 +48,7 @@ class Listed:
         self.asked: list[str] = []
         self.is_down = False
 
-    def glance(self, local: str, domain: str) -> RecipientRoute | None:
+    def find_cached(self, local: str, domain: str) -> RecipientRoute | None:
         if domain.lower() != "oncebox.test":
             return RecipientRoute(RecipientStatus.NOT_OURS, "", "")
         if self.is_down or local in self.unknown_at_first:
@@ -63,7 +63,7 @@ class Listed:
         if self.is_down:
             raise StoreUnavailable("canary: the database is locked at /var/lib/secret")
         self.unknown_at_first.discard(local)
-        place = self.glance(local, domain)
+        place = self.find_cached(local, domain)
         assert place is not None
         return place
 

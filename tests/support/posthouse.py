@@ -17,6 +17,7 @@ from oncebox.ledger.sends import sends, transports
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.send import Send, SendState, SendTry
 from oncebox.model.sends.transports import (
+    FENCE_LOST,
     ConfiguredTransport,
     NewTransport,
     NotSent,
@@ -29,10 +30,11 @@ from oncebox.settings import SendSettings
 from oncebox.testing.provider import ScriptedProvider
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transports import transport_config
+from oncebox.transports.dkim_signing import DkimKey
 from oncebox.transports.resend import ResendConfig
 from oncebox.transports.smtp_connection import Relay, RelaySecurity
-from oncebox.transports.transport import CAPABILITIES, FENCE_LOST, HandoverMarker, OutgoingMail
-from oncebox.transports.transport_config import DkimKey, SmtpConfig, TransportConfig
+from oncebox.transports.transport import CAPABILITIES, HandoverMarker, OutgoingMail
+from oncebox.transports.transport_config import SmtpConfig, TransportConfig
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.program import settings
@@ -103,8 +105,8 @@ class PostHouse:
     def _new(
         self, name: str, written: TransportConfig, position: int, rate: TransportRate | None
     ) -> NewTransport:
-        sealed = self.rooms.send_cipher.encrypt_config(
-            TENANT, name, transport_config.encode_config(written)
+        sealed = self.rooms.send_cipher.encrypt_field(
+            "config", TENANT, name, transport_config.encode_config(written)
         )
         kind = transport_config.transport_kind(written)
         return NewTransport(name=name, kind=kind, config=sealed, position=position, rate=rate)

@@ -61,7 +61,7 @@ class Sorter:
             for each in claimed
         ]
         filed = await self.database.write(
-            messages.file, filings, now, vault=self.box.components.mail_cipher
+            messages.file, filings, now, cipher=self.box.components.mail_cipher
         )
         self.box.components.ledger.notify(MESSAGES, EVENTS)
         return [each.message_id for each in filed]

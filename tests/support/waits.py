@@ -51,7 +51,7 @@ class Arrivals(Sorter):
                 )
             )  # fmt: skip
         filed = await self.database.write(
-            messages.file, filings, now, vault=self.box.components.mail_cipher
+            messages.file, filings, now, cipher=self.box.components.mail_cipher
         )
         await self.database.write(_read)
         self.box.components.ledger.notify(MESSAGES, EVENTS)

@@ -79,7 +79,7 @@ def test_of_several_rules_the_first_that_strikes_decides() -> None:
     ("text", "words"),
     [
         ("seed = \n", "(at line 1, column 8)"),
-        ("seed = 1\n", "there are no rules of chaos in {path}; write at least one [[mail]]"),
+        ("seed = 1\n", "there are no chaos rules in {path}; write at least one [[mail]]"),
         ("[[mail]]\nto = '*'\n", "mail rule 1: Object missing required field `fault`; faults of"),
         (
             "[[mail]]\nfault = '421'\n[[mail]]\nfault = 'explode'\n",

@@ -173,7 +173,7 @@ class Children:
 
 
 def until(timeout: float) -> Iterator[None]:
-    """Yield again and again, a glance apart, until the time has passed."""
+    """Yield again and again, a find_cached apart, until the time has passed."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         yield

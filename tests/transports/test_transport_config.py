@@ -8,19 +8,20 @@ import pytest
 
 from oncebox.errors import ConfigInvalid
 from oncebox.errors.sends import SigningInvalid
-from oncebox.mail.auth.dkim_sign import dkim_dns_record, read_signing_key
+from oncebox.mail.auth.dkim_sign import read_signing_key
 from oncebox.model.sends.transports import SendAccepted
 from oncebox.testing.smtp import ScriptedSmtp
 from oncebox.transports import transport_config
+from oncebox.transports.dkim_signing import DkimKey
 from oncebox.transports.resend import ResendConfig
 from oncebox.transports.smtp_connection import Relay, RelaySecurity
 from oncebox.transports.transport_config import (
-    DkimKey,
     LogConfig,
     LogTransport,
     SmtpConfig,
     TransportConfig,
 )
+from tests.mail.signing import dkim_dns_record
 from tests.transports.handover import Marks, parcel
 
 _SEED = base64.b64encode(bytes(range(32))).decode()

@@ -17,13 +17,8 @@ from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parser import parse
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus
 from oncebox.settings import ParserSettings
-from oncebox.workers.mail.parser_pool import ParserPool, child_count
-from oncebox.workers.mail.parser_process import (
-    LENGTH_BYTES,
-    FrameSplitter,
-    ParserReply,
-    encode_frame,
-)
+from oncebox.workers.mail.parser_pool import FrameSplitter, ParserPool, child_count
+from oncebox.workers.mail.parser_process import LENGTH_BYTES, ParserReply
 from tests.mail.mails import alternative, plain, read
 
 QUICK = ParserSettings(children=1, cpu=0.3, wall=5.0)
@@ -241,7 +236,8 @@ def test_there_is_a_child_for_each_processor_but_one() -> None:
 
 
 def test_frames_are_cut_wherever_they_are_torn() -> None:
-    stream = b"".join(encode_frame(ParserReply(number, b"x" * number)) for number in range(50))
+    frames = [msgspec.msgpack.encode(ParserReply(number, b"x" * number)) for number in range(50)]
+    stream = b"".join(len(frame).to_bytes(LENGTH_BYTES) + frame for frame in frames)
     for size in (1, 3, 7, len(stream)):
         splitter = FrameSplitter()
         found = [
@@ -250,7 +246,7 @@ def test_frames_are_cut_wherever_they_are_torn() -> None:
             for frame in splitter.feed(stream[at : at + size])
         ]
         assert found == [ParserReply(number, b"x" * number) for number in range(50)]
-    with pytest.raises(ValueError, match="measure"):
+    with pytest.raises(ValueError, match="exceeds the limit"):
         FrameSplitter().feed(b"\xff" * LENGTH_BYTES)
 
 

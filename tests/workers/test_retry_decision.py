@@ -19,11 +19,12 @@ from oncebox.model.sends.transports import (
     SendUnknown,
     counts_as_failure,
 )
+from oncebox.settings import SendSettings
 from oncebox.transports.transport import CAPABILITIES, Idempotency
-from oncebox.workers.sends.send_worker import RetryContext, SendRules, decide_retry, replay_until
+from oncebox.workers.sends.send_worker import decide_retry, replay_until
 
 NOW = 1_000_000_000
-RULES = SendRules(tries=5, first_wait=1_000, longest_wait=10_000)
+RULES = SendSettings(tries=5, first_wait=1.0, longest_wait=10.0)
 
 _codes = st.sampled_from(["connect_failed", "recipient_deferred", "fence_lost", GIVEN_BACK])
 _phases = st.sampled_from(list(SendPhase))
@@ -94,9 +95,7 @@ def test_a_word_never_promises_more_than_is_known(
 ) -> None:
     one = send(tries, unknown_since=NOW - 5 if in_doubt else None)
     rows = [way(name, kind, paused=paused, rests=rests) for name, kind, paused, rests in ways]
-    word = decide_retry(
-        one, outcome, RULES, RetryContext(now=NOW, random=lambda: random, transports=rows)
-    )
+    word = decide_retry(one, outcome, RULES, now=NOW, random=lambda: random, transports=rows)
 
     assert (word.id, word.fence, word.outcome, word.transport) == ("snd_1", 7, outcome, "a")
     if isinstance(outcome, SendAccepted | SendRejected):
@@ -120,9 +119,7 @@ def test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent(
 ) -> None:
     one = send(unknown_since=NOW - 5 if in_doubt else None)
     rows = [way(name, kind, paused=paused, rests=rests) for name, kind, paused, rests in ways]
-    word = decide_retry(
-        one, outcome, RULES, RetryContext(now=NOW, random=lambda: 0, transports=rows)
-    )
+    word = decide_retry(one, outcome, RULES, now=NOW, random=lambda: 0, transports=rows)
 
     works = [
         each.name
@@ -139,16 +136,16 @@ def test_another_way_works_and_is_taken_only_from_what_was_certainly_not_sent(
 @given(tries=st.integers(1, 4), random=st.floats(0, 0.999))
 def test_waits_double_between_half_and_all_of_a_bound(tries: int, random: float) -> None:
     outcome = NotSent(code="recipient_deferred", phase=SendPhase.ENVELOPE, reply=452)
-    word = decide_retry(send(tries), outcome, RULES, RetryContext(now=NOW, random=lambda: random))
+    word = decide_retry(send(tries), outcome, RULES, now=NOW, random=lambda: random)
 
-    bound = min(RULES.longest_wait, RULES.first_wait * 2 ** (tries - 1))
+    bound = 1_000 * min(RULES.longest_wait, RULES.first_wait * 2 ** (tries - 1))
     assert word.due_at is not None
     assert bound // 2 <= word.due_at - NOW <= bound
 
 
 def test_what_is_wrong_with_the_way_costs_the_send_no_try() -> None:
     refused = NotSent(code="login_refused", phase=SendPhase.GREETED, opens_circuit=True)
-    word = decide_retry(send(RULES.tries), refused, RULES, RetryContext(now=NOW, random=lambda: 0))
+    word = decide_retry(send(RULES.tries), refused, RULES, now=NOW, random=lambda: 0)
 
     assert word.uncounted
     assert word.due_at is not None
@@ -156,8 +153,11 @@ def test_what_is_wrong_with_the_way_costs_the_send_no_try() -> None:
 
 def test_the_first_change_of_ways_costs_no_time_and_the_next_ones_do() -> None:
     lost = NotSent(code="connect_failed", phase=SendPhase.CONNECT)
-    moment = RetryContext(now=NOW, random=lambda: 0, transports=[way("a"), way("b")])
-    first, second = (decide_retry(send(tries), lost, RULES, moment) for tries in (1, 2))
+    ways = [way("a"), way("b")]
+    first, second = (
+        decide_retry(send(tries), lost, RULES, now=NOW, random=lambda: 0, transports=ways)
+        for tries in (1, 2)
+    )
 
     assert (first.move_to, first.due_at) == ("b", NOW)
     assert second.due_at is not None

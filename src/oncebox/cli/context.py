@@ -13,7 +13,7 @@ import click
 from oncebox.cli.output.printer import Printer
 from oncebox.errors import NotFound
 
-if TYPE_CHECKING:  # help and commands that start others do not load these
+if TYPE_CHECKING:  # not loaded by help and by commands that only start processes
     from oncebox.cli.reader import Reader
     from oncebox.components import Components
     from oncebox.settings import Settings
@@ -31,19 +31,16 @@ class CommandContext:
     out: Printer
 
     def settings(self) -> "Settings":
-        """Return the settings; an option beats the environment.
-
-        Raises: ConfigInvalid.
-        """
-        from oncebox.settings import load_settings  # noqa: PLC0415 - commands that start others need none
+        """Return the settings; an option overrides the environment."""
+        from oncebox.settings import load_settings  # noqa: PLC0415 - not needed to start processes
 
         return load_settings(None, **self.setting_overrides())
 
     def setting_overrides(self) -> dict[str, str]:
-        """Return the settings that the options name."""
+        """Return the settings given by options."""
         given = {}
         if self.data_dir is not None:
-            # A folder alone means the file in it, whatever database the environment names.
+            # A folder alone means the database file in it, even if the environment names another.
             given = {"data_dir": str(Path(self.data_dir).absolute()), "database_url": ""}
         if self.database is not None:
             given["database_url"] = self.database
@@ -51,10 +48,7 @@ class CommandContext:
 
     @contextmanager
     def reader(self) -> "Iterator[Reader]":
-        """Open the database for reading only.
-
-        Raises: NotFound, ConfigInvalid, StoreError; the text names the command that helps.
-        """
+        """Open the database for reading only."""
         from oncebox.cli.reader import Reader  # noqa: PLC0415 - help needs none
 
         reader = Reader(self.settings())
@@ -113,7 +107,7 @@ def examples(*commands: str) -> str:
 
 
 def database_file(settings: "Settings") -> Path | None:
-    """Return the SQLite file that the settings name, if it is one."""
+    """Return the SQLite file of the settings; None for PostgreSQL."""
     if not settings.database.startswith("sqlite:"):
         return None
     from oncebox.db.startup import sqlite_path  # noqa: PLC0415 - as above
@@ -122,7 +116,7 @@ def database_file(settings: "Settings") -> Path | None:
 
 
 def _check_database_exists(settings: "Settings") -> None:
-    """Keep a mistyped folder from becoming a new, empty database."""
+    """Prevent a mistyped folder from becoming a new, empty database."""
     path = database_file(settings)
     if path is not None and not path.exists():
         raise NotFound(f"there is no database at {path}; check --data-dir, or run: oncebox migrate")

@@ -219,7 +219,7 @@ class LazyGroup(click.Group):
     """A group that shows help and suggestions from its table and imports only what runs."""
 
     def __init__(self, *args: Any, entry: GroupEntry, **kwargs: Any) -> None:
-        """Take the table besides what every group takes."""
+        """Take the group's table."""
         super().__init__(*args, **kwargs)
         self._table = entry.commands
 
@@ -241,10 +241,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed; suggest others if there is none.
-
-        Raises: UsageError.
-        """
+        """Find the command that was typed; suggest others if there is none."""
         name = args[0]
         if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
             self._refuse(ctx, name)

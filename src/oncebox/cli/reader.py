@@ -22,10 +22,7 @@ class Reader:
     """One read-only connection, the settings, and the ciphers once they are needed."""
 
     def __init__(self, settings: Settings, *, check_schema: bool = True) -> None:
-        """Open the database.
-
-        Raises: NotFound, ConfigInvalid, StoreError; the text names the command that helps.
-        """
+        """Open the database."""
         self.settings = settings
         self.session = startup.open_read_only(settings.database, check_schema=check_schema)
 
@@ -49,12 +46,9 @@ class Reader:
 
     @cached_property
     def master_key(self) -> MasterKey:
-        """The master key of this database.
-
-        Raises: MasterKeyError.
-        """
+        """The master key of this database."""
         known = self.read(startup.stored_key_id)
-        if known is None:  # nothing is encrypted yet, so any key will do
+        if known is None:  # nothing is encrypted yet: any key works
             return MasterKey(os.urandom(32))
         key = startup.load_master_key(self.settings, may_create=False)
         startup.require_same_key(known, key)
@@ -75,10 +69,7 @@ class Reader:
         return SendCipher(self.master_key)
 
     def sources(self) -> "SourceCatalog":
-        """Return the sources of the settings file and the database.
-
-        Raises: ConfigInvalid, MasterKeyError, StoreError.
-        """
+        """Return the sources of the settings file and the database."""
         from oncebox.components import scheme_lookup  # noqa: PLC0415
         from oncebox.ledger.admin import source_cache, sources  # noqa: PLC0415
 

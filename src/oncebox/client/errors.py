@@ -1,22 +1,5 @@
 """Errors that only clients raise: no answer, unreadable answer, misuse, wait ended.
 
-    OnceboxError
-    └── CallFailed
-        ├── NoAnswer
-        │   ├── ServiceUnreachable
-        │   └── DeadlinePassed
-        ├── AnswerUnreadable          the answer is not from Oncebox
-        ├── ServiceRefused            an error code that this version does not know
-        ├── WorkMisused
-        ├── ActionMisused
-        ├── ActionInFlight            another caller is doing it
-        ├── ActionHeld                a person must decide whether it happened
-        ├── ClientClosed
-        └── WaitEnded                 a wait without a grant
-            ├── WaitTimedOut
-            ├── WaitContested         an ArtifactConflict: several artifacts match
-            └── InboxClosed           the inbox accepts no more mail
-
 Errors of the service itself have the class that the service raised.
 """
 
@@ -45,7 +28,6 @@ class NoAnswer(CallFailed):
     code = "no_answer"
 
     def __init__(self, message: str = "", *, sent: bool = True) -> None:
-        """Keep whether the call may have been received."""
         super().__init__(message)
         self.sent = sent
 
@@ -111,7 +93,6 @@ class WaitEnded(CallFailed):
     code = "wait_ended"
 
     def __init__(self, message: str, reports: "Sequence[WaitReport]" = ()) -> None:
-        """Keep the reports, and list them in the text."""
         super().__init__("\n".join([message, *_report_lines(reports)]))
         self.reports = list(reports)
 
@@ -122,7 +103,7 @@ class WaitEnded(CallFailed):
 
 
 class WaitTimedOut(WaitEnded):
-    """No match came in time; it is safe to wait again."""
+    """No match arrived in time; it is safe to wait again, and ``resume`` continues this wait."""
 
     code = "wait_timed_out"
     retry_safe = True
@@ -135,8 +116,7 @@ class WaitTimedOut(WaitEnded):
         *,
         resume: str | None = None,
     ) -> None:
-        """Name the kind and the time; ``resume`` continues the same wait."""
-        super().__init__(f"no {kind} that fits came within {within:g} s", reports)
+        super().__init__(f"no matching {kind} arrived within {within:g} s", reports)
         self.resume = resume
 
 
@@ -146,10 +126,9 @@ class WaitContested(WaitEnded, ArtifactConflict):
     code = "wait_contested"
 
     def __init__(self, conflict: "WaitConflict", reports: "Sequence[WaitReport]" = ()) -> None:
-        """Keep the conflict."""
         named = ", ".join(conflict.artifact_ids)
         super().__init__(
-            f"several fit in {conflict.inbox_id} ({conflict.why}): {named}; narrow the wait by "
+            f"several match in {conflict.inbox_id} ({conflict.why}): {named}; narrow the wait by "
             "sender, purpose or subject, or let a person choose",
             reports,
         )
@@ -162,8 +141,7 @@ class InboxClosed(WaitEnded, StateConflict):
     code = "inbox_closed"
 
     def __init__(self, reports: "Sequence[WaitReport]" = ()) -> None:
-        """Keep the reports."""
-        message = "the inbox takes no more mail, and nothing in it fits; make or rotate one"
+        message = "the inbox accepts no more mail, and nothing in it matches; create or rotate one"
         super().__init__(message, reports)
 
 
@@ -171,8 +149,9 @@ def _report_lines(reports: "Iterable[WaitReport]") -> Iterable[str]:
     """Return the reports as text, without anything that a sender wrote."""
     for each in reports:
         attempt = "" if each.attempt_id is None else f", attempt {each.attempt_id}"
+        count = each.messages_inspected
         yield (
-            f"{each.inbox_id} ({each.state}{attempt}): {_message_count(each.messages_inspected)} "
+            f"{each.inbox_id} ({each.state}{attempt}): {count} message{'' if count == 1 else 's'} "
             f"inspected, last number {each.cursor}; {_smtp_summary(each)}"
         )
         left_out = len(each.seen) - _MAX_LISTED
@@ -182,11 +161,7 @@ def _report_lines(reports: "Iterable[WaitReport]") -> Iterable[str]:
             yield f"  {message.message_id} (number {message.sequence}): {message.why}"
 
 
-def _message_count(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"
-
-
 def _smtp_summary(report: "WaitReport") -> str:
     if report.unread:
-        return f"{report.unread} mails were taken and are not read yet"
-    return "SMTP has taken mail for it" if report.smtp_saw else "SMTP has taken no mail for it"
+        return f"{report.unread} mails were accepted and are not processed yet"
+    return "SMTP received mail for it" if report.smtp_saw else "SMTP received no mail for it"

@@ -11,7 +11,7 @@ _FILE_NAME = "credentials.json"
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """An address and a key; nothing that prints it shows the key."""
+    """A URL and a key; printing it never shows the key."""
 
     url: str
     key: str
@@ -26,7 +26,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path(folder: Path) -> Path:
-    """Return where the credentials of a data folder lie."""
+    """Return the credentials file of a data folder."""
     return folder / _FILE_NAME
 
 
@@ -42,7 +42,7 @@ def read(folder: Path) -> Credentials | None:
         return None
     except (OSError, ValueError) as error:
         raise ConfigInvalid(
-            f"the credentials file {file} cannot be read; mend it, or delete it"
+            f"the credentials file {file} cannot be read; fix it, or delete it"
         ) from error
 
 
@@ -51,7 +51,7 @@ def write(folder: Path, credentials: Credentials) -> Credentials:
 
     Raises: ConfigInvalid.
     """
-    from oncebox.core.files import write_private_file  # noqa: PLC0415 - who only reads needs none
+    from oncebox.core.files import write_private_file  # noqa: PLC0415 - reading needs none
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Outgoing HTTP: public addresses only, pinned after DNS, no redirects, no retries, bounded.
 
-A name is resolved once, every address it has is judged, and the connection goes to an address
-that was judged. Nothing from the environment (proxies, netrc) is read, and no proxy is asked.
+A name is resolved once, all its addresses must be public, and the connection goes to one of
+them. Nothing is read from the environment (proxies, netrc), and no proxy is used.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _OK = 200
 _HTTPS = 443
 _MAX_POST_CONNECTIONS = 100
 
-#: gives every address of a host
+#: returns every address of a host
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
@@ -40,7 +40,7 @@ class EgressResponse(msgspec.Struct, frozen=True):
 
 
 class Egress:
-    """Fetches small documents from hosts that the caller has named, and posts to them."""
+    """Fetches small documents from named hosts, and posts to them."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Egress:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context, network_backend=network, max_connections=10, http2=False, retries=0
         )
-        # Each POST has a connection of its own: one that the other side has just closed would take
-        # the headers, and leave nobody knowing what became of the body.
+        # Each POST has a connection of its own: an idle one that the server has just closed would
+        # accept the headers, and the outcome of the body would be unknown.
         self._post_pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
             network_backend=network,
@@ -93,11 +93,11 @@ class Egress:
         headers: Mapping[str, str],
         most: int = 65_536,
     ) -> EgressResponse:
-        """Ask once, and return the answer, whatever it says.
+        """Send once, and return the response, whatever its status.
 
-        The body is first pulled when the connection stands, TLS and all, and the headers are
-        written; what its generator raises is passed on, and then no more of it is sent. Without
-        ``content-length`` in the headers it goes in chunks. Time is the caller's.
+        The body is pulled once the connection is established, with TLS, and the headers are
+        written; an error of its generator is passed on and ends the request. Without
+        ``content-length`` in the headers it is sent in chunks. The caller sets time limits.
 
         Raises: EgressRefused, EgressFailed.
         """
@@ -113,7 +113,7 @@ class Egress:
                 }
                 return EgressResponse(answer.status, named, await _read_bounded(answer, most))
         except _NETWORK_ERRORS as error:
-            raise EgressFailed("the other side did not answer; nothing more is known") from error
+            raise EgressFailed("the server did not answer; the outcome is unknown") from error
 
     def _check_url(self, url: str) -> None:
         parts = urlsplit(url)
@@ -150,7 +150,7 @@ _NETWORK_ERRORS = (
 
 
 async def _read_bounded(answer: httpcore2.Response, most: int) -> bytes | None:
-    """Return the body of an answer; the status counts even where the body does not come."""
+    """Return the body of a response; None: it failed, but the status is valid."""
     body = b""
     try:
         async for piece in answer.aiter_stream():
@@ -163,7 +163,7 @@ async def _read_bounded(answer: httpcore2.Response, most: int) -> bytes | None:
 
 
 class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that were judged, never to a name."""
+    """Connects to checked addresses, never to a name."""
 
     def __init__(self, resolve: Resolve, local: frozenset[str]) -> None:
         self._resolve = resolve
@@ -174,7 +174,7 @@ class _PinnedNetworkBackend(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's word
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's name
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:

@@ -1,4 +1,7 @@
-"""Encryption at rest: AES-256-GCM under the installation's master key."""
+"""Encryption at rest: AES-256-GCM under the installation's master key.
+
+See docs/decisions/0009-use-field-encryption-for-mail-codes-and-links.md.
+"""
 
 import base64
 import hashlib
@@ -18,7 +21,7 @@ _NONCE_BYTES = 12
 
 
 class MasterKey:
-    """The key that seals; its ``id`` tells keys apart and reveals nothing."""
+    """The key that encrypts; its ``id`` distinguishes keys and reveals nothing."""
 
     def __init__(self, secret: bytes) -> None:
         """Take exactly 32 secret bytes."""
@@ -36,9 +39,9 @@ class MasterKey:
         return f"MasterKey(id={self.id!r})"
 
     def derive(self, purpose: str) -> bytes:
-        """Return 32 secret bytes for one purpose, such as a key to make hashes with.
+        """Return 32 secret bytes for one purpose, such as an HMAC key.
 
-        They tell nothing about this key or about those for other purposes.
+        They reveal nothing about this key or about those for other purposes.
         """
         return hmac.digest(self._root, purpose.encode(), "sha256")
 
@@ -50,17 +53,17 @@ class MasterKey:
         mark: bytes = b"",
         random: Callable[[int], bytes] = os.urandom,
     ) -> bytes:
-        """Encrypt so that only this key opens it, and only for ``bound_to``; begin with a mark."""
+        """Encrypt for this key and ``bound_to`` only; the result begins with ``mark``."""
         nonce = random(_NONCE_BYTES)
         return mark + nonce + self._cipher.encrypt(nonce, plain, bound_to)
 
     def decrypt(self, sealed: bytes | memoryview, *, bound_to: bytes) -> bytes:
-        """Decrypt what ``seal`` made for the same ``bound_to``."""
+        """Decrypt a result of ``encrypt`` for the same ``bound_to``."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], bound_to)
-        except (InvalidTag, ValueError) as error:  # altered, or too short to have been sealed
+        except (InvalidTag, ValueError) as error:  # altered, or too short
             raise MasterKeyWrong(
-                "this value was sealed with another master key, or for another row"
+                "this value was encrypted with another master key, or for another row"
             ) from error
 
 
@@ -86,7 +89,7 @@ def master_key_from_file(path: Path) -> MasterKey:
 
 
 def load_or_create_master_key(path: Path, random: Callable[[int], bytes] = os.urandom) -> MasterKey:
-    """Read the key file, or make it, readable by its owner only; racing processes agree."""
+    """Read or create the key file, readable by its owner only; racing processes agree."""
     if not path.exists():
         write_private_file(path, base64.b64encode(random(_KEY_BYTES)) + b"\n")
     return master_key_from_file(path)

@@ -69,7 +69,7 @@ class InjectedFault(Exception):
 
 @dataclass(slots=True)
 class _Armed:
-    """How often a point is passed before it acts, and what it does then."""
+    """How often a point is passed before it acts, and its action."""
 
     passes_left: int
     act: Callable[[], None]
@@ -79,7 +79,7 @@ _armed: dict[str, _Armed] = {}
 
 
 def point(name: str) -> None:
-    """Mark a labelled moment; does nothing unless a test armed it."""
+    """Mark a crash point; does nothing unless a test armed it."""
     if _armed:
         _reach(name)
 
@@ -119,7 +119,7 @@ def _kill() -> None:
 
 
 def _stop() -> None:
-    # For this very thread: sent to the process, another may take it, and this one run on meanwhile.
+    # For this thread: sent to the process, another thread may take it while this one runs on.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 

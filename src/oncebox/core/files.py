@@ -28,7 +28,7 @@ def refuse_network_filesystem(folder: Path, mounts: Path = _MOUNT_TABLE) -> None
 
 
 def _filesystem_type(folder: Path, mounts: Path) -> str:
-    """Return the type of the file system a folder lies on, or nothing where it cannot be told."""
+    """Return the type of a folder's file system; empty if it is unknown."""
     if not mounts.exists():
         return ""
     found = (0, "")
@@ -56,12 +56,12 @@ def write_private_file(path: Path, content: bytes) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until what is in a file is on disk."""
+    """Sync the content of a file to disk."""
     _fsync_path(path, os.O_RDONLY)
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on disk."""
+    """Sync the entries of a folder to disk."""
     _fsync_path(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -1,6 +1,6 @@
 """Structured log: one line per event, JSON or logfmt, without any sender's content.
 
-It feeds the standard library's logger ``oncebox``, so that the host program decides.
+It writes to the standard library's logger ``oncebox``, which the host program configures.
 """
 
 import json
@@ -16,41 +16,41 @@ from oncebox.core import clock
 
 _LOGGER_NAME = "oncebox"
 _LEADING_FIELDS = ("timestamp", "level", "event")
-#: errors of which a traceback tells: the one, and what caused it
+#: errors in a traceback: the error itself and its causes
 _MAX_ERRORS = 6
-#: frames of one error: so many from its beginning, so many from its end
+#: frames of one error, from its beginning and from its end
 _FIRST_FRAMES, _LAST_FRAMES = 10, 20
 
 
 class Log:
-    """Takes facts: an event, and what is known of it by names."""
+    """Logs events with named fields."""
 
     def __init__(self) -> None:
-        """Say nothing by itself: without a handler the lines go nowhere."""
+        """Without a handler, write nothing."""
         self._logger = logging.getLogger(_LOGGER_NAME)
         if not self._logger.handlers:
             self._logger.addHandler(logging.NullHandler())
 
     def info(self, event: str, **facts: Any) -> None:
-        """Tell what goes as it should."""
+        """Log normal operation."""
         self._emit(logging.INFO, event, facts)
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Tell what somebody may want to look at."""
+        """Log what an operator may want to check."""
         self._emit(logging.WARNING, event, facts)
 
     def error(self, event: str, **facts: Any) -> None:
-        """Tell what went wrong."""
+        """Log a failure."""
         self._emit(logging.ERROR, event, facts)
 
     def critical(self, event: str, **facts: Any) -> None:
-        """Tell what ends the process."""
+        """Log what ends the process."""
         self._emit(logging.CRITICAL, event, facts)
 
     def exception(self, event: str, **facts: Any) -> None:
-        """Tell of the exception being handled what it is and where it arose.
+        """Log the class and place of the exception being handled, never its message.
 
-        Never its words: they may quote mail.
+        The message may quote mail.
         """
         kind, _error, trace = sys.exc_info()
         last = traceback.extract_tb(trace)[-1] if trace else None
@@ -66,16 +66,16 @@ class Log:
 
 
 def traceback_fields(error: BaseException) -> dict[str, str]:
-    """Return of an error, as facts for the log, what it is and where it and its causes arose.
+    """Return the class of an error and the traceback of it and its causes, as log fields.
 
-    Never its words: they may quote mail.
+    Messages are left out, since they may quote mail.
     """
     chains = [f"{type(each).__name__} at {_call_chain(each)}" for each in _causes(error)]
     return {"error": type(error).__name__, "traceback": "; from ".join(chains)}
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what caused it, each once and not without end."""
+    """Yield an error and its causes, each once, up to a limit."""
     found = [error]
     for each in found:
         yield each
@@ -91,7 +91,7 @@ def _contains(found: list[BaseException], error: BaseException) -> bool:
 
 
 def _call_chain(error: BaseException) -> str:
-    """Return the way an error took, from who called to where it arose."""
+    """Return the call chain of an error, from the caller to its origin."""
     walked = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     frames = [f"{code.co_filename}:{line} in {code.co_qualname}" for code, line in walked]
     if len(frames) > _FIRST_FRAMES + _LAST_FRAMES:
@@ -100,7 +100,7 @@ def _call_chain(error: BaseException) -> str:
 
 
 def iso_time(milliseconds: int) -> str:
-    """Return a moment as it stands in the log."""
+    """Return a time in ISO 8601, in milliseconds."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -115,7 +115,7 @@ def log_to_stderr(*, as_json: bool) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """One line per fact, as JSON or as ``timestamp=… level=… event=… name=value …``."""
+    """One line per event, as JSON or as ``timestamp=… level=… event=… name=value …``."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class _LineFormatter(logging.Formatter):
 
 
 def _logfmt_value(value: object) -> str:
-    """Return a value as logfmt has it: in quotes where it would not be seen as one."""
+    """Return a value in logfmt, in quotes if necessary."""
     if value is None:
         return ""
     if isinstance(value, bool):

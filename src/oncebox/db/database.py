@@ -35,6 +35,10 @@ class Transaction(Protocol):
         """Run a user's own statement, with the driver's own placeholders."""
 
 
+#: a ledger function, with the rest of its parameters
+TxFunction = Callable[Concatenate[Transaction, P], T]
+
+
 class ReadSession(Protocol):
     """One connection that only reads, used by one thread."""
 
@@ -44,13 +48,7 @@ class ReadSession(Protocol):
     def clock(self) -> int:
         """Milliseconds since 1970, agreed by all processes of this database."""
 
-    def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a ledger function in one read transaction."""
 
     def close(self) -> None:
@@ -70,43 +68,21 @@ class Database(Protocol):
     def clock(self) -> int:
         """Milliseconds since 1970, agreed by all processes of this database."""
 
-    async def write(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in one transaction; return only after its commit.
 
         Others may share the transaction; their effects are isolated from each other.
         """
 
-    async def write_alone(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that executes a user's statements, in a transaction of its own."""
 
     async def write_statement(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a function of a single statement, which is a transaction by itself."""
 
-    async def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
 
     def notify(self, channel: str) -> None:

@@ -1,4 +1,7 @@
-"""Group commit and shared reads: concurrent callers share one transaction."""
+"""Group commit and shared reads: concurrent callers share one transaction.
+
+See docs/decisions/0005-use-group-commit-for-writes.md.
+"""
 
 import asyncio
 from collections import deque
@@ -114,6 +117,7 @@ class GroupCommit(Generic[Item, Result]):
         waiting: int = 10_000,
         size: Callable[[Item], int] | None = None,
         committed: Callable[[Sequence[tuple[Item, Result]]], None] | None = None,
+        topics: Callable[[Sequence[Result]], Iterable[str]] | None = None,
         failed: Callable[[Sequence[Item], Exception], None] | None = None,
         retries: bool = False,
         linger: Callable[[], float] | None = None,
@@ -123,10 +127,10 @@ class GroupCommit(Generic[Item, Result]):
         ``fast`` is the function in one statement, for the usual case; in other cases it returns
         None, and ``function`` must cope with what ``fast`` has written. ``in_order`` commits one
         batch after the other. ``size`` returns the bytes of an item, which bound a batch too.
-        ``committed`` is called with each batch after its commit, ``failed`` with the items that
-        were enqueued without a waiter and could not be committed. With ``retries`` a commit is
-        repeated until the database is available. ``linger`` returns the seconds to wait for
-        more items before a commit.
+        ``committed`` is called with each batch after its commit, ``topics`` returns the topics to
+        notify then, ``failed`` is called with the items that were enqueued without a waiter and
+        could not be committed. With ``retries`` a commit is repeated until the database is
+        available. ``linger`` returns the seconds to wait for more items before a commit.
         """
         self._database = database
         self._function = function
@@ -136,6 +140,7 @@ class GroupCommit(Generic[Item, Result]):
         self._max_pending = waiting
         self._size = size or _no_size
         self._on_commit = committed
+        self._topics = topics
         self._on_failure = failed
         self._retries = retries
         self._linger = linger
@@ -254,9 +259,17 @@ class GroupCommit(Generic[Item, Result]):
             # Run by the loop: whatever it raises, the callers have their results.
             pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]
             asyncio.get_running_loop().call_soon(self._on_commit, pairs)
+        if self._topics is not None:
+            asyncio.get_running_loop().call_soon(self._notify, self._topics, results)
         for (_, waiter), result in zip(batch, results, strict=True):
             if waiter is not None and not waiter.done():
                 waiter.set_result(result)
+
+    def _notify(
+        self, topics: Callable[[Sequence[Result]], Iterable[str]], results: Sequence[Result]
+    ) -> None:
+        for topic in topics(results):
+            self._database.notify(topic)
 
     def _fail(self, batch: Sequence[PendingItem[Item, Result]], error: Exception) -> None:
         for _, waiter in batch:

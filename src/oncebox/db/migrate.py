@@ -1,4 +1,7 @@
-"""Schema migrations: numbered, forward-only, checksummed, applied in one transaction."""
+"""Schema migrations: numbered, forward-only, checksummed, applied in one transaction.
+
+See docs/decisions/0006-use-forward-only-migrations-for-prefixed-tables.md.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -25,7 +28,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """A fingerprint of the text that was applied."""
+        """The hash of its text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -42,7 +45,7 @@ def shipped_migrations(kind: str) -> list[Migration]:
 
 
 async def migrate(database: Database) -> list[str]:
-    """Bring the schema to this version; return the names of what was applied.
+    """Migrate the schema to this version; return the names of the applied migrations.
 
     Raises: SchemaTooNew, MigrationChanged.
     """
@@ -70,7 +73,7 @@ def require_current_schema(tx: Transaction, kind: str) -> None:
 
 
 def _apply_pending(tx: Transaction, kind: str, now: int, most: int | None = None) -> list[str]:
-    """Apply what is due, one after the other; one sync of the disk for all."""
+    """Apply pending migrations in order, with one sync of the disk."""
     if kind == "postgres":
         tx.execute(_POSTGRES_LOCK)
     tx.run(_sql.create_table)

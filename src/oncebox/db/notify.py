@@ -1,90 +1,149 @@
-"""In-process notifications by channel: each subscription sees every one, even between waits."""
+"""Notifications of one process by topic: notifier, subscriptions, and the Poller that uses them."""
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sized
+from typing import TYPE_CHECKING, Protocol
+
+from oncebox.errors import StoreError
+
+if TYPE_CHECKING:  # commands that only read do not load the metrics
+    from oncebox.core.metrics import Telemetry
+
+#: seconds between two reads of a poller, at most
+_POLL_SECONDS = 1.0
 
 
 class Notifier:
-    """Counts the rings of each channel, so that any number of ears can each hear all of them."""
+    """Counts the notifications of each topic, so that every subscription sees all of them."""
 
-    def __init__(self, attend: Callable[[], None] = lambda: None) -> None:
-        """Begin with no ring; ``attend`` is called whenever somebody is about to wait."""
-        self._before_wait = attend
+    def __init__(self, before_wait: Callable[[], None] = lambda: None) -> None:
+        """Call ``before_wait`` whenever a subscription is about to wait."""
+        self._before_wait = before_wait
         self._counts: Counter[str] = Counter()
-        #: rings of all channels at once
+        #: notifications of all topics at once
         self._count_of_all = 0
         self._waiters: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._default_subscriptions: dict[str, Subscription] = {}
 
     @property
     def has_waiters(self) -> bool:
-        """Whether anybody waits, on any channel."""
+        """Whether any subscription waits."""
         return any(self._waiters.values())
 
     def notify(self, channel: str) -> None:
-        """Wake everybody who waits on this channel."""
+        """Wake the waiters of a topic."""
         self._counts[channel] += 1
         _wake(self._waiters[channel])
 
     def notify_all(self) -> None:
-        """Wake everybody: something changed, nobody can say what."""
+        """Wake all waiters: something changed, but nobody can say what."""
         self._count_of_all += 1
         for waiting in self._waiters.values():
             _wake(waiting)
 
     def subscribe(self, channel: str) -> "Subscription":
-        """Return an ear that hears every ring from now on."""
+        """Return a subscription that sees every notification from now on."""
         return Subscription(self, channel)
 
     async def wait(self, channel: str, within: float) -> bool:
-        """Rest until the channel rings; a ring while nobody waits is heard by the next who does."""
+        """Wait for a notification; one that came while nobody waited counts too."""
         if channel not in self._default_subscriptions:
-            self._default_subscriptions[channel] = Subscription(self, channel, heard=0)
+            self._default_subscriptions[channel] = Subscription(self, channel, seen=0)
         return await self._default_subscriptions[channel].wait(within)
 
     def count(self, channel: str) -> int:
-        """Return how often a channel has been rung."""
+        """Return how often a topic was notified."""
         return self._counts[channel] + self._count_of_all
 
     async def wait_for_next(self, channel: str, within: float) -> bool:
-        """Rest until the next ring; say whether it came within that many seconds."""
+        """Wait for the next notification; say whether it came within so many seconds."""
         self._before_wait()
-        ring: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[channel].add(ring)
+        notified: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[channel].add(notified)
         try:
             async with asyncio.timeout(within):
-                await ring
+                await notified
         except TimeoutError:
             return False
         finally:
-            self._waiters[channel].discard(ring)
+            self._waiters[channel].discard(notified)
         return True
 
 
 class Subscription:
-    """One who listens on a channel; a ring while it does not wait is heard when it next does.
+    """A subscription to a topic; notifications between two waits end the next one at once.
 
-    It belongs to one waiter. Two that shared one would take each other's rings.
+    It belongs to one waiter: two would take each other's notifications.
     """
 
-    def __init__(self, bell: Notifier, channel: str, heard: int | None = None) -> None:
-        """Hear what is rung from now on, or after so many rings."""
-        self._notifier = bell
+    def __init__(self, notifier: Notifier, channel: str, seen: int | None = None) -> None:
+        """See notifications from now on, or after so many."""
+        self._notifier = notifier
         self._channel = channel
-        self._seen_count = bell.count(channel) if heard is None else heard
+        self._seen_count = notifier.count(channel) if seen is None else seen
 
     async def wait(self, within: float) -> bool:
-        """Rest until the channel rings; say whether it did within that many seconds."""
+        """Wait for a notification; say whether it came within so many seconds."""
         before = self._seen_count
-        rang = self._notifier.count(self._channel) != before
-        if not rang:
-            rang = await self._notifier.wait_for_next(self._channel, within)
+        notified = self._notifier.count(self._channel) != before
+        if not notified:
+            notified = await self._notifier.wait_for_next(self._channel, within)
         self._seen_count = self._notifier.count(self._channel)
-        return rang or self._seen_count != before
+        return notified or self._seen_count != before
 
 
 def _wake(waiting: set[asyncio.Future[None]]) -> None:
-    for ring in waiting:
-        if not ring.done():
-            ring.set_result(None)
+    for notified in waiting:
+        if not notified.done():
+            notified.set_result(None)
+
+
+class _Topics(Protocol):
+    def subscribe(self, channel: str, /) -> Subscription:
+        """Return a subscription to a topic."""
+
+
+class Poller:
+    """Repeats a read whenever a topic is notified, and at least once a second."""
+
+    def __init__(
+        self,
+        topics: _Topics,
+        telemetry: "Telemetry",
+        channel: str,
+        read: Callable[[], Awaitable[None]],
+        waiting: Sized,
+    ) -> None:
+        """Read as long as ``waiting`` is not empty; nothing is read before ``start``."""
+        self._topics = topics
+        self._telemetry = telemetry
+        self._channel = channel
+        self._read = read
+        self._waiting = waiting
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start reading, if it is not running; call it with every new waiter."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop reading."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        subscription = self._topics.subscribe(self._channel)
+        while self._waiting:
+            try:
+                await self._read()
+            except StoreError as error:
+                self._telemetry.store_errors.labels(error.code).inc()
+            except Exception:
+                # All waiters depend on this; the next read may succeed.
+                self._telemetry.log.exception("poll_failed", topic=self._channel)
+            await subscription.wait(_POLL_SECONDS)
+        self._task = None  # no await since the last check: the next waiter starts it again

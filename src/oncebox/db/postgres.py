@@ -9,7 +9,7 @@ from contextlib import suppress
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
 from threading import Event, Thread
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import psycopg
 from psycopg import Connection
@@ -20,14 +20,13 @@ from psycopg.pq import Format
 from oncebox import errors
 from oncebox.core import clock
 from oncebox.core import clock as core_clock
-from oncebox.db.database import Row, Transaction, Value
+from oncebox.db.database import Row, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier, Subscription
 from oncebox.db.queries import Query
 from oncebox.db.session_pool import SessionPool
 
-_ARRAY_HEADER = Struct(
-    ">5i"
-)  # dimensions, whether there are nulls, element type, length, lower bound
+#: dimensions, whether there are nulls, element type, length, lower bound
+_ARRAY_HEADER = Struct(">5i")
 _pack_length = Struct(">i").pack
 _PACKED_NULL = _pack_length(-1)
 _pack_sized_number = Struct(">iq").pack
@@ -141,7 +140,6 @@ class PostgresTransaction:
     """The statements of one PostgreSQL transaction."""
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Speak through this cursor."""
         self._cursor = cursor
 
     def one(self, query: Query, /, **values: Value) -> Row | None:
@@ -219,7 +217,7 @@ class PostgresSession:
         self._replace_if_dead()
         try:
             return self._call(work)
-        except Exception as error:  # noqa: BLE001 - raised again, in our words
+        except Exception as error:  # noqa: BLE001 - raised again, translated
             _raise_translated(error)
 
     def _in_autocommit(self, work: Callable[[Transaction], T]) -> T:
@@ -237,7 +235,7 @@ class PostgresSession:
         try:
             self.connection.execute("BEGIN")
             result = self._call(work)
-        except BaseException as error:  # noqa: BLE001 - raised again, in our words
+        except BaseException as error:  # noqa: BLE001 - raised again, translated
             self._rollback()
             _raise_translated(error)
         self._commit()
@@ -299,7 +297,7 @@ def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
     except psycopg.Error:
         raise errors.ConfigInvalid(
             "the database URL cannot be used; it looks like postgresql://user@host/name"
-        ) from None  # the driver's words quote the password
+        ) from None  # the driver's message quotes the password
     try:
         register_array_dumpers(connection)
         connection.execute(_SESSION_TIMEOUTS)
@@ -382,7 +380,7 @@ _ERROR_TRANSLATIONS: tuple[tuple[Any, type[errors.StoreError], str], ...] = (
         errors.DatabaseUnreachable,
         "the connection to the database broke; try again",
     ),
-    (psycopg.Error, errors.StoreFailed, "the database failed in an unforeseen way; try again"),
+    (psycopg.Error, errors.StoreFailed, "the database failed unexpectedly; try again"),
 )
 
 
@@ -406,7 +404,7 @@ class PostgresReader:
     def __init__(self, url: str, *, now: core_clock.Clock = core_clock.system) -> None:
         """Connect.
 
-        Raises: StoreError of the kind that names the trouble.
+        Raises: StoreError.
         """
         self._session = PostgresSession(url, read_only=True)
         self._now = now
@@ -415,15 +413,9 @@ class PostgresReader:
         """Milliseconds since 1970 by the server's clock, as measured when connecting."""
         return self._now() + self._session.offset
 
-    def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a ledger function that changes nothing."""
-        return self._session.read(lambda tx: function(tx, *args, **kwargs))
+        return self._session.read(lambda tx: work(tx, *args, **kwargs))
 
     def close(self) -> None:
         """Close the connection."""
@@ -431,12 +423,12 @@ class PostgresReader:
 
 
 class NotifySession:
-    """Sends notifications; they are hints, so nobody waits for a disk because of them."""
+    """Sends notifications, which are hints: they need not be synced to disk."""
 
     def __init__(self, url: str) -> None:
         """Connect.
 
-        Raises: StoreError of the kind that names the trouble.
+        Raises: StoreError.
         """
         self._connection = connect(url)
         self._connection.execute("SET synchronous_commit = off")
@@ -447,7 +439,7 @@ class NotifySession:
         return self._connection.closed
 
     def notify(self, channel: str) -> None:
-        """Tell every listening process that something happened on a channel."""
+        """Notify every listening process of a topic."""
         self._connection.execute("SELECT pg_notify('oncebox', %s)", (channel,))
 
     def close(self) -> None:
@@ -460,12 +452,12 @@ _RECONNECT_SECONDS = 0.5
 
 
 class NotifyListener:
-    """Rings the process's bell whenever the server notifies; losing it costs only speed."""
+    """Passes the server's notifications on to the process; losing it costs only speed."""
 
-    def __init__(self, url: str, bell: Notifier) -> None:
+    def __init__(self, url: str, notifier: Notifier) -> None:
         """Start listening."""
         self._url = url
-        self._notifier = bell
+        self._notifier = notifier
         self._loop = asyncio.get_running_loop()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="oncebox-listener", daemon=True)
@@ -485,16 +477,15 @@ class NotifyListener:
     def _listen(self) -> None:
         with psycopg.connect(self._url, autocommit=True, connect_timeout=5) as connection:
             connection.execute("LISTEN oncebox")
-            self._call_in_loop(
-                self._notifier.notify_all
-            )  # something may have rung while nobody listened
+            # Notifications may have been sent before this connection listened.
+            self._call_in_loop(self._notifier.notify_all)
             while not self._stopping.is_set():
                 for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
                     self._call_in_loop(self._notifier.notify, notice.payload)
 
-    def _call_in_loop(self, ring: object, *args: str) -> None:
-        with suppress(RuntimeError):  # the loop has ended; so will we
-            self._loop.call_soon_threadsafe(ring, *args)  # type: ignore[arg-type]
+    def _call_in_loop(self, function: Callable[..., None], *args: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the process ends too
+            self._loop.call_soon_threadsafe(function, *args)
 
 
 _NOTIFY_INTERVAL_SECONDS = 0.01
@@ -512,7 +503,7 @@ class PostgresDatabase:
     ) -> None:
         """Connect once to see that it works.
 
-        Raises: StoreError of the kind that names the trouble.
+        Raises: StoreError.
         """
         self.url = url
         self._now = now
@@ -534,38 +525,32 @@ class PostgresDatabase:
         """Milliseconds since 1970 by the server's clock, as measured when connecting."""
         return self._now() + self._offset
 
-    async def write(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb in one transaction; return only after its commit."""
+    async def write(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in one transaction; return only after its commit."""
         return await self._sessions.submit(
-            lambda session: session.run(lambda tx: verb(tx, *args, **kwargs))
+            lambda session: session.run(lambda tx: work(tx, *args, **kwargs))
         )
 
-    async def write_alone(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb in a transaction of its own, as all are here."""
-        return await self.write(verb, *args, **kwargs)
+    async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a transaction of its own; no different from ``write`` here."""
+        return await self.write(work, *args, **kwargs)
 
     async def write_statement(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+        self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a verb of a single statement, which is a transaction by itself."""
+        """Run a function of a single statement, which is a transaction by itself."""
         return await self._sessions.submit(
-            lambda session: session.run_statement(lambda tx: verb(tx, *args, **kwargs))
+            lambda session: session.run_statement(lambda tx: work(tx, *args, **kwargs))
         )
 
-    async def read(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb that changes nothing."""
+    async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function that changes nothing."""
         return await self._sessions.submit(
-            lambda session: session.read(lambda tx: verb(tx, *args, **kwargs))
+            lambda session: session.read(lambda tx: work(tx, *args, **kwargs))
         )
 
     def notify(self, channel: str) -> None:
-        """Wake whoever waits here at once, and the other processes at most every 10 ms."""
+        """Wake waiters of this process at once, and other processes at most every 10 ms."""
         self._local_notifier.notify(channel)
         if channel not in self._pending_channels:
             self._pending_channels.add(channel)
@@ -585,23 +570,23 @@ class PostgresDatabase:
         try:
             await self._notify_sessions.submit(lambda notifier: notifier.notify(channel))
         except (errors.StoreError, psycopg.Error):
-            return  # the poll behind every wait will see it
+            return  # every waiter polls as well
 
     def subscribe(self, channel: str) -> Subscription:
-        """Return an ear of its own for one who waits on a channel more than once."""
+        """Return a subscription to a topic; it receives every notification from now on."""
         return self._local_notifier.subscribe(channel)
 
     async def wait(self, channel: str, within: float) -> None:
-        """Rest until the channel rings, here or in another process."""
+        """Wait until the topic is notified, here or in another process."""
         await self._local_notifier.wait(channel, within)
 
     def _start_listener(self) -> None:
-        """Hear the other processes too; whatever was missed before, the listener rings for."""
+        """Listen to other processes too; the listener makes up for what was missed before."""
         if self._listener is None:
             self._listener = NotifyListener(self.url, self._local_notifier)
 
     async def close(self) -> None:
-        """Finish what was begun and disconnect."""
+        """Finish pending work and disconnect."""
         if self._listener is not None:
             await self._listener.close()
         for channel in list(self._pending_channels):

@@ -9,9 +9,9 @@
 PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest(…)``),
 ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
 ``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
-of it that take several rows at once. Such forms of other bulk queries are made where
-``-- spans: yes`` stands above them (docs/decisions/0004); what these return may not name a row's
-column. ``-- only: postgres`` stands above what SQLite has no words for.
+of it that take several rows at once. Other bulk queries get such forms by ``-- spans: yes``;
+their results may not name a column of a row. ``-- only: postgres`` marks what SQLite cannot do.
+See docs/decisions/0004-use-sql-files-for-sqlite-and-postgresql.md.
 """
 
 import re
@@ -38,7 +38,7 @@ class Query:
     parameters: tuple[str, ...]
     #: name and type of each column of a bulk query's rows
     bulk: tuple[tuple[str, str], ...]
-    #: the one database that understands it, where it is only one
+    #: the only database that supports it, if there is only one
     only: str | None = None
     #: SQLite's forms for several rows, with how many each takes; the longest first
     spans: tuple[tuple[int, str], ...] = ()
@@ -50,10 +50,9 @@ class Query:
 
 
 class Queries:
-    """The queries of one page, as attributes; read when first used, for a start uses few."""
+    """The queries of a ``.sql`` file, as attributes; read when first used."""
 
     def __init__(self, package: str, page: str) -> None:
-        """Remember where the page lies."""
         self._location = (package, page)
         self._queries: dict[str, Query] | None = None
 
@@ -78,7 +77,7 @@ class Queries:
 
 
 def load(package: str, page: str) -> Queries:
-    """Return ``page`` (a ``.sql`` file) beside the verbs in ``package``."""
+    """Return the queries of a ``.sql`` file in a package."""
     return Queries(package, page)
 
 
@@ -120,7 +119,7 @@ def _to_sqlite(body: str, parameters: tuple[str, ...]) -> str:
 def _multi_row_forms(
     body: str, parameters: tuple[str, ...], width: int, *, joined: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield a bulk query for several rows; what all rows share is numbered after them."""
+    """Yield forms of a bulk query for several rows; shared parameters come after the rows."""
     values = _VALUES_CLAUSE.search(body)
     for count in _ROWS_PER_STATEMENT if values or joined else ():
         if values is None:
@@ -132,7 +131,7 @@ def _multi_row_forms(
 
 
 def _joined_rows(body: str, parameters: tuple[str, ...], width: int, count: int) -> str:
-    """Return a query that finds its rows beside its tables."""
+    """Return a query that joins its rows as a ``VALUES`` table."""
 
     def named(match: re.Match[str]) -> str:
         place = parameters.index(match[1])

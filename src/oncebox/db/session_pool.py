@@ -18,32 +18,32 @@ class DatabaseSession(Protocol):
         """Whether the connection must be replaced."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 S = TypeVar("S", bound=DatabaseSession)
 T = TypeVar("T")
 
 
-#: what a job returned, or why it did not
+#: what a job returned, or the error it raised
 JobResult = tuple[object, BaseException | None]
 
 
 class Job:
-    """A function of a session or a transaction, and where its answer goes."""
+    """A function of a session or a transaction, and the future of its result."""
 
     __slots__ = ("exclusive", "function", "future", "loop")
 
     def __init__(self, work: Callable[[Any], Any], *, alone: bool) -> None:
-        """Belong to the running loop; ``alone`` is a job that shares nothing with others."""
+        """Belong to the running loop; an ``alone`` job shares its transaction with none."""
         self.function = work
         self.exclusive = alone
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def finish(self, result: object, error: BaseException | None) -> None:
-        """Tell who waits, from another thread."""
-        # The loop may be gone when the program ends in the middle of a job.
+        """Resolve the future, from another thread."""
+        # The loop may be closed if the program ends in the middle of a job.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._resolve_future, result, error)
 
@@ -57,7 +57,7 @@ class Job:
 
 
 class SessionPool(Generic[S]):
-    """A few threads, each opening its own session when first needed and after it broke."""
+    """Threads that each open a session when first needed, and again after it broke."""
 
     def __init__(self, name: str, size: int, connect: Callable[[], S]) -> None:
         """Start ``size`` threads; none connects yet."""
@@ -89,12 +89,12 @@ class SessionPool(Generic[S]):
             await asyncio.to_thread(thread.join)
 
     def next_jobs(self) -> list[Job]:
-        """Wait for the next jobs; none when the crew is dismissed."""
+        """Wait for the next jobs; none when the pool closes."""
         job = self._jobs.get()
         return [] if job is None else [job]
 
     def run_jobs(self, session: S, jobs: list[Job]) -> list[JobResult]:
-        """Do jobs; what one of them raises is its answer."""
+        """Run jobs; an error is the result of all of them."""
         return [(job.function(session), None) for job in jobs]
 
     def _thread_main(self) -> None:

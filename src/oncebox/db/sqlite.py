@@ -6,11 +6,12 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from queue import Empty
 from threading import Thread
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 
@@ -18,7 +19,7 @@ from oncebox import errors
 from oncebox.core import clock as core_clock
 from oncebox.core import faults
 from oncebox.core.files import refuse_network_filesystem
-from oncebox.db.database import Row, Transaction, Value
+from oncebox.db.database import Row, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier
 from oncebox.db.queries import Query
 from oncebox.db.session_pool import Job, JobResult, SessionPool
@@ -37,7 +38,6 @@ class Checkpointer:
     """
 
     def __init__(self, path: Path) -> None:
-        """Prepare for the database at this path; the lock is taken when first needed."""
         self._path = path
         self._lock = path.with_name(path.name + "-checkpoint")
         self._handle: int | None = None
@@ -56,7 +56,7 @@ class Checkpointer:
         thread = Thread(target=self._copy, name="oncebox-checkpoint", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread to be had; the commit is safe, the copy can wait
+        except RuntimeError:  # no thread is available; the commit is safe, the copy can wait
             self._release_lock()
         else:
             self._thread = thread
@@ -86,7 +86,7 @@ class Checkpointer:
     def _copy(self) -> None:
         """Copy, then give the lock back: this process may never write again."""
         try:
-            with suppress(apsw.Error):  # the next one will do it
+            with suppress(apsw.Error):  # the next one repeats it
                 connection = apsw.Connection(str(self._path))
                 try:
                     connection.execute("PRAGMA synchronous = FULL")
@@ -104,7 +104,7 @@ class Checkpointer:
 
 
 def checkpoint(connection: apsw.Connection) -> None:
-    """Copy what can be copied without stopping anybody; what cannot waits for the next."""
+    """Copy what can be copied without blocking readers or writers."""
     faults.point("upkeep.checkpointing")
     with suppress(apsw.Error):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -134,7 +134,6 @@ class SqliteTransaction:
     """The statements of one SQLite transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """Speak through this connection."""
         self._connection = connection
 
     def one(self, query: Query, /, **values: Value) -> Row | None:
@@ -155,8 +154,8 @@ class SqliteTransaction:
     def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
         """Run a bulk query: an insert over many rows at a time, any other row by row.
 
-        The interpreter's lock is let go once for each call into SQLite, and is not had back
-        while the event loop is busy; so the fewer calls, the more happens beside the loop.
+        Each call into SQLite releases the interpreter's lock, and cannot get it back while the
+        event loop is busy; so fewer calls leave more to run beside the loop.
         """
         tail = tuple(shared[name] for name in query.shared)
         found: list[Row] = []
@@ -232,9 +231,9 @@ class SqliteSession:
             return result
 
     def run_isolated(self, works: Sequence[Callable[[Transaction], Any]]) -> list[JobResult]:
-        """Run functions in one transaction, of which one that raises undoes only its own work.
+        """Run functions in one transaction; one that raises undoes only its own work.
 
-        What ends the transaction itself is raised, and nothing of them all is stored.
+        An error that ends the transaction itself is raised, and nothing is stored.
         """
         return self.run(lambda tx: [self._run_in_savepoint(tx, work) for work in works])
 
@@ -266,7 +265,7 @@ class SqliteReader:
     def __init__(self, path: Path, *, now: core_clock.Clock = core_clock.system) -> None:
         """Open the file, which must exist.
 
-        Raises: StoreError of the kind that names the trouble.
+        Raises: StoreError.
         """
         refuse_old_library(apsw.sqlite_lib_version())
         refuse_network_filesystem(path.parent)
@@ -281,15 +280,9 @@ class SqliteReader:
         """Milliseconds since 1970; one machine, one clock."""
         return self._now()
 
-    def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a ledger function in one read transaction."""
-        return self._session.run(lambda tx: function(tx, *args, **kwargs))
+        return self._session.run(lambda tx: work(tx, *args, **kwargs))
 
     def close(self) -> None:
         """Close the connection."""
@@ -297,17 +290,17 @@ class SqliteReader:
 
 
 class _WriterThread(SessionPool[SqliteSession]):
-    """The one who writes: what waited during a commit shares the next one, and its sync."""
+    """The only writer: jobs that waited during a commit share the next one, and its sync."""
 
     def __init__(self, path: Path, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._held_back: Job | None = None
         #: pages in the write-ahead log after the last commit
         self.wal_pages = 0
-        super().__init__("writer", 1, lambda: SqliteSession(path, writable=True))
+        super().__init__("writer", 1, partial(SqliteSession, path, writable=True))
 
     def next_jobs(self) -> list[Job]:
-        """Wait for a job, and take those along that wait behind it."""
+        """Wait for a job; return it with those that wait behind it."""
         first, self._held_back = self._held_back, None
         jobs = [first] if first is not None else super().next_jobs()
         while jobs and not jobs[0].exclusive and len(jobs) < _MAX_JOBS_PER_COMMIT:
@@ -325,7 +318,7 @@ class _WriterThread(SessionPool[SqliteSession]):
         return jobs
 
     def run_jobs(self, session: SqliteSession, jobs: list[Job]) -> list[JobResult]:
-        """Do jobs in one commit."""
+        """Run jobs in one commit."""
         works = [job.function for job in jobs]
         if len(works) == 1:
             answers: list[JobResult] = [(session.run(works[0]), None)]
@@ -346,7 +339,7 @@ class SqliteDatabase:
     def __init__(self, path: Path, *, now: core_clock.Clock = core_clock.system) -> None:
         """Open or create the file.
 
-        Raises: StoreError of the kind that names the trouble.
+        Raises: StoreError.
         """
         refuse_old_library(apsw.sqlite_lib_version())
         refuse_network_filesystem(path.parent)
@@ -362,45 +355,39 @@ class SqliteDatabase:
         self._checkpointer = Checkpointer(path)
         self._writer = _WriterThread(path, self._checkpointer)
         self._readers = SessionPool(
-            "reader", _READER_THREADS, lambda: SqliteSession(path, writable=False)
+            "reader", _READER_THREADS, partial(SqliteSession, path, writable=False)
         )
 
     def clock(self) -> int:
         """Milliseconds since 1970; one machine, one clock."""
         return self._now()
 
-    async def write(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb in one transaction, or in one with others; return only after its commit."""
-        return await self._writer.submit(lambda tx: verb(tx, *args, **kwargs))
+    async def write(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in one transaction, perhaps shared; return only after its commit."""
+        return await self._writer.submit(lambda tx: work(tx, *args, **kwargs))
 
-    async def write_alone(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb in a transaction of its own; return only after its commit."""
-        return await self._writer.submit(lambda tx: verb(tx, *args, **kwargs), alone=True)
+    async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a transaction of its own; return only after its commit."""
+        return await self._writer.submit(lambda tx: work(tx, *args, **kwargs), alone=True)
 
     async def write_statement(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
+        self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a verb of a single statement; here that is no different."""
-        return await self.write(verb, *args, **kwargs)
+        """Run a function of a single statement; no different from ``write`` here."""
+        return await self.write(work, *args, **kwargs)
 
-    async def read(
-        self, verb: Callable[Concatenate[Transaction, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Run a verb that changes nothing."""
+    async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function that changes nothing."""
         return await self._readers.submit(
-            lambda session: session.run(lambda tx: verb(tx, *args, **kwargs))
+            lambda session: session.run(lambda tx: work(tx, *args, **kwargs))
         )
 
     async def wait(self, channel: str, within: float) -> None:
-        """Rest until the channel rings or another process has committed."""
+        """Wait until the topic is notified or another process has committed."""
         await self._notifier.wait(channel, within)
 
     async def close(self) -> None:
-        """Finish what was begun and let go of the file."""
+        """Finish pending work and close the file."""
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
@@ -410,31 +397,31 @@ class SqliteDatabase:
         self._poll_session.close()
 
     def _start_polling(self) -> None:
-        """Watch the file for all who wait; the first of them begins it."""
+        """Watch the file for all waiters; the first of them starts it."""
         if self._polling is None or self._polling.done():
             self._polling = asyncio.create_task(self._poll_for_changes())
 
     async def _poll_for_changes(self) -> None:
-        """Ring whenever anybody has committed, for as long as anybody waits."""
+        """Notify all topics after every commit, for as long as there are waiters."""
         while self._notifier.has_waiters:
             if self._has_changed():
                 self._notifier.notify_all()
             await asyncio.sleep(_POLL_SECONDS)
-        self._polling = None  # no await since the last look: who comes now begins anew
+        self._polling = None  # no await since the last check: the next waiter starts it again
 
     def _has_changed(self) -> bool:
-        """Say whether anybody committed since the last look.
+        """Say whether any process has committed since the last call.
 
-        Two microseconds of shared memory, no lock: cheaper here than a hop to a thread.
+        Two microseconds of shared memory, no lock: cheaper than a hop to a thread.
         """
         before = self._data_version
-        with suppress(apsw.Error):  # whoever writes next will meet the trouble and name it
+        with suppress(apsw.Error):  # the next write meets the same error and reports it
             self._data_version = self._poll_session.connection.pragma("data_version")
         return self._data_version != before
 
 
 def refuse_old_library(version: str) -> None:
-    """Refuse a SQLite that can corrupt what it keeps.
+    """Refuse a SQLite that can corrupt the database.
 
     Raises: DatabaseUnsafe.
     """
@@ -486,5 +473,5 @@ def _read_only_error(error: apsw.Error) -> errors.StoreError:
 def _disk_error(error: apsw.Error) -> errors.StoreUnavailable:
     full = isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
     if full:
-        return errors.DiskFull("the disk is full; nothing was stored; free some room")
+        return errors.DiskFull("the disk is full; nothing was stored; free some space")
     return errors.StoreUnavailable("the disk reported an error; nothing was acknowledged")

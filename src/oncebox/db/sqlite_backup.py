@@ -1,4 +1,7 @@
-"""SQLite backups: online copy, verification, tar archive with manifest, atomic replacement."""
+"""SQLite backups: online copy, verification, tar archive with manifest, atomic replacement.
+
+See docs/decisions/0008-use-single-file-backups-and-paused-restores.md.
+"""
 
 import fcntl
 import hashlib
@@ -7,7 +10,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Annotated, Self
+from typing import IO, Annotated
 
 import apsw
 import msgspec
@@ -29,147 +32,153 @@ from oncebox.errors import (
 
 _sql = load(__package__, "migrate.sql")
 
-ARCHIVE_FORMAT = 1
 DATABASE_FILE = "oncebox.db"
 KEY_FILE = "oncebox.key"
 SETTINGS_FILE = "oncebox.toml"
-#: what the names of templates begin with
 TEMPLATES_PREFIX = "templates/"
 
+_FORMAT = 1
 _MANIFEST_FILE = "manifest.json"
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
-#: milliseconds; no backup of ours is from later
+#: milliseconds; no backup was made later
 _YEAR_3000 = 32_503_680_000_000
-#: what reading a tar file raises where that is damaged; its sizes may be beyond all bounds
-_DAMAGE_ERRORS = (EOFError, ValueError, OverflowError, MemoryError, tarfile.TarError)
+#: errors while reading a damaged archive, whose sizes may be absurd
+_DAMAGE_ERRORS = (
+    EOFError, LookupError, ValueError, OverflowError, MemoryError, tarfile.TarError,
+    msgspec.DecodeError,
+)  # fmt: skip
+#: pages copied between two reports of progress
+_PAGES_PER_STEP = 1_000
+#: how long another process may still hold the database; a short command ends soon
+_BUSY_TIMEOUT_MS = 2_000
+#: the bytes that every process with the SQLite database open holds a lock on
+_SHARED_LOCK_START, _SHARED_LOCK_SIZE = 0x40000002, 510
+_SIDECAR_SUFFIXES = ("-wal", "-shm", "-journal")
+_CORRUPT_MESSAGE = "the database is corrupt; use an earlier backup"
+
+#: called with how many more bytes are done
+ReportProgress = Callable[[int], None]
 
 
 class ArchiveEntry(msgspec.Struct, frozen=True):
-    """A file of an archive, and what it must be."""
+    """The size and hash of a file in an archive."""
 
     size: int
     sha256: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive says of itself."""
+    """The description of an archive, stored as its last file."""
 
-    #: milliseconds since 1970; all that was acknowledged before is in it
+    #: milliseconds since 1970; everything acknowledged earlier is in the backup
     made_at: Annotated[int, msgspec.Meta(ge=0, lt=_YEAR_3000)]
     #: of the Oncebox that made it
     version: str
-    #: which key opens what is sealed in it; the key itself is there only if it was asked for
+    #: the master key its secrets are encrypted with; the key itself is included only on request
     master_key_id: str
     #: the newest migration of its database
     schema: str
     files: dict[str, ArchiveEntry] = {}
-    format: int = ARCHIVE_FORMAT
+    format: int = _FORMAT
 
 
 def write_archive(
-    target: Path, manifest: Manifest, files: Mapping[str, Path | bytes], tell: Callable[[int], None]
+    target: Path, manifest: Manifest, files: Mapping[str, IO[bytes]], report: ReportProgress
 ) -> Manifest:
-    """Write an archive; ``tell`` hears of every piece that is written, in bytes."""
-    entries: dict[str, ArchiveEntry] = {}
-    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as packed:
-        for name, content in files.items():
-            with _open_content(content) as file:
-                source = _HashingReader(file, tell)
-                info = _tar_info(name, _content_size(content), manifest.made_at)
-                packed.addfile(info, source)
-                entries[name] = ArchiveEntry(info.size, source.hash.hexdigest())
-        whole = msgspec.structs.replace(manifest, files=entries)
-        text = msgspec.json.format(msgspec.json.encode(whole)) + b"\n"
-        packed.addfile(_tar_info(_MANIFEST_FILE, len(text), manifest.made_at), io.BytesIO(text))
-    return whole
+    """Write files into an archive; return its manifest with their hashes."""
+    made_at = manifest.made_at
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
+
+        def add(name: str, file: IO[bytes]) -> ArchiveEntry:
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime, info.mode = file.seek(0, io.SEEK_END), made_at // 1000, 0o600
+            file.seek(0)
+            source = _HashingReader(file, report)
+            tar.addfile(info, source)
+            return ArchiveEntry(info.size, source.hash.hexdigest())
+
+        entries = {name: add(name, file) for name, file in files.items()}
+        complete = msgspec.structs.replace(manifest, files=entries)
+        text = msgspec.json.format(msgspec.json.encode(complete)) + b"\n"
+        add(_MANIFEST_FILE, io.BytesIO(text))
+    return complete
 
 
 class Archive:
-    """An archive that is read: ``with Archive(path) as archive``."""
+    """An archive opened for reading, see ``open_archive``."""
 
-    def __init__(self, path: Path) -> None:
-        """Open it and read its manifest.
-
-        Raises: NotFound, BackupDamaged.
-        """
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path = path
-        try:
-            self._tar = tarfile.open(path, "r:")  # noqa: SIM115 - closed by ``__exit__``
-        except OSError as error:
-            raise NotFound(f"{path} cannot be read: {error.strerror}") from error
-        except _DAMAGE_ERRORS as error:
-            raise self._damaged() from error
-        try:
-            self.manifest = self._read_manifest()
-        except BaseException:
-            self._tar.close()
-            raise
+        with _refusing_damage(path, OSError):
+            self._tar = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the file is closed
+            self._members = {each.name: each for each in self._tar if each.isfile()}
+            text = self._open_member(_MANIFEST_FILE).read(_MAX_MANIFEST_BYTES)
+            self.manifest = msgspec.json.decode(text, type=Manifest)
+            if DATABASE_FILE not in self.manifest.files:
+                raise KeyError(DATABASE_FILE)
+        if self.manifest.format != _FORMAT:
+            raise BackupDamaged(
+                f"{path} was made by a newer Oncebox; install version {self.manifest.version}"
+            )
 
-    def __enter__(self) -> Self:
-        """Be open."""
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        """Close the file."""
-        self._tar.close()
-
-    def unpack(self, name: str, target: IO[bytes], tell: Callable[[int], None]) -> None:
-        """Write one of its files somewhere, and make sure that it is what was packed.
+    def unpack(self, name: str, target: IO[bytes], report: ReportProgress) -> None:
+        """Write one of its files to a target and check its size and hash.
 
         Raises: BackupDamaged.
         """
-        entry = self.manifest.files.get(name)
-        member = self._tar.extractfile(self._members[name]) if name in self._members else None
-        if entry is None or member is None:
-            raise self._damaged()
-        try:
-            source = _HashingReader(member, tell)
+        with _refusing_damage(self._path):
+            entry = self.manifest.files[name]
+            source = _HashingReader(self._open_member(name), report)
             while source.size <= entry.size and (piece := source.read(_CHUNK_BYTES)):
                 target.write(piece)
-        except _DAMAGE_ERRORS as error:
-            raise self._damaged() from error
-        if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):
-            raise self._damaged()
+            if (source.size, source.hash.hexdigest()) != (entry.size, entry.sha256):
+                raise ValueError(name)
 
     def read_bytes(self, name: str) -> bytes:
-        """Return one of its small files.
+        """Return the content of a small file.
 
         Raises: BackupDamaged.
         """
-        found = io.BytesIO()
-        self.unpack(name, found, lambda _size: None)
-        return found.getvalue()
+        content = io.BytesIO()
+        self.unpack(name, content, lambda _size: None)
+        return content.getvalue()
 
-    def _read_manifest(self) -> Manifest:
-        try:
-            self._members = {each.name: each for each in self._tar if each.isfile()}
-            member = self._members[_MANIFEST_FILE]
-            file = self._tar.extractfile(member)
-            if file is None or member.size > _MAX_MANIFEST_BYTES:
-                raise self._damaged()
-            found = msgspec.json.decode(file.read(), type=Manifest)
-        except (KeyError, OSError, *_DAMAGE_ERRORS, msgspec.DecodeError) as error:
-            raise self._damaged() from error
-        if DATABASE_FILE not in found.files:
-            raise self._damaged()
-        if found.format != ARCHIVE_FORMAT:
-            raise BackupDamaged(
-                f"{self._path} was made by a newer Oncebox ({found.version}); install that"
-            )
-        return found
+    def _open_member(self, name: str) -> IO[bytes]:
+        file = self._tar.extractfile(self._members[name])
+        if file is None:
+            raise KeyError(name)
+        return file
 
-    def _damaged(self) -> BackupDamaged:
-        message = f"{self._path} is no backup, or not as it was made; take another one"
-        return BackupDamaged(message)
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open an archive for reading.
+
+    Raises: NotFound, BackupDamaged.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}") from error
+    with file:
+        yield Archive(path, file)
+
+
+@contextmanager
+def _refusing_damage(path: Path, *more: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE_ERRORS + more as error:
+        raise BackupDamaged(f"{path} is damaged or not a backup; use another one") from error
 
 
 class _HashingReader:
-    """Reads a file, and knows what was read."""
+    """Reads a file; counts and hashes what was read."""
 
-    def __init__(self, file: IO[bytes], tell: Callable[[int], None]) -> None:
+    def __init__(self, file: IO[bytes], report: ReportProgress) -> None:
         self._file = file
-        self._report_progress = tell
+        self._report = report
         self.hash = hashlib.sha256()
         self.size = 0
 
@@ -177,51 +186,24 @@ class _HashingReader:
         piece = self._file.read(size)
         self.hash.update(piece)
         self.size += len(piece)
-        self._report_progress(len(piece))
+        self._report(len(piece))
         return piece
 
 
-def _tar_info(name: str, size: int, made_at: int) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, made_at // 1000, 0o600
-    return info
-
-
-def _content_size(content: Path | bytes) -> int:
-    return len(content) if isinstance(content, bytes) else content.stat().st_size
-
-
-def _open_content(content: Path | bytes) -> IO[bytes]:
-    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
-
-
-#: hears how many bytes more are done
-ReportProgress = Callable[[int], None]
-
-#: pages copied between two words on how far it is
-_PAGES_PER_STEP = 1_000
-#: how long another program may still hold the database; a short command is soon over
-_BACKUP_BUSY_TIMEOUT_MS = 2_000
-#: the bytes that whoever has a SQLite database open holds a lock on
-_SHARED_LOCK_START, _SHARED_LOCK_SIZE = 0x40000002, 510
-#: what may lie beside a database and belongs to it
-_SIDECAR_SUFFIXES = ("-wal", "-shm", "-journal")
-
-
 def database_size(path: Path) -> int:
-    """Return how many bytes a copy would have, about."""
+    """Return the approximate size of a copy in bytes."""
     return path.stat().st_size + _wal_size(path)
 
 
 def sidecar_files(path: Path) -> list[Path]:
-    """Return the files that may lie beside a database and belong to it."""
+    """Return the files SQLite may keep beside a database."""
     return [Path(f"{path}{suffix}") for suffix in _SIDECAR_SUFFIXES]
 
 
-def copy_database(source: Path, target: Path, tell: ReportProgress) -> None:
-    """Copy a database as it is now to a new file, which stands for itself without a log.
+def copy_database(source: Path, target: Path, report: ReportProgress) -> None:
+    """Copy a database as it is now to a new file that needs no log.
 
-    Who writes meanwhile is not held up; what is committed later is not in the copy.
+    Writers are not blocked; later commits are not in the copy.
 
     Raises: DatabaseCorrupt, DatabaseBusy.
     """
@@ -231,14 +213,14 @@ def copy_database(source: Path, target: Path, tell: ReportProgress) -> None:
         closing(_open_shared(source)) as live,
         closing(_open_private(target)) as made,
     ):
-        # One reading from beginning to end: else the copy would begin anew at every commit.
+        # One read transaction for all of it: else the copy would start over at every commit.
         live.execute("BEGIN")
         live.execute("SELECT 1 FROM sqlite_schema").fetchall()
         page = int(live.pragma("page_size"))
         with made.backup("main", live, "main") as copying:
             while not copying.done:
                 copying.step(_PAGES_PER_STEP)
-                tell(_PAGES_PER_STEP * page)
+                report(_PAGES_PER_STEP * page)
         live.execute("COMMIT")
     with _translate_errors(target), closing(_open_private(target)) as made:
         made.execute("PRAGMA journal_mode = DELETE")
@@ -246,11 +228,9 @@ def copy_database(source: Path, target: Path, tell: ReportProgress) -> None:
 
 
 def verify_database(path: Path) -> tuple[str, str]:
-    """Read a whole private file, and make sure that every page and index of it is sound.
+    """Check every page and index of a private file; return its master key id and newest migration.
 
-    Return the id of the master key that it belongs to, and the name of its newest migration.
-
-    Raises: DatabaseCorrupt, NotFound, when nothing was ever stored in it.
+    Raises: DatabaseCorrupt; NotFound, if nothing was ever stored in it.
     """
     with _translate_errors(path), closing(_open_private(path)) as opened:
         if opened.execute("PRAGMA integrity_check(1)").get != "ok":
@@ -258,7 +238,7 @@ def verify_database(path: Path) -> tuple[str, str]:
         try:
             tx = SqliteTransaction(opened)
             key, schema = tx.one(_sql.fact, name="master_key_id"), tx.one(_sql.newest)
-        except apsw.SQLError:  # it has not even the tables
+        except apsw.SQLError:  # it has no tables
             key = schema = None
     if key is None or schema is None:
         raise NotFound("nothing was ever stored in this database; start with: oncebox serve")
@@ -266,18 +246,18 @@ def verify_database(path: Path) -> tuple[str, str]:
 
 
 def replace_database(new: Path, path: Path, kept: Path) -> bool:
-    """Put a database in the place of another, whole, while nobody has it open.
+    """Replace a database that no process has open; return whether there was one.
 
-    The other is kept under a name of its own; return whether there was one. A crash at any
-    moment leaves the one or the other at ``path``.
+    The old one is kept under another name. A crash at any moment leaves the old or the new
+    database at ``path``.
 
     Raises: StateConflict, DatabaseReadOnly.
     """
     if _wal_size(new):
-        raise StoreFailed(f"{new} has a log that was not taken in; try again")
+        raise StoreFailed(f"{new} has a write-ahead log that was not merged; try again")
     sync_file(new)
-    # A file of our own where there is none: whoever opens it now waits for the lock below, and
-    # is told by SQLite then that the file is no longer the one of that name.
+    # Where there is no file, create one: a process that opens it now waits for the lock below,
+    # and SQLite then reports that the file at this name has changed.
     path.touch(mode=0o600)
     with _translate_errors(path), _exclusively(path):
         replaced = path.stat().st_size > 0
@@ -292,13 +272,12 @@ def replace_database(new: Path, path: Path, kept: Path) -> bool:
 
 @contextmanager
 def _exclusively(path: Path) -> Iterator[None]:
-    """Hold a database that nobody else has open, its log taken in; who comes later waits."""
+    """Lock a database that no other process has open, its log merged; later openers wait."""
     try:
         connection = _open_exclusive(path)
     except (apsw.CorruptError, apsw.NotADBError, apsw.IOError):
-        with _shared_bytes_locked(
-            path
-        ):  # nothing can be taken in; but nobody may have it open either
+        # Its log cannot be merged, but no process may have it open either.
+        with _shared_bytes_locked(path):
             yield
         return
     except apsw.BusyError as error:
@@ -312,12 +291,12 @@ def _exclusively(path: Path) -> Iterator[None]:
 def _open_exclusive(path: Path) -> apsw.Connection:
     connection = _open_shared(path)
     try:
-        # Every user of a log holds a shared lock for as long as it has the file open. Locks that
-        # are taken in this mode stay until the end, so that nobody slips in between.
+        # In WAL mode a process holds a shared lock as long as it has the file open. Locks taken
+        # in this mode are held until the end, so that no other process gets in between.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("BEGIN EXCLUSIVE")
-        # In this mode the journal of the change above stays, though it is over.
+        # In this mode the journal of the statement above stays.
         Path(f"{path}-journal").unlink(missing_ok=True)
     except BaseException:
         connection.close()
@@ -336,7 +315,7 @@ def _shared_bytes_locked(path: Path) -> Iterator[None]:
 
 
 def _keep_sidecars(path: Path, kept: Path) -> None:
-    """Keep what was left beside a database, so that it is never taken into another one."""
+    """Rename the old database's log, so that it is never merged into another database."""
     for suffix in _SIDECAR_SUFFIXES:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{kept}{suffix}")
@@ -344,12 +323,12 @@ def _keep_sidecars(path: Path, kept: Path) -> None:
 
 def _open_shared(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection.set_busy_timeout(_BACKUP_BUSY_TIMEOUT_MS)
+    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
     return connection
 
 
 def _open_private(path: Path) -> apsw.Connection:
-    """Open a file that nobody else knows; it may lie where locks do not work."""
+    """Open a file no other process knows, perhaps on a file system without locks."""
     connection = apsw.Connection(str(path), vfs="unix-none")
     for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = OFF", "synchronous = OFF"):
         connection.execute(f"PRAGMA {pragma}")
@@ -369,7 +348,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
         yield
     except (apsw.FullError, apsw.IOError) as error:
         raise DiskFull(
-            f"the disk of {path} is full or failed; nothing was changed; free some room"
+            f"the disk of {path} is full or failed; nothing was changed; free some space"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise DatabaseCorrupt(_CORRUPT_MESSAGE) from error
@@ -381,9 +360,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
         raise DatabaseBusy("another process held the database for too long; try again") from error
 
 
-_CORRUPT_MESSAGE = "the database is not healthy; use an earlier backup"
-
-
 def _in_use_error(path: Path) -> StateConflict:
-    message = f"a program has {path} open; stop every service, worker and box that uses it first"
-    return StateConflict(message)
+    return StateConflict(
+        f"a process has {path} open; stop every service, worker and box that uses it first"
+    )

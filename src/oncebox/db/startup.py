@@ -74,9 +74,9 @@ def _url_scheme(url: str) -> str:
 
 
 async def prepare(database: Database, telemetry: "Telemetry", *, migrate: bool) -> None:
-    """Migrate or check the schema, and check that the database keeps what it acknowledges.
+    """Migrate or check the schema, and check that commits are durable.
 
-    Raises: StoreError of the kind that names the trouble.
+    Raises: StoreError.
     """
     if migrate:
         for name in await migrations.migrate(database):
@@ -99,7 +99,7 @@ def load_master_key(settings: Settings, *, may_create: bool) -> MasterKey:
     if not settings.database.startswith("sqlite:"):
         raise MasterKeyMissing(
             "PostgreSQL needs a master key that all hosts share: set ONCEBOX_MASTER_KEY or "
-            "ONCEBOX_MASTER_KEY_FILE; make one with: openssl rand -base64 32"
+            "ONCEBOX_MASTER_KEY_FILE; create one with: openssl rand -base64 32"
         )
     path = sqlite_path(settings.database).with_suffix(".key")
     if not may_create:
@@ -139,7 +139,7 @@ def require_same_key(known: str | None, key: MasterKey) -> None:
 
 
 async def check_writable(database: Database) -> None:
-    """Commit a change that changes nothing.
+    """Commit an update without effect.
 
     Raises: StoreError.
     """
@@ -162,7 +162,7 @@ def _store_key_id(tx: Transaction, id_: str) -> str | None:
 
 
 def _check_durability(tx: Transaction, telemetry: "Telemetry") -> None:
-    """Refuse a server that acknowledges before it has written."""
+    """Refuse a server that acknowledges commits before they are on disk."""
     if tx.execute("SHOW synchronous_commit") == [("off",)]:
         raise DatabaseUnsafe(
             "synchronous_commit is off, so the server loses acknowledged work in a crash; "
@@ -189,7 +189,7 @@ def _connect_sqlite(url: str, now: clock.Clock) -> Database:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseReadOnly(
-            f"the folder {path.parent} cannot be made; choose one with ONCEBOX_DATA_DIR"
+            f"the folder {path.parent} cannot be created; choose one with ONCEBOX_DATA_DIR"
         ) from error
     return SqliteDatabase(path, now=now)
 

@@ -11,51 +11,51 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   │   ├── DatabaseUnreachable
     │   │   ├── DatabaseBusy
     │   │   ├── DiskFull
-    │   │   ├── StoreFailed           it failed in a way nobody foresaw
+    │   │   ├── StoreFailed           an unexpected failure
     │   │   └── CommitUnknown         the reply to COMMIT was lost
     │   ├── DatabaseClosed            this program has closed it
     │   ├── RowRefused                the database refused this row's data
     │   ├── DatabaseLoginRefused
     │   ├── DatabaseReadOnly
     │   ├── DatabaseCorrupt
-    │   ├── DatabaseUnsafe            it would not keep what it acknowledges
+    │   ├── DatabaseUnsafe            it could lose acknowledged data
     │   ├── SchemaTooNew
     │   ├── SchemaOutdated
     │   ├── MigrationChanged
-    │   ├── BackupDamaged             it is not what was written
+    │   ├── BackupDamaged
     │   └── MasterKeyError
     │       ├── MasterKeyMissing
     │       └── MasterKeyWrong
-    ├── InputRefused                  what came in cannot be taken
+    ├── InputRefused                  invalid input
     │   ├── KeyInvalid
     │   ├── HeaderInvalid
     │   └── BodyTooLarge
     ├── NotFound
-    │   └── CursorMismatch             it leads to another list
-    ├── CursorTooOld                  what it points at is no longer kept
+    │   └── CursorMismatch            a cursor of another list
+    ├── CursorTooOld                  its events were deleted
     ├── StateConflict                 not possible in its present state
-    ├── LeaseLost                     somebody else owns the work now
-    ├── RequestKeyReused              it claimed something else before
+    ├── LeaseLost                     another worker owns the work now
+    ├── RequestKeyReused              it was used for another claim
     ├── HandlerRegisteredTwice
     ├── ListenAddressUnavailable      nothing can listen there
     ├── RequestRefused                a rejected HTTP request: see errors/http.py
     ├── EffectError
     │   ├── EffectNameReused
     │   ├── EffectMisused
-    │   └── EffectOutcomeUnknown             nobody can know: a person decides
+    │   └── EffectOutcomeUnknown      an operator decides
     ├── HandlerFailure                raised by handlers, on purpose
     │   ├── Transient
     │   ├── Permanent
     │   └── NotDone
-    ├── EgressError                   something outside could not be fetched
-    │   ├── EgressRefused             it never will be
-    │   └── EgressFailed              it may be asked again
+    ├── EgressError                   an outgoing request failed
+    │   ├── EgressRefused             not retried
+    │   └── EgressFailed              may be retried
     ├── SignatureError                webhook signatures
     │   ├── SignatureInvalid          the request is not what its sender signed
-    │   ├── KeyFetchRequired                 a key must be fetched first: answer 503
+    │   ├── KeyFetchRequired          a key must be fetched first: answer 503
     │   ├── UnknownScheme
-    │   └── SchemeInvalid             a scheme that somebody added cannot be used
-    ├── SecretUnavailable             a reference to a secret leads nowhere
+    │   └── SchemeInvalid             a custom scheme cannot be used
+    ├── SecretUnavailable             a reference to a secret cannot be resolved
     ├── …                             mail, codes and links: see errors/mail.py
     ├── …                             outgoing mail: see errors/sends.py
     └── CallFailed                    raised by clients only: see client/errors.py
@@ -111,13 +111,13 @@ class DatabaseBusy(StoreUnavailable):
 
 
 class DiskFull(StoreUnavailable):
-    """There is no room to commit."""
+    """The disk of the database is full."""
 
     code = "disk_full"
 
 
 class StoreFailed(StoreUnavailable):
-    """The database failed in a way nobody foresaw; nothing was acknowledged."""
+    """The database failed unexpectedly; nothing was acknowledged."""
 
     code = "store_failed"
 
@@ -159,7 +159,7 @@ class DatabaseCorrupt(StoreError):
 
 
 class DatabaseUnsafe(StoreError):
-    """The database would lose what it acknowledged."""
+    """The database could lose acknowledged data."""
 
     code = "database_unsafe"
 
@@ -183,13 +183,13 @@ class MigrationChanged(StoreError):
 
 
 class BackupDamaged(StoreError):
-    """The file is not a backup, or not as it was made."""
+    """The file is not a backup, or is damaged."""
 
     code = "backup_damaged"
 
 
 class MasterKeyError(StoreError):
-    """The master key does not fit."""
+    """The master key is missing or wrong."""
 
     code = "master_key"
 
@@ -201,13 +201,13 @@ class MasterKeyMissing(MasterKeyError):
 
 
 class MasterKeyWrong(MasterKeyError):
-    """The database was sealed with another master key."""
+    """The database was encrypted with another master key."""
 
     code = "master_key_wrong"
 
 
 class InputRefused(OnceboxError):
-    """What came in cannot be taken; nothing was stored."""
+    """The input is invalid; nothing was stored."""
 
     code = "input_refused"
 
@@ -231,19 +231,19 @@ class BodyTooLarge(InputRefused):
 
 
 class NotFound(OnceboxError):
-    """There is no such thing here."""
+    """There is no such object."""
 
     code = "not_found"
 
 
 class StateConflict(OnceboxError):
-    """The thing is in a state that does not allow this."""
+    """The state of the object does not allow this."""
 
     code = "state_conflict"
 
 
 class LeaseLost(OnceboxError):
-    """The lease ran out and somebody else owns the work now."""
+    """The lease expired, and another worker owns the work now."""
 
     code = "lease_lost"
 
@@ -255,7 +255,7 @@ class HandlerRegisteredTwice(OnceboxError):
 
 
 class EffectError(OnceboxError):
-    """An effect was declared or used wrongly, or is in doubt."""
+    """An effect was declared or used wrongly, or its outcome is unknown."""
 
     code = "effect_error"
 
@@ -267,19 +267,19 @@ class EffectNameReused(EffectError):
 
 
 class EffectMisused(EffectError):
-    """An effect was declared in a way that cannot be kept."""
+    """An effect was declared in a way that cannot be guaranteed."""
 
     code = "effect_misused"
 
 
 class EffectOutcomeUnknown(EffectError):
-    """The effect was started and nobody can know whether it happened."""
+    """The effect was started, and its outcome is unknown."""
 
     code = "effect_outcome_unknown"
 
 
 class HandlerFailure(OnceboxError):
-    """Raised by a handler to say how its failure is meant."""
+    """Raised by a handler to classify its failure."""
 
     code = "handler_failure"
 
@@ -291,7 +291,7 @@ class Transient(HandlerFailure):
     retry_safe = True
 
     def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
-        """Say why, and optionally how long to wait at least."""
+        """Take the reason, and optionally the seconds to wait at least."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -310,32 +310,32 @@ class NotDone(HandlerFailure):
 
 
 class EgressError(OnceboxError):
-    """Something could not be fetched from the outside."""
+    """An outgoing request failed."""
 
     code = "egress_error"
 
 
 class EgressRefused(EgressError):
-    """An address or answer that is never fetched."""
+    """An address or response that Oncebox never fetches."""
 
     code = "egress_refused"
 
 
 class EgressFailed(EgressError):
-    """A service outside did not answer well; it may be asked again."""
+    """An external service did not answer properly; the request may be retried."""
 
     code = "egress_failed"
     retry_safe = True
 
 
 class SignatureError(OnceboxError):
-    """Something about a webhook's signature or its scheme."""
+    """A webhook's signature or its scheme is invalid."""
 
     code = "signature_error"
 
 
 class SignatureInvalid(SignatureError):
-    """The signature of a request does not hold; ``reason`` says in one word why."""
+    """The signature of a request is invalid; ``reason`` says why in one word."""
 
     code = "signature_invalid"
 
@@ -346,7 +346,7 @@ class SignatureInvalid(SignatureError):
 
 
 class KeyFetchRequired(SignatureError):
-    """A public key must be fetched before the request can be judged; ``name`` says which."""
+    """A public key must be fetched to verify the request; ``name`` says which."""
 
     code = "key_fetch_required"
     retry_safe = True
@@ -364,7 +364,7 @@ class UnknownScheme(SignatureError):
 
 
 class SchemeInvalid(SignatureError):
-    """A signature scheme that somebody added cannot be used."""
+    """A custom signature scheme cannot be used."""
 
     code = "scheme_invalid"
 
@@ -388,12 +388,12 @@ class RequestKeyReused(OnceboxError):
 
 
 class CursorMismatch(NotFound):
-    """The cursor was not given out for this list."""
+    """The cursor belongs to another list."""
 
     code = "cursor_mismatch"
 
 
 class CursorTooOld(OnceboxError):
-    """Events after this cursor are no longer kept; begin without one."""
+    """Events after this cursor were deleted; begin without one."""
 
     code = "cursor_too_old"

@@ -21,7 +21,7 @@
         ├── IdempotencyKeyMismatch     422
         ├── TooManyRequests           429, come back
         ├── HeadersTooLarge           431
-        ├── Unforeseen                500
+        ├── InternalError             500
         ├── ServerBusy                503, come back
         ├── SourcePaused              503, come back
         ├── SourceNotReady             503, come back
@@ -76,7 +76,7 @@ class Forbidden(RequestRefused):
 
 
 class OriginRefused(RequestRefused):
-    """The request comes from a web page of somebody else."""
+    """The request comes from a web page of another origin."""
 
     code = "origin_refused"
 
@@ -88,7 +88,7 @@ class HostRefused(RequestRefused):
 
 
 class MethodNotAllowed(RequestRefused):
-    """This path does not know the method."""
+    """The path does not support this method."""
 
     code = "method_not_allowed"
 
@@ -108,7 +108,7 @@ class RequestInProgress(RequestRefused):
 
 
 class MediaUnsupported(RequestRefused):
-    """The body's type or encoding is not taken here."""
+    """The body's media type or encoding is not supported."""
 
     code = "media_unsupported"
 
@@ -125,13 +125,13 @@ class FieldsInvalid(RequestRefused):
 
 
 class IdempotencyKeyReused(RequestRefused):
-    """The same Idempotency-Key came with another body before."""
+    """The Idempotency-Key was used with another body."""
 
     code = "idempotency_key_reused"
 
 
 class IdempotencyKeyMismatch(RequestRefused):
-    """The Idempotency-Key is another than the one of this event type and entity."""
+    """The Idempotency-Key does not match the event type and entity."""
 
     code = "idempotency_key_mismatch"
 
@@ -143,7 +143,7 @@ class TooManyRequests(RequestRefused):
     retry_safe = True
 
     def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
-        """Say how many seconds to wait, where that is known."""
+        """Take the seconds to wait, if they are known."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -155,27 +155,27 @@ class HeadersTooLarge(RequestRefused):
 
 
 class InternalError(RequestRefused):
-    """Something went wrong that nobody foresaw."""
+    """An unexpected error occurred."""
 
     code = "internal_error"
 
 
 class ServerBusy(RequestRefused):
-    """The service has as much to do as it can."""
+    """The service is at its limit."""
 
     code = "server_busy"
     retry_safe = True
 
 
 class SourcePaused(RequestRefused):
-    """This source takes nothing at the moment; send it again later."""
+    """The source is paused; send the request again later."""
 
     code = "source_paused"
     retry_safe = True
 
 
 class SourceNotReady(RequestRefused):
-    """This source cannot check requests yet; send it again later."""
+    """The source cannot verify requests yet; send the request again later."""
 
     code = "source_not_ready"
     retry_safe = True
@@ -188,13 +188,13 @@ class SignatureRefused(RequestRefused):
 
 
 class SenderNotAllowed(RequestRefused):
-    """The request does not come from where this source expects it."""
+    """The request does not come from an address that this source allows."""
 
     code = "sender_not_allowed"
 
 
 class KeyServiceUnreachable(RequestRefused):
-    """A service of the provider did not answer; send it again later."""
+    """A key service of the provider did not answer; send the request again later."""
 
     code = "key_service_unreachable"
     retry_safe = True

@@ -2,37 +2,37 @@
 
 OnceboxError
 ├── InputRefused
-│   ├── AddressInvalid            no address or domain that mail is taken for
+│   ├── AddressInvalid
 │   └── InboxInvalid
 ├── NotFound
-│   └── DomainUnknown             there is none of that name to make an address of
+│   └── DomainUnknown
 ├── StateConflict
 │   ├── DomainTaken
-│   ├── DomainRequired              there are none or several to choose from
+│   ├── DomainRequired            there is no default
 │   ├── AddressTaken
-│   ├── InboxConflict              the attempt has another inbox of that label
-│   ├── MailDecryptionFailed             a stored mail is damaged, or sealed for somewhere else
-│   └── ResendLimitReached             the mail was asked for again as often as it may be
-├── ResolverError                 the domain name system
-│   ├── DnsRecordNotFound              there is no such name or record
-│   └── ResolverUnavailable           nobody has answered; it may be asked again
-└── ParserUnavailable             mail cannot be read just now
+│   ├── InboxConflict             the attempt has another inbox of that label
+│   ├── MailDecryptionFailed
+│   └── ResendLimitReached
+├── ResolverError                 DNS
+│   ├── DnsRecordNotFound
+│   └── ResolverUnavailable       may be retried
+└── ParserUnavailable             may be retried
 
 OnceboxError
 └── StateConflict
-    ├── AlreadyClaimed            somebody else has it
-    ├── ArtifactSuperseded        a newer one has taken its place
+    ├── AlreadyClaimed            another claim holds it
+    ├── ArtifactSuperseded        a newer one replaced it
     ├── ArtifactUnmatched         its message is not what the inbox expects
-    ├── ArtifactPurged            what it says was overwritten
-    ├── ArtifactConflict          several are meant equally
-    └── LinkRefused               the link policy does not let it out
+    ├── ArtifactPurged            its value was overwritten
+    ├── ArtifactConflict          several match equally well
+    └── LinkRefused               by the link policy
 """
 
 from oncebox.errors import InputRefused, NotFound, OnceboxError, StateConflict
 
 
 class AddressInvalid(InputRefused):
-    """This is no address or domain that mail can be taken for."""
+    """The address or domain cannot receive mail."""
 
     code = "address_invalid"
 
@@ -44,104 +44,104 @@ class InboxInvalid(InputRefused):
 
 
 class DomainUnknown(NotFound):
-    """There is no such domain here to make an address of."""
+    """The domain does not exist in this installation."""
 
     code = "domain_unknown"
 
 
 class DomainTaken(StateConflict):
-    """The domain is in this installation already."""
+    """The domain exists in this installation already."""
 
     code = "domain_taken"
 
 
 class DomainRequired(StateConflict):
-    """There is no default domain; say which one the address shall have."""
+    """There is no default domain; name the domain of the address."""
 
     code = "domain_required"
 
 
 class AddressTaken(StateConflict):
-    """The address belongs to an inbox, or did; an address is given out once."""
+    """The address belongs or belonged to an inbox; addresses are not reused."""
 
     code = "address_taken"
 
 
 class InboxConflict(StateConflict):
-    """The attempt has an inbox of this label already, made by other words or by another key."""
+    """The attempt has an inbox of this label, with other options or of another key."""
 
     code = "inbox_conflict"
 
 
 class MailDecryptionFailed(StateConflict):
-    """A stored mail cannot be opened: damaged, or sealed with another key or for another row."""
+    """A stored mail cannot be decrypted: damaged, or encrypted for another key or row."""
 
     code = "mail_decryption_failed"
 
 
 class ResendLimitReached(StateConflict):
-    """The mail of this attempt was asked for again as often as its inboxes' policy allows."""
+    """The attempt has used all resends that its inboxes' policy allows."""
 
     code = "resend_limit_reached"
 
 
 class ResolverError(OnceboxError):
-    """The domain name system has not answered a question."""
+    """A DNS query failed."""
 
     code = "resolver_error"
 
 
 class DnsRecordNotFound(ResolverError):
-    """There is no such name, or it has no such records."""
+    """The name does not exist, or has no such records."""
 
     code = "dns_record_not_found"
 
 
 class ResolverUnavailable(ResolverError):
-    """No name server has given a usable answer in time; it may be asked again."""
+    """No name server gave a usable answer in time; the query may be retried."""
 
     code = "dns_unavailable"
     retry_safe = True
 
 
 class ParserUnavailable(OnceboxError):
-    """No process can be started to read mail with; it may work later."""
+    """No parser process can be started; it may be retried."""
 
     code = "parser_unavailable"
     retry_safe = True
 
 
 class AlreadyClaimed(StateConflict):
-    """Another claim has this artifact; it is granted once."""
+    """Another claim holds this code or link; it is granted once."""
 
     code = "already_claimed"
 
 
 class ArtifactSuperseded(StateConflict):
-    """A newer artifact of the same sender and purpose has taken the place of this one."""
+    """A newer code or link of the same sender and purpose replaced this one."""
 
     code = "artifact_superseded"
 
 
 class ArtifactUnmatched(StateConflict):
-    """The message of this artifact is not what its inbox expects."""
+    """The message of this code or link does not match its inbox's policy."""
 
     code = "artifact_unmatched"
 
 
 class ArtifactPurged(StateConflict):
-    """What this artifact says was overwritten when its time was over."""
+    """The value of this code or link was overwritten after its retention period."""
 
     code = "artifact_purged"
 
 
 class ArtifactConflict(StateConflict):
-    """Several artifacts are meant equally, and none is chosen by guessing."""
+    """Several codes or links match equally well; Oncebox does not guess."""
 
     code = "artifact_conflict"
 
 
 class LinkRefused(StateConflict):
-    """The link policy does not let this link out; it stays available."""
+    """The link policy refuses this link; it stays available."""
 
     code = "link_refused"

@@ -1,26 +1,26 @@
 """Errors about outgoing mail: invalid content, key conflicts, budgets, templates, DKIM.
 
 OnceboxError
-├── SendBudgetSpent               so many were asked for in an hour: come back
+├── SendBudgetSpent               the hourly limit: retry later
 ├── StateConflict
-│   └── SendCoolingDown           a recipient gets such a mail already
+│   └── SendCoolingDown           a recipient got such a mail recently
 └── InputRefused
     ├── EmailInvalid              it cannot be sent as it is
     │   ├── SenderMissing
     │   ├── RecipientMissing
     │   ├── TooManyRecipients
-    │   ├── MailboxInvalid        no address, or more than one where one is meant
+    │   ├── MailboxInvalid        not exactly one address
     │   ├── EmailHeaderInvalid
     │   │   └── HeaderReserved    only Oncebox and the mail servers write it
     │   ├── AttachmentInvalid
     │   └── EmailTooLarge
-    ├── SendKeyConflict               another mail has that key
-    ├── SendTooLate               its time is over, or before its beginning
-    ├── RepliesToAutomaticMail          a program wrote what it answers
+    ├── SendKeyConflict           another mail has that key
+    ├── SendTooLate               its deadline has passed
+    ├── RepliesToAutomaticMail
     ├── TemplateInvalid
     │   ├── TemplateTooCostly
     │   └── VariableMissing
-    └── SigningInvalid            there can be no DKIM signature
+    └── SigningInvalid            DKIM signing is impossible
 """
 
 from math import ceil
@@ -29,25 +29,25 @@ from oncebox.errors import InputRefused, OnceboxError, StateConflict
 
 
 class EmailInvalid(InputRefused):
-    """The mail cannot be sent as it is; nothing of it was stored."""
+    """The mail cannot be sent as it is; nothing was stored."""
 
     code = "email_invalid"
 
 
 class SenderMissing(EmailInvalid):
-    """The mail says from nobody, and there is no default sender."""
+    """The mail has no From address, and there is no default sender."""
 
     code = "sender_missing"
 
 
 class RecipientMissing(EmailInvalid):
-    """The mail is for nobody."""
+    """The mail has no recipient."""
 
     code = "recipient_missing"
 
 
 class TooManyRecipients(EmailInvalid):
-    """The mail is for more people than one mail may be for; bulk is many sends."""
+    """The mail has too many recipients; send bulk mail as separate sends."""
 
     code = "too_many_recipients"
 
@@ -59,19 +59,19 @@ class MailboxInvalid(EmailInvalid):
 
 
 class EmailHeaderInvalid(EmailInvalid):
-    """A header field, or the subject, has what no header can hold."""
+    """A header field or the subject has characters that no header may contain."""
 
     code = "email_header_invalid"
 
 
 class HeaderReserved(EmailHeaderInvalid):
-    """A header field that a sender cannot set, because it says who gets the mail or steers it."""
+    """The header field is reserved: it names recipients or controls the transport."""
 
     code = "header_reserved"
 
 
 class AttachmentInvalid(EmailInvalid):
-    """An attachment has a name, a type or an id that cannot be written."""
+    """The name, type or id of an attachment is invalid."""
 
     code = "attachment_invalid"
 
@@ -83,62 +83,62 @@ class EmailTooLarge(EmailInvalid):
 
 
 class SendKeyConflict(InputRefused):
-    """The key is that of a mail to others, from another, or with other attachments."""
+    """The key belongs to a mail with another sender, recipients or attachments."""
 
     code = "send_key_conflict"
 
 
 class SendTooLate(InputRefused):
-    """The mail may not be sent any more, or not yet when it may be sent at last."""
+    """The deadline of the mail has passed, or is before its start time."""
 
     code = "send_too_late"
 
 
 class SendCoolingDown(StateConflict):
-    """Somebody gets a mail of this event type already, under another key; ``send_id`` names it."""
+    """A recipient got a mail of this event type under another key; ``send_id`` names it."""
 
     code = "send_cooling_down"
     send_id: str = ""
 
     def __init__(self, message: str = "", *, send_id: str = "", wait: float = 0.0) -> None:
-        """Take the id of the earlier send, and the seconds until another may be meant."""
-        told = (
+        """Take the id of the earlier send, and the seconds until another is allowed."""
+        default = (
             "a recipient gets a mail of this event type already, under another key; do not send "
             f"it again under a new key, but ask for the send {send_id}; another mail of this type "
             f"may be sent in {ceil(wait)} s"
         )
-        super().__init__(message or told)
+        super().__init__(message or default)
         self.send_id = send_id
         self.retry_after = wait or None
 
 
 class SendBudgetSpent(OnceboxError):
-    """This key, or one of the recipients, has had as many sends as an hour may have."""
+    """The hourly limit of sends is reached, for this key or a recipient."""
 
     code = "send_budget_spent"
     retry_safe = True
 
     def __init__(self, message: str = "", *, wait: float = 0.0) -> None:
         """Take the seconds after which the same call may succeed."""
-        told = f"the budget of this hour is spent; send nothing more, and try in {ceil(wait)} s"
-        super().__init__(message or told)
+        default = f"the budget of this hour is spent; send nothing more, and try in {ceil(wait)} s"
+        super().__init__(message or default)
         self.retry_after = wait or None
 
 
 class RepliesToAutomaticMail(InputRefused):
-    """The mail answers one that a program sent by itself, which would go on without end."""
+    """The mail replies to an automatic mail, which could loop forever."""
 
     code = "replies_to_automatic_mail"
 
 
 class TemplateInvalid(InputRefused):
-    """A template, or what is to be filled in, cannot be used."""
+    """A template or its variables are invalid."""
 
     code = "template_invalid"
 
 
 class TemplateTooCostly(TemplateInvalid):
-    """A template takes more steps, or writes more, than one mail may."""
+    """A template exceeds the limits of steps or output."""
 
     code = "template_too_costly"
 
@@ -157,6 +157,6 @@ class VariableMissing(TemplateInvalid):
 
 
 class SigningInvalid(InputRefused):
-    """A key, a selector or a message that no DKIM signature can be made with."""
+    """A key, selector or message that cannot be DKIM-signed."""
 
     code = "signing_invalid"

@@ -1,6 +1,6 @@
 """Retention: purging bodies, messages, codes, sends and old keys; lease voiding after a restore.
 
-What is in doubt, or under way, is never let go.
+Nothing of unknown outcome or in flight is ever purged.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from oncebox.model.sends.transports import ConfiguredTransport
 
 _sql = load(__package__, "maintenance.sql")
 
-#: stands for the sources of that name of all tenants
+#: matches a source of that name of any tenant
 ANY_TENANT = "*"
-#: by tenant and source: bodies of what ended before this moment may go
+#: by tenant and source: bodies of deliveries that ended before this time may be purged
 Cutoffs = Mapping[tuple[str, str], int]
 
 
 class PurgeResult(NamedTuple):
-    """How many rows went, and where the next look goes on; None when all was looked at."""
+    """How many rows were purged, and where the next call continues; None at the end."""
 
     bodies: int
     after: str | None
@@ -35,7 +35,7 @@ class PurgeResult(NamedTuple):
 def purge_bodies(
     tx: Transaction, cutoffs: Cutoffs, now: int, after: str = "", most: int = 500
 ) -> PurgeResult:
-    """Let the bodies go whose time has passed, looking at the next ``most`` requests."""
+    """Purge bodies past their retention among the next ``most`` requests."""
     rows = tx.all(_sql.kept, after=after, most=most)
     if not rows:
         return PurgeResult(0, None)
@@ -54,9 +54,9 @@ def purge_bodies(
 
 
 def purge_journals(tx: Transaction, before: int, after: str = "", most: int = 500) -> PurgeResult:
-    """Let the tries and effects go of deliveries whose bodies are gone and that ended long ago.
+    """Purge tries and effects of deliveries that ended long ago and whose bodies are purged.
 
-    A journal is never gone before its body: there is no replay without one.
+    A journal outlives its body: a replay needs both.
     """
     ids = tx.all(_sql.journalled, after=after, most=most)
     if not ids:
@@ -80,7 +80,7 @@ def _cutoff(row: Row, cutoffs: Cutoffs) -> int:
 
 
 class EmptiedMessages(NamedTuple):
-    """How many documents went, where the next look goes on, and whether that is at once."""
+    """How many documents were purged, where the next call continues, and whether to at once."""
 
     documents: int
     after: str
@@ -90,10 +90,10 @@ class EmptiedMessages(NamedTuple):
 def empty_messages(
     tx: Transaction, before: int, now: int, after: str = "", most: int = 500
 ) -> EmptiedMessages:
-    """Let documents of messages go that came before a moment, looking at the next ``most``.
+    """Purge documents of messages received before a time, among the next ``most``.
 
-    Messages of about the same time lie beside each other, so a look ends at the first that is
-    too young, and the next one goes on from there.
+    Messages are about in order of time, so a call ends at the first recent one, and the next
+    call continues there.
     """
     rows = tx.all(_sql.next, after=after, most=most)
     old = [str(id_) for id_, _ in takewhile(lambda row: row[1] <= before, rows)]
@@ -106,10 +106,10 @@ def empty_messages(
 
 
 def overwrite_artifacts(tx: Transaction, before: int, now: int, most: int = 500) -> Counter[str]:
-    """Overwrite what artifacts say that came before a moment; return how many, by kind.
+    """Overwrite the values of artifacts received before a time; return how many, by kind.
 
-    The store overwrites what it lets go of, so this leaves nothing behind in the file. In the
-    place of its mark an artifact has its own id, which no value has.
+    The database overwrites deleted content (``secure_delete``), so nothing remains in the file.
+    The fingerprint is replaced by the artifact's own id, which no value has.
     """
     rows = tx.all(_sql.old_artifacts, before=before, most=most)
     ids = sorted((str(id_), str(id_).encode()) for id_, _ in rows)
@@ -119,7 +119,7 @@ def overwrite_artifacts(tx: Transaction, before: int, now: int, most: int = 500)
 
 
 def empty_sends(tx: Transaction, now: int, most: int = 500) -> int:
-    """Let go of what sends say whose class keeps them no longer; return how many."""
+    """Purge the content of sends past the retention of their class; return how many."""
     over = sorted(tx.all(_sql.over, now=now, most=most))
     emptied = tx.many(_sql.empty_sends, over, now=now) if over else []
     if emptied:
@@ -128,9 +128,9 @@ def empty_sends(tx: Transaction, now: int, most: int = 500) -> int:
 
 
 def forget_sends(tx: Transaction, before: int, most: int = 500) -> int:
-    """Forget tombstones of sends that ended before a moment; return how many.
+    """Delete tombstones of sends that ended before a time; return how many.
 
-    The same intent would be a new one then.
+    The same intent is a new one afterwards.
     """
     old = sorted(tx.all(_sql.forgettable, before=before, most=most))
     gone = sorted((row[0],) for row in tx.many(_sql.forget, old, before=before)) if old else []
@@ -142,24 +142,24 @@ def forget_sends(tx: Transaction, before: int, most: int = 500) -> int:
 
 
 def purge_idempotency_and_secrets(tx: Transaction, now: int) -> int:
-    """Forget old idempotency keys, some at a time, and erase retired secrets.
+    """Delete old idempotency keys, some at a time, and erase retired secrets.
 
-    Return how many there were; call it every few minutes, and again at once while it is many.
+    Return how many; call it every few minutes, and again at once while it returns many.
     """
     return idempotency.forget(tx, now) + sources.erase_retired_secrets(tx, now)
 
 
-#: more fences than anything gets between a backup and its return
+#: more fences than any row gets between a backup and its restore
 _FENCE_JUMP = 1_000_000
 
 
 def void_leases_and_pause(
     tx: Transaction, *, now: int, who: str, why: str
 ) -> list[ConfiguredTransport]:
-    """Pause every way by which mail leaves, and void every lease; return what was paused now.
+    """Pause every transport and void every lease; return the transports paused now.
 
-    What the ledger means to send may have been sent since the backup, and a worker may still
-    hold a lease that was given since then, under a fence that would be given again.
+    A pending send may have been sent since the backup, and a worker may still hold a lease
+    granted since then, under a fence that would be used again.
     """
     for void in (_sql.void_deliveries, _sql.void_sends, _sql.void_actions, _sql.void_duties):
         tx.run(void, jump=_FENCE_JUMP)

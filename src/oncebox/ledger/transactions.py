@@ -6,11 +6,12 @@ if it is declared with ``@grouped``, to ``submit``; no class stands between them
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from copy import copy
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from oncebox.core import clock
 from oncebox.db import migrate, startup
-from oncebox.db.database import Database, Transaction
+from oncebox.db.database import Database, Transaction, TxFunction
 from oncebox.db.group_commit import (
     BatchFunction,
     FastFunction,
@@ -20,6 +21,8 @@ from oncebox.db.group_commit import (
     retry_until_available,
 )
 from oncebox.db.notify import Subscription
+
+__all__ = ["Ledger", "Transaction"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +46,6 @@ class Ledger:
     """Runs ledger functions in transactions; serves any number of concurrent callers."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database; ``close`` closes it."""
         self._database = database
         self.clock = database.clock
         self.subscribe: Callable[[str], Subscription] = database.subscribe
@@ -55,47 +57,29 @@ class Ledger:
         self._ready_until = 0.0
         self._retries = False
 
-    async def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
-        return await self._database.read(function, *args, **kwargs)
+        if self._retries:
+            return await retry_until_available(self._database.read, work, *args, **kwargs)
+        return await self._database.read(work, *args, **kwargs)
 
-    async def write(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in one transaction, perhaps shared; return after the commit."""
-        return await self._database.write(function, *args, **kwargs)
+        if self._retries:
+            return await retry_until_available(self._database.write, work, *args, **kwargs)
+        return await self._database.write(work, *args, **kwargs)
 
-    async def write_alone(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that executes a user's statements, in a transaction of its own."""
-        return await self._database.write_alone(function, *args, **kwargs)
+        if self._retries:
+            return await retry_until_available(self._database.write_alone, work, *args, **kwargs)
+        return await self._database.write_alone(work, *args, **kwargs)
 
-    async def dry_run(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def dry_run(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function and roll it back; return its result."""
 
         def undone(tx: Transaction) -> NoReturn:
-            raise _RolledBack(function(tx, *args, **kwargs))
+            raise _RolledBack(work(tx, *args, **kwargs))
 
         try:
             return await self._database.write(undone)
@@ -110,7 +94,19 @@ class Ledger:
 
         Raises: StoreError, and what the function raises.
         """
-        return await self._group_of(function).submit(item)
+        group: GroupCommit[Item, Result] | None = self._groups.get(function)
+        if group is None:
+            group = self._groups[function] = GroupCommit(
+                self._database,
+                function.function,
+                fast=function.fast,
+                in_order=function.in_order,
+                size=function.size,
+                topics=function.topics,
+            )
+        if self._retries:
+            return await retry_until_available(group.submit, item)
+        return await group.submit(item)
 
     def group(
         self,
@@ -134,12 +130,14 @@ class Ledger:
         return read
 
     def retrying(self) -> "Ledger":
-        """Return this ledger, with calls that repeat on StoreError until they succeed.
+        """Return this ledger with calls that repeat on StoreError until they succeed.
 
         Only for calls that are safe to repeat, because a fence or the journal makes them so. The
         handler's time limit or the end of the worker ends the repeats.
         """
-        return _RetryingLedger(self)
+        retrying = copy(self)
+        retrying._retries = True  # noqa: SLF001 - the same class
+        return retrying
 
     def notify(self, *topics: str) -> None:
         """Wake the subscribers of these topics, in this process and in others."""
@@ -165,67 +163,3 @@ class Ledger:
         for read in self._shared_reads:
             await read.close()
         await self._database.close()
-
-    def _group_of(self, function: Grouped[Item, Result]) -> GroupCommit[Item, Result]:
-        found = self._groups.get(function)
-        if found is None:
-            found = self._groups[function] = GroupCommit(
-                self._database,
-                function.function,
-                fast=function.fast,
-                in_order=function.in_order,
-                size=function.size,
-                committed=self._notifier(function),
-            )
-        return found
-
-    def _notifier(
-        self, function: Grouped[Item, Result]
-    ) -> Callable[[Sequence[tuple[Item, Result]]], None] | None:
-        topics = function.topics
-        if topics is None:
-            return None
-        return lambda batch: self.notify(*topics([result for _, result in batch]))
-
-
-class _RetryingLedger(Ledger):
-    """A ledger whose calls repeat on StoreError; shares database and groups with its origin."""
-
-    def __init__(self, origin: Ledger) -> None:
-        super().__init__(origin._database)  # noqa: SLF001 - the same class
-        self._groups = origin._groups  # noqa: SLF001
-        self._shared_reads = origin._shared_reads  # noqa: SLF001
-        self._retries = True
-
-    async def read(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.read, function, *args, **kwargs)
-
-    async def write(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.write, function, *args, **kwargs)
-
-    async def write_alone(
-        self,
-        function: Callable[Concatenate[Transaction, P], T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        return await retry_until_available(self._database.write_alone, function, *args, **kwargs)
-
-    async def submit(self, function: Grouped[Item, Result], item: Item) -> Result:
-        return await retry_until_available(self._group_of(function).submit, item)
-
-    def retrying(self) -> Ledger:
-        return self

@@ -7,7 +7,8 @@ copies on several channels are one message, and guessing a Message-ID does not s
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Literal
@@ -29,7 +30,6 @@ from oncebox.model.inboxes.received_mail import (
     DkimKeyLocation,
     Extraction,
     HeaderAddress,
-    ParsedAttachment,
     ParsedMail,
     ParseStatus,
     RankedCandidates,
@@ -62,25 +62,13 @@ def message_identity(parsed: ParsedMail, froms: Iterable[str]) -> bytes:
 
 def outline_digest(parsed: ParsedMail, texts: Iterable[str]) -> bytes:
     """Return a digest of what is not part of the identity: names, recipients, other texts."""
-    people = [
-        f"{kind} {each.address} {each.name}"
-        for kind, several in (
-            ("to", parsed.to),
-            ("cc", parsed.cc),
-            ("reply-to", parsed.reply_to),
-        )
-        for each in several
-    ]
+    fields = (("to", parsed.to), ("cc", parsed.cc), ("reply-to", parsed.reply_to))
+    people = [f"{kind} {each.address} {each.name}" for kind, several in fields for each in several]
     attached = [f"{each.name} {each.media_type} {each.sha256}" for each in parsed.attachments]
     return framed_digest([
         parsed.message_id, str(parsed.date), parsed.sender.name,
         *people, "attached", *attached, "texts", *map(without_whitespace, texts),
     ])  # fmt: skip
-
-
-def message_id_digest(message_id: str) -> bytes | None:
-    """Return the SHA-256 of a Message-ID."""
-    return hashlib.sha256(message_id.encode("utf-8")).digest() if message_id else None
 
 
 def without_whitespace(text: str) -> str:
@@ -169,40 +157,35 @@ def read_body(
 def _alternatives(
     raw: bytes, leaves: list[LeafPart], limits: ParseLimits, warnings: set[str]
 ) -> list[_Alternative]:
-    """Return the texts of all parts, grouped by alternative."""
+    """Return the texts of all parts, grouped by alternative; HTML over the limit is skipped."""
     choices: dict[int, _Alternative] = {}
-    room = limits.text
-    for leaf in _readable_parts(leaves, warnings):
-        text, room = _part_text(raw, leaf, room, warnings)
+    left = limits.text
+    html_parts = 0
+    for leaf in leaves:
+        is_html = leaf.media_type == "text/html"
+        html_parts += is_html
+        if is_html and html_parts > _MOST_HTML:
+            warnings.add("html_limit")
+            continue
+        text, left = _part_text(raw, leaf, left, warnings)
         choice = choices.setdefault(leaf.alternative, _Alternative([], []))
-        (choice.plain if leaf.media_type == "text/plain" else choice.html).append(text)
+        (choice.html if is_html else choice.plain).append(text)
     return list(choices.values())
 
 
-def _readable_parts(leaves: list[LeafPart], warnings: set[str]) -> Iterator[LeafPart]:
-    """Yield the parts to read; HTML parts over the limit are skipped."""
-    html = 0
-    for leaf in leaves:
-        html += leaf.media_type == "text/html"
-        if html > _MOST_HTML and leaf.media_type == "text/html":
-            warnings.add("html_limit")
-        else:
-            yield leaf
-
-
-def _part_text(raw: bytes, leaf: LeafPart, room: int, warnings: set[str]) -> tuple[str, int]:
-    """Return the text of a part, and how many bytes are left for other parts."""
-    data = decoding.decode_transfer(raw[leaf.start : leaf.end], leaf.encoding, warnings)
-    if len(data) > room:
+def _part_text(raw: bytes, leaf: LeafPart, limit: int, warnings: set[str]) -> tuple[str, int]:
+    """Return the text of a part, and the limit for other parts."""
+    data = parts.part_content(raw, leaf, warnings)
+    if len(data) > limit:
         warnings.add("text_limit")
-        data = data[:room]
+        data = data[:limit]
     name = header_fields.parameter_text(leaf.parameters, "charset", warnings)
     if not name and leaf.media_type == "text/html":
         name = decoding.charset_in_html(data)
     text = decoding.decode_charset(data, name, warnings).replace("\r\n", "\n").replace("\r", "\n")
     if leaf.parameters.get("format", "").lower() == "flowed" and leaf.media_type == "text/plain":
         text = _unflowed(text, drop=leaf.parameters.get("delsp", "").lower() == "yes")
-    return text, room - len(data)
+    return text, limit - len(data)
 
 
 def _unflowed(text: str, *, drop: bool) -> str:
@@ -261,21 +244,23 @@ def read_date(text: str, warnings: set[str]) -> int | None:
     """Return the date in milliseconds, or None if it cannot be parsed."""
     if not text:
         return None
-    try:
-        if len(text) > _LONGEST_DATE:
-            raise ValueError  # noqa: TRY301 - handled like any other invalid date
-        found = parsedate_to_datetime(text)
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        found = parsedate_to_datetime(text if len(text) <= _LONGEST_DATE else "")
         moment = found if found.tzinfo else found.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, TypeError, OverflowError, IndexError):
-        warnings.add("date_unreadable")
-        return None
+    warnings.add("date_unreadable")
+    return None
 
 
-def find_artifacts(subject: str, pages: Sequence[Page], sender_domain: str) -> Extraction:
-    """Return the code and the link of a mail, and the other candidates; never raises."""
-    codes = _or_none(code_finder.find_codes, subject, pages)
-    links = _or_none(link_finder.find_links, subject, pages, sender_domain)
+def _code_and_link(
+    parsed: ParsedMail, pages: list[Page], decoded: dict[str, list[str]]
+) -> Extraction:
+    """Return the code and the link; none for a report, which quotes another mail."""
+    kind = decoded.get("content-type", [""])[0].strip().lower()
+    if kind.startswith(_REPORT):
+        return Extraction()
+    codes = _or_none(code_finder.find_codes, parsed.subject, pages)
+    links = _or_none(link_finder.find_links, parsed.subject, pages, parsed.sender.domain)
     return Extraction(
         code=codes.best,
         link=links.best,
@@ -337,7 +322,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         message_id=message_id[:_LONGEST_ID],
         date=read_date(decoded.get("date", [""])[0], warnings),
         subject=decoded.get("subject", [""])[0],
-        sender=addresses.read_sender(header.all("from"), warnings, doubtful=header.ambiguous),
+        sender=addresses.read_sender(header.all("from"), warnings, ambiguous=header.ambiguous),
         reply_to=_mailboxes(header, "reply-to", limits, warnings),
         to=_mailboxes(header, "to", limits, warnings),
         cc=_mailboxes(header, "cc", limits, warnings),
@@ -345,9 +330,14 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         text=body.text,
         hidden=body.hidden,
         text_from=body.origin,
-        attachments=_attachments(raw, leaves, warnings),
+        attachments=tuple(
+            [
+                parts.describe_attachment(raw, leaf, number, warnings)
+                for number, leaf in enumerate(filter(parts.is_attachment, leaves), 1)
+            ]
+        ),
         auto_submitted=_auto_submitted(decoded),
-        message_mark=message_id_digest(message_id),
+        message_mark=hashlib.sha256(message_id.encode("utf-8")).digest() if message_id else None,
         signatures=_signature_hints(header),
     )
     return replace(
@@ -359,16 +349,6 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         purposes=find_purposes(parsed.subject, parsed.text),
         found=_code_and_link(parsed, body.pages, decoded),
     )
-
-
-def _code_and_link(
-    parsed: ParsedMail, pages: Sequence[Page], decoded: dict[str, list[str]]
-) -> Extraction:
-    """Return the code and the link; none for a report, which quotes another mail."""
-    kind = decoded.get("content-type", [""])[0].strip().lower()
-    if kind.startswith(_REPORT):
-        return Extraction()
-    return find_artifacts(parsed.subject, pages, parsed.sender.domain)
 
 
 def _decoded_fields(header: Header, warnings: set[str]) -> dict[str, list[str]]:
@@ -393,28 +373,12 @@ def _message_id(header: Header, warnings: set[str]) -> str:
 def _mailboxes(
     header: Header, name: str, limits: ParseLimits, warnings: set[str]
 ) -> tuple[HeaderAddress, ...]:
-    """Return the mailboxes of all fields of a name."""
     found: list[HeaderAddress] = []
     for value in header.all(name):
         found += addresses.read_mailboxes(header_fields.unfold(value, warnings), warnings).found
     if len(found) > limits.addresses:
         warnings.add("addresses_cut")
     return tuple(found[: limits.addresses])
-
-
-def _attachments(
-    raw: bytes, leaves: list[LeafPart], warnings: set[str]
-) -> tuple[ParsedAttachment, ...]:
-    attached = [leaf for leaf in leaves if parts.is_attachment(leaf)]
-    return tuple([
-        parts.describe_attachment(
-            leaf,
-            number,
-            decoding.decode_transfer(raw[leaf.start : leaf.end], leaf.encoding, warnings),
-            warnings,
-        )
-        for number, leaf in enumerate(attached, 1)
-    ])  # fmt: skip
 
 
 def _auto_submitted(decoded: dict[str, list[str]]) -> bool:
@@ -424,7 +388,6 @@ def _auto_submitted(decoded: dict[str, list[str]]) -> bool:
 
 
 def _signature_hints(header: Header) -> tuple[DkimKeyLocation, ...]:
-    """Return the key locations of the first DKIM signatures."""
     hints = []
     for value in header.all("dkim-signature")[:_MOST_SIGNATURES]:
         tags = dict(

@@ -21,23 +21,22 @@ from oncebox.schemas.inboxes import AttemptId
 
 _NEXT_BY_STATE = {
     "begun": "Do it now, once, then call finish_action with fence. If a service takes an "
-    "idempotency key, hand it key.",
-    "look": "It was begun before, and nobody knows whether it happened. Look whether it did, then "
-    "call finish_action with fence: done or not_done. Do not do it before you have looked.",
+    "idempotency key, pass key.",
+    "look": "It was begun before, and its outcome is unknown. Look whether it happened, then call "
+    "finish_action with fence: done or not_done. Do not do it before you have looked.",
     "done": "It has happened. Use result. Do not do it again.",
-    "in_flight": "Somebody is doing it. Call begin_action again after lease_until. Do not do it "
-    "yourself.",
-    "held": "Nobody knows whether it happened. Tell the user that a person must resolve it. Do not "
-    "do it again.",
+    "in_flight": "Another caller is doing it. Call begin_action again after lease_until. Do not "
+    "do it yourself.",
+    "held": "Its outcome is unknown. Tell the user that a person must decide. Do not do it again.",
 }
 _NEXT_WHEN_FINISHED = {
-    ActionState.DONE: "It is on record. Do not do it again: begin_action gives result from now on.",
-    ActionState.NOT_DONE: "It is on record. To try again, call begin_action first.",
+    ActionState.DONE: "It is recorded. Do not do it again: begin_action returns result now.",
+    ActionState.NOT_DONE: "It is recorded. To try again, call begin_action first.",
 }
 
 
 class BeginAction(ToolArguments, frozen=True, kw_only=True):
-    """What is to happen once."""
+    """An action that must happen once."""
 
     attempt_id: Annotated[AttemptId, Meta(description="Your name for what you attempt.")]
     name: Annotated[Line, Meta(description="What is done, such as verify or pay.")]
@@ -52,20 +51,20 @@ class BeginAction(ToolArguments, frozen=True, kw_only=True):
 
 
 class BegunAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """What to do now."""
+    """The state of an action."""
 
     state: Annotated[
         Literal["begun", "look", "done", "in_flight", "held"],
         Meta(description="Only begun means: do it."),
     ]
-    fence: Annotated[int | None, Meta(description="For finish_action; none if not yours.")] = None
+    fence: Annotated[int | None, Meta(description="For finish_action; unset if not yours.")] = None
     key: Annotated[str, Meta(description="Idempotency key, the same for every repeat.")]
     lease_until: UnixMillis | None = None
-    result: Annotated[Any, Meta(description="What was stored, if it is done.")] = None
+    result: Annotated[Any, Meta(description="The stored result, if it is done.")] = None
 
 
 class FinishAction(ToolArguments, frozen=True, kw_only=True):
-    """How it ended."""
+    """The outcome of an action."""
 
     attempt_id: Annotated[AttemptId, Meta(description="As in begin_action.")]
     name: Annotated[Line, Meta(description="As in begin_action.")]
@@ -74,27 +73,26 @@ class FinishAction(ToolArguments, frozen=True, kw_only=True):
         Literal["done", "not_done"],
         Meta(description="not_done only if you know that it did not happen."),
     ]
-    result: Annotated[Any, Meta(description="What repeats shall get.")] = None
+    result: Annotated[Any, Meta(description="The result for repeats.")] = None
 
 
 class FinishedAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """What is on record."""
+    """The recorded state."""
 
     state: ActionState
-    result: Annotated[Any, Meta(description="The first that was stored.")] = None
+    result: Annotated[Any, Meta(description="The result that was stored first.")] = None
 
 
-async def begin_action(hand: ToolContext, asked: BeginAction) -> BegunAnswer:
-    """Begin an action, or say how it stands.
+async def begin_action(context: ToolContext, args: BeginAction) -> BegunAnswer:
+    """Begin an action, or return its state.
 
-    Each call is a begin of its own: one that is made again after a crash must not hear ``begun``
-    a second time.
+    Each call has its own request key: a call repeated after a crash must not get ``begun`` again.
     """
-    begun = await hand.client.attempts.begin(
-        asked.attempt_id,
-        asked.name,
-        safe=asked.safe,
-        lease=asked.lease,
+    begun = await context.client.attempts.begin(
+        args.attempt_id,
+        args.name,
+        safe=args.safe,
+        lease=args.lease,
         request_key=new_request_key(),
     )
     return BegunAnswer(
@@ -107,17 +105,17 @@ async def begin_action(hand: ToolContext, asked: BeginAction) -> BegunAnswer:
     )
 
 
-async def finish_action(hand: ToolContext, asked: FinishAction) -> FinishedAnswer:
-    """Record how an action ended."""
-    say, of = hand.client.attempts, (asked.attempt_id, asked.name, asked.fence)
-    if asked.outcome == "done":
-        action = await say.done(*of, asked.result)
+async def finish_action(context: ToolContext, args: FinishAction) -> FinishedAnswer:
+    """Record the outcome of an action."""
+    attempts, action_id = context.client.attempts, (args.attempt_id, args.name, args.fence)
+    if args.outcome == "done":
+        action = await attempts.done(*action_id, args.result)
     else:
-        action = await say.not_done(*of)
+        action = await attempts.not_done(*action_id)
     return FinishedAnswer(
         state=action.state,
         result=action.result,
-        next=_NEXT_WHEN_FINISHED.get(action.state, "Call begin_action to learn how it stands."),
+        next=_NEXT_WHEN_FINISHED.get(action.state, "Call begin_action to get its state."),
     )
 
 
@@ -126,26 +124,19 @@ TOOLS = (
         name="begin_action",
         title="Begin an action",
         description="Call this before anything that must happen once for an attempt: submitting a "
-        "code, paying, posting. It says whether to do it, or that it has happened.",
+        "code, paying, posting. It returns whether to do it, or that it has happened.",
         arguments=BeginAction,
         answer=BegunAnswer,
         run=begin_action,
-        read_only=False,
-        destructive=False,
         idempotent=False,
-        open_world=False,
     ),
     Tool(
         name="finish_action",
         title="Finish an action",
-        description="Say that an action happened, with what repeats shall get, or that it did "
-        "not. Late is not too late.",
+        description="Record that an action happened, with the result for repeats, or that it did "
+        "not. It may be called late.",
         arguments=FinishAction,
         answer=FinishedAnswer,
         run=finish_action,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
-        open_world=False,
     ),
 )

@@ -24,9 +24,9 @@ from oncebox.schemas.fields import SourceName
 from oncebox.schemas.inboxes import AttemptId
 from oncebox.schemas.pull import LONGEST_WAIT, ClaimedDelivery
 
-#: who the ledger says is at work
+#: the worker name in the ledger
 _WORKER_NAME = "mcp"
-#: what names things; no room for a sentence
+#: identifiers, too short for a sentence
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 #: seconds for the network, besides the wait
 _NETWORK_TIMEOUT = 8.0
@@ -37,19 +37,19 @@ _NEXT_CLAIMED = (
 )
 _NEXT_NOTHING = "There is no work now. Call again later, with the same attempt_id."
 _NEXT_OVER = (
-    "The delivery of this attempt is settled, or somebody else has it. Do not work on it. For the "
+    "The delivery of this attempt is settled, or another caller has it. Do not work on it. For the "
     "next one, call with a new attempt_id."
 )
 
 
 class ClaimDelivery(ToolArguments, frozen=True, kw_only=True):
-    """For which attempt, and from where."""
+    """The attempt and the source of a claim."""
 
     attempt_id: Annotated[
-        AttemptId, Meta(description="New for each delivery; the same one gets the same again.")
+        AttemptId, Meta(description="New for each delivery; the same one gets the same delivery.")
     ]
     source: Annotated[
-        SourceName | None, Meta(description="Where it comes from; unset: all of this key.")
+        SourceName | None, Meta(description="Its source; unset: all sources of this key.")
     ] = None
     lease: Lease = DEFAULT_LEASE
     within: Annotated[
@@ -58,29 +58,29 @@ class ClaimDelivery(ToolArguments, frozen=True, kw_only=True):
 
 
 class ClaimAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """What is yours to do now."""
+    """A claimed delivery."""
 
     status: Annotated[
         Literal["claimed", "nothing", "over"],
-        Meta(description="claimed: it is yours; over: it is settled or somebody else's"),
+        Meta(description="claimed: it is yours; over: it is settled or another caller has it"),
     ]
     delivery_id: str | None = None
     fence: Annotated[int | None, Meta(description="For complete_delivery.")] = None
     source: str | None = None
-    type: Annotated[str | None, Meta(description="What happened; none if it is no plain word.")] = (
-        None
-    )
+    type: Annotated[
+        str | None, Meta(description="Event type; unset if it is not a plain name.")
+    ] = None
     key: Annotated[
-        str | None, Meta(description="The provider's id of it; none if it is no plain word.")
+        str | None, Meta(description="The provider's id; unset if it is not a plain name.")
     ] = None
     tries: int | None = None
-    late: Annotated[bool, Meta(description="It comes after its time or out of its turn.")] = False
+    late: Annotated[bool, Meta(description="It is late or out of order.")] = False
     received_at: UnixMillis | None = None
     lease_until: UnixMillis | None = None
 
 
 class CompleteDelivery(ToolArguments, frozen=True, kw_only=True):
-    """How it ended."""
+    """The outcome of a delivery."""
 
     delivery_id: Annotated[Id, Meta(description="From claim_delivery.")]
     fence: Annotated[Fence, Meta(description="From claim_delivery.")]
@@ -88,51 +88,51 @@ class CompleteDelivery(ToolArguments, frozen=True, kw_only=True):
         Literal["done", "retry", "give_up"],
         Meta(description="done; retry: try again later; give_up: trying again will not help"),
     ] = "done"
-    why: Annotated[Line | None, Meta(description="Why not, in your own words.")] = None
+    why: Annotated[Line | None, Meta(description="The reason, if it is not done.")] = None
 
 
 class SettledAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """Where the delivery stands."""
+    """The state of a delivery."""
 
     state: DeliveryState
-    due_at: Annotated[int | None, Meta(description="When it is tried again, in ms since 1970.")] = (
+    due_at: Annotated[int | None, Meta(description="Time of the next try, in ms since 1970.")] = (
         None
     )
 
 
-async def claim_delivery(hand: ToolContext, asked: ClaimDelivery) -> ClaimAnswer:
-    """Claim one delivery for an attempt, or tell again which one it has."""
-    work = hand.client.within(_NETWORK_TIMEOUT).deliveries.claim(
-        asked.source,
-        wait=asked.within,
-        lease=asked.lease,
+async def claim_delivery(context: ToolContext, args: ClaimDelivery) -> ClaimAnswer:
+    """Claim one delivery for an attempt, or return the one it has."""
+    work = context.client.within(_NETWORK_TIMEOUT).deliveries.claim(
+        args.source,
+        wait=args.within,
+        lease=args.lease,
         worker=_WORKER_NAME,
-        request_key=_request_key(hand.key_fingerprint, asked.attempt_id),
+        request_key=_request_key(context.key_fingerprint, args.attempt_id),
     )
-    claimed = await hand.wait(work, asked.within)
+    claimed = await context.wait(work, args.within)
     if not claimed.deliveries:
         return ClaimAnswer(status="nothing", next=_NEXT_NOTHING)
     (delivery,) = claimed.deliveries
     try:
-        # A repeat is told the same claim whatever became of it; the fence knows whether it holds.
-        held = await hand.client.deliveries.heartbeat(
-            delivery.id, delivery.fence, lease=asked.lease
+        # A repeat gets the same claim in any state; the fence shows whether it is still valid.
+        held = await context.client.deliveries.heartbeat(
+            delivery.id, delivery.fence, lease=args.lease
         )
     except LeaseLost:
         return ClaimAnswer(status="over", delivery_id=delivery.id, next=_NEXT_OVER)
     return _claimed_answer(delivery, held.until)
 
 
-async def complete_delivery(hand: ToolContext, asked: CompleteDelivery) -> SettledAnswer:
+async def complete_delivery(context: ToolContext, args: CompleteDelivery) -> SettledAnswer:
     """Settle a delivery."""
-    if asked.outcome == "done":
-        ended = await hand.client.deliveries.complete(asked.delivery_id, asked.fence)
+    if args.outcome == "done":
+        ended = await context.client.deliveries.complete(args.delivery_id, args.fence)
     else:
-        ended = await hand.client.deliveries.fail(
-            asked.delivery_id,
-            asked.fence,
-            asked.why or f"the agent said {asked.outcome}",
-            permanent=asked.outcome == "give_up",
+        ended = await context.client.deliveries.fail(
+            args.delivery_id,
+            args.fence,
+            args.why or f"the agent said {args.outcome}",
+            permanent=args.outcome == "give_up",
         )
     return SettledAnswer(
         state=ended.state,
@@ -142,10 +142,10 @@ async def complete_delivery(hand: ToolContext, asked: CompleteDelivery) -> Settl
     )
 
 
-def _request_key(mark: str, attempt_id: str) -> str:
-    """Return what makes a repeat of an attempt's claim the same claim: this caller's only."""
-    said = f"{mark}\0{attempt_id}".encode()
-    return f"mcp_{hashlib.sha256(said).hexdigest()}"
+def _request_key(key_fingerprint: str, attempt_id: str) -> str:
+    """Return the same key for every claim of this caller for this attempt."""
+    identity = f"{key_fingerprint}\0{attempt_id}".encode()
+    return f"mcp_{hashlib.sha256(identity).hexdigest()}"
 
 
 def _claimed_answer(delivery: ClaimedDelivery, until: int) -> ClaimAnswer:
@@ -165,7 +165,7 @@ def _claimed_answer(delivery: ClaimedDelivery, until: int) -> ClaimAnswer:
 
 
 def _plain_name(text: str) -> str | None:
-    """Return what a sender calls something, if it can be nothing but a name."""
+    """Return a name that a sender chose, unless it could be more than a name."""
     return text if _PLAIN_NAME.fullmatch(text) else None
 
 
@@ -178,21 +178,14 @@ TOOLS = (
         arguments=ClaimDelivery,
         answer=ClaimAnswer,
         run=claim_delivery,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
         open_world=True,
     ),
     Tool(
         name="complete_delivery",
         title="Complete a delivery",
-        description="Say that a claimed delivery is done, is to be tried again, or is given up.",
+        description="Record that a claimed delivery is done, should be retried, or is given up.",
         arguments=CompleteDelivery,
         answer=SettledAnswer,
         run=complete_delivery,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
-        open_world=False,
     ),
 )

@@ -1,4 +1,7 @@
-"""Tool dispatch: list of all tools, argument validation, errors as advice to the model."""
+"""Tool dispatch: list of all tools, argument validation, errors as advice to the model.
+
+See docs/decisions/0019-use-the-api-client-for-mcp-tools.md.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -14,10 +17,7 @@ from oncebox.mcp.tool import Tool, ToolContext
 
 
 def check_installed() -> None:
-    """Make sure that the tools can be loaded.
-
-    Raises: ExtraMissing.
-    """
+    """Raise ``ExtraMissing`` if the tools cannot be loaded."""
     if find_spec("mcp") is None:
         raise ExtraMissing(
             "the tools for agents are not installed; run: pip install 'oncebox[mcp]'"
@@ -25,7 +25,7 @@ def check_installed() -> None:
 
 
 class Advice(NamedTuple):
-    """What helps, and what would do harm."""
+    """What the model should do after an error, and what it must not do."""
 
     do: str
     do_not: str
@@ -34,16 +34,16 @@ class Advice(NamedTuple):
 _NO_NEW_MAIL = "Do not request another code or link."
 _NO_GUESS = "Do not guess ids, and do not try ids of others."
 
-#: by code; what is not listed is told by whether it may pass
+#: by error code; other errors get advice by whether a retry is safe
 ADVICE: dict[str, Advice] = {
     "already_claimed": Advice(
-        "Somebody else has it: leave it to them. If it should be yours, ask the user who else is "
-        "at this attempt.",
+        "Another caller has it: leave it to them. If it should be yours, ask the user who else is "
+        "working on this attempt.",
         "Do not request another code or link: it would make the one in use worthless.",
     ),
     "wait_contested": Advice(
-        "Call again with sender, purpose or subject, so that only one can be meant; else let the "
-        "user choose.",
+        "Call again with sender, purpose or subject, so that only one matches; else let the user "
+        "choose.",
         f"Do not guess. {_NO_NEW_MAIL}",
     ),
     "inbox_closed": Advice(
@@ -56,30 +56,30 @@ ADVICE: dict[str, Advice] = {
         "Do not request another link: it would lead to the same place.",
     ),
     "artifact_purged": Advice(
-        "It is too old, and no longer kept. Ask the user whether to begin anew.",
+        "It is too old and was deleted. Ask the user whether to start over.",
         "Do not guess what it said.",
     ),
     "inbox_conflict": Advice(
-        "Call open_inbox with exactly the arguments of the first time, or with another label. If "
+        "Call open_inbox with exactly the arguments of the first call, or with another label. If "
         "you never opened it, another agent did: choose an attempt_id of your own.",
-        "Do not use the address of somebody else's attempt.",
+        "Do not use the address of another attempt.",
     ),
     "resend_limit_reached": Advice(
-        "Go on with wait_for_code or wait_for_link: the mail may be late. Else tell the user.",
+        "Continue with wait_for_code or wait_for_link: the mail may be late. Else tell the user.",
         "Do not ask the site for another mail, and do not open another inbox to get around this.",
     ),
     "cursor_invalid": Advice("Call again with the same arguments, without resume.", _NO_NEW_MAIL),
     "cursor_mismatch": Advice(
-        "Send resume with exactly the arguments of the call that gave it, or leave it out.",
+        "Send resume with exactly the arguments of the call that returned it, or omit it.",
         _NO_NEW_MAIL,
     ),
     "not_found": Advice(
-        "Use an id that a tool has given you with this key; what is another's looks missing.",
+        "Use an id that a tool returned to you with this key; ids of others are not found.",
         _NO_GUESS,
     ),
     "lease_lost": Advice(
-        "Stop: somebody else has it, or it is settled. To learn how it stands, call begin_action "
-        "or claim_delivery with the same attempt_id.",
+        "Stop: another caller has it, or it is settled. To get its state, call begin_action or "
+        "claim_delivery with the same attempt_id.",
         "Do not do the work again.",
     ),
     "request_key_reused": Advice(
@@ -87,30 +87,30 @@ ADVICE: dict[str, Advice] = {
         "Do not work on a delivery that you have not claimed.",
     ),
     "send_key_conflict": Advice(
-        "The mail of this event_type and entity_id has another sender or other recipients, and "
-        "stays. If a second one is really meant, use another version.",
+        "The mail of this event_type and entity_id has another sender or other recipients; it is "
+        "not replaced. If you need a second mail, use another version.",
         "Do not change entity_id to get around this.",
     ),
     "send_cooling_down": Advice(
-        "A recipient is just getting such a mail. Leave it at that, or ask the user.",
+        "A recipient has just been sent such a mail. Do nothing, or ask the user.",
         "Do not change event_type to get around this.",
     ),
     "send_budget_spent": Advice(
-        "Too many mails were asked for. Tell the user, or go on later.",
-        "Do not send the same under another key.",
+        "Too many mails were requested. Tell the user, or continue later.",
+        "Do not send the same mail under another key.",
     ),
     "forbidden": Advice(
         "Tell the user that this API key lacks the scope: agent for inboxes, actions and mail, "
         "worker:SOURCE for deliveries.",
-        "Do not call the same again.",
+        "Do not repeat the call.",
     ),
     "unauthenticated": Advice(
-        "Tell the user that the API key is missing, wrong, revoked or over.",
-        "Do not call the same again.",
+        "Tell the user that the API key is missing, wrong, revoked or expired.",
+        "Do not repeat the call.",
     ),
     "arguments_invalid": Advice(
-        "Mend the arguments as the schema of the tool says, and call again.",
-        "Do not leave out what identifies the attempt.",
+        "Correct the arguments by the schema of the tool, and call again.",
+        "Do not omit what identifies the attempt.",
     ),
 }
 _RETRY = Advice(
@@ -118,78 +118,66 @@ _RETRY = Advice(
     "Do not change the arguments, and do not ask the site for another mail.",
 )
 _CHECK_FIRST = Advice(
-    "It may have happened all the same. Tell the user, or look how it stands before you call "
-    "again.",
+    "It may have happened. Tell the user, or check the state before you call again.",
     "Do not simply call again.",
 )
 _FIX_REQUEST = Advice(
-    "Mend what the message names, or tell the user.", "Do not call the same again unchanged."
+    "Correct what the message names, or tell the user.", "Do not repeat the call unchanged."
 )
+_UNEXPECTED = Advice(
+    "Tell the user; the log of Oncebox has the reason.", "Do not simply call again."
+)
+#: characters of a validation error that the model sees
+_MAX_MESSAGE_LENGTH = 300
+
+_log = logging.getLogger("oncebox.mcp")
 
 
-def refusal_text(error: OnceboxError) -> str:
-    """Say no in three lines: what, what helps, what does harm; none is a sender's own text."""
-    return format_refusal(
-        error.code, str(error) or type(error).__doc__ or error.code, advice_for(error)
-    )
+class ToolResult(NamedTuple):
+    """What the model receives."""
+
+    text: str
+    #: the answer by its schema; None after an error
+    content: dict[str, Any] | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the call failed."""
+        return self.content is None
 
 
-def format_refusal(code: str, message: str, given: Advice) -> str:
-    """Return the three lines of a refusal."""
+async def run_tool(tool: Tool, given: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Run a tool; errors become text that helps a model."""
+    try:
+        arguments = msgspec.convert(given, tool.arguments)
+    except msgspec.ValidationError as error:
+        message = str(error)[:_MAX_MESSAGE_LENGTH]
+        return _refusal("arguments_invalid", message, ADVICE["arguments_invalid"])
+    try:
+        answer = await tool.run(context, arguments)
+    except OnceboxError as error:
+        return _refusal(error.code, str(error) or type(error).__doc__ or error.code, _advice(error))
+    except Exception as error:  # noqa: BLE001 - nothing above would log it
+        # Only its class: the message may contain what must not be in a log.
+        _log.error("the tool %s failed: %s", tool.name, type(error).__name__)
+        return _refusal("internal_error", "something went wrong here", _UNEXPECTED)
+    encoded = msgspec.json.encode(answer)
+    return ToolResult(encoded.decode(), msgspec.json.decode(encoded, type=dict[str, Any]))
+
+
+def _refusal(code: str, message: str, advice: Advice) -> ToolResult:
+    """Return an error as three lines: what, what to do, what not to do; no sender wrote any."""
     first = message.partition("\n")[0].rstrip(".")
-    return f"{code}: {first}.\n{given.do}\n{given.do_not}"
+    return ToolResult(f"{code}: {first}.\n{advice.do}\n{advice.do_not}")
 
 
-def advice_for(error: OnceboxError) -> Advice:
-    """Return what helps."""
+def _advice(error: OnceboxError) -> Advice:
     found = ADVICE.get(error.code)
     if found is not None:
         return found
     if error.retry_safe:
         return _RETRY
     return _CHECK_FIRST if is_transient(error) else _FIX_REQUEST
-
-
-_log = logging.getLogger("oncebox.mcp")
-_UNEXPECTED = Advice(
-    "Tell the user; whoever runs Oncebox finds the reason in its log.", "Do not simply call again."
-)
-#: characters of what is wrong with arguments
-_MAX_MESSAGE_LENGTH = 300
-
-
-class ToolResult(NamedTuple):
-    """What a model hears."""
-
-    text: str
-    #: the answer by its schema; none where the tool said no
-    content: dict[str, Any] | None = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the tool said no."""
-        return self.content is None
-
-
-async def run_tool(tool: Tool, given: Mapping[str, Any], hand: ToolContext) -> ToolResult:
-    """Run a tool; whatever goes wrong is told in words that help a model."""
-    try:
-        asked = msgspec.convert(given, tool.arguments)
-    except msgspec.ValidationError as error:
-        message = str(error)[:_MAX_MESSAGE_LENGTH]
-        return ToolResult(format_refusal("arguments_invalid", message, ADVICE["arguments_invalid"]))
-    try:
-        answer = await tool.run(hand, asked)
-    except OnceboxError as error:
-        return ToolResult(refusal_text(error))
-    except Exception as error:  # noqa: BLE001 - the last place that hears of it
-        # Only what kind it is: its words may hold what must not be in a log.
-        _log.error("the tool %s failed: %s", tool.name, type(error).__name__)
-        return ToolResult(
-            format_refusal("internal_error", "something went wrong here", _UNEXPECTED)
-        )
-    encoded = msgspec.json.encode(answer)
-    return ToolResult(encoded.decode(), msgspec.json.decode(encoded, type=dict[str, Any]))
 
 
 TOOLS: tuple[Tool, ...] = (*inboxes.TOOLS, *actions.TOOLS, *sends.TOOLS, *deliveries.TOOLS)

@@ -1,6 +1,6 @@
 """ASGI application at /mcp: stateless MCP over HTTP; each call uses its caller's API key.
 
-The API is spoken to through the client, over ASGI in the same process: no socket, no second way in.
+The tools call the API through the client, over ASGI in the same process, without a socket.
 """
 
 import asyncio
@@ -20,22 +20,21 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-#: names the service in requests that never leave the process
+#: the address in requests that never leave the process
 _INTERNAL_URL = "http://oncebox.internal"
 _DISCONNECT = "http.disconnect"
 
 
 class McpHttpApp:
-    """An ASGI application; whoever calls it has checked the caller's key, Host and Origin."""
+    """An ASGI application; the key, Host and Origin were checked before."""
 
     def __init__(self, api: App, stopping: asyncio.Event) -> None:
-        """Speak to this API; ``stopping`` is set when nobody should be kept waiting."""
         self._api = api
         self._stopping = stopping
         self._server = build_server(self._tool_context)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Serve one request, unless the caller goes away meanwhile."""
+        """Serve one request until it is answered or the caller disconnects."""
         body, gone = await _read_body(receive), asyncio.Event()
         if body is None:
             return
@@ -51,7 +50,7 @@ class McpHttpApp:
             leaving.cancel()
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        # One for each request: it holds nothing between two, and ends what it has begun.
+        # One per request: it has no state between requests, and ends what it started.
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():
             await manager.handle_request(scope, receive, send)
@@ -60,15 +59,15 @@ class McpHttpApp:
     async def _tool_context(
         self, context: McpRequestContext, progress: ToolProgress
     ) -> AsyncIterator[ToolContext]:
-        """Return the hand of one call: a client with the key and the address of its caller."""
+        """Return the context of one call: a client with the key and the address of its caller."""
         request = context.request
-        assert request is not None  # noqa: S101 - every call here came by HTTP
+        assert request is not None  # noqa: S101 - every call here came over HTTP
         key = request.headers["authorization"].partition(" ")[2]
         client = request.scope.get("client") or ("", 0)
         transport = httpx2.ASGITransport(self._api, client=client)
-        async with AsyncClient(_INTERNAL_URL, key, transport=transport) as mine:
+        async with AsyncClient(_INTERNAL_URL, key, transport=transport) as internal_client:
             yield ToolContext(
-                client=mine,
+                client=internal_client,
                 key_fingerprint=fingerprint_api_key(key),
                 report_progress=progress,
                 stopping=self._stopping,
@@ -76,7 +75,7 @@ class McpHttpApp:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body of a request; None if the caller has gone."""
+    """Return the body of a request; None if the caller has disconnected."""
     parts = []
     while True:
         message = await receive()
@@ -88,7 +87,7 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 def _replay_body(body: bytes, gone: asyncio.Event) -> Receive:
-    """Return what hands a body on, once."""
+    """Return a ``receive`` that returns the body once."""
     parts = [body]
 
     async def receive() -> Message:
@@ -101,6 +100,5 @@ def _replay_body(body: bytes, gone: asyncio.Event) -> Receive:
 
 
 async def _until_disconnect(receive: Receive) -> None:
-    """Return when the caller has gone."""
     while (await receive())["type"] != _DISCONNECT:
         pass

@@ -27,31 +27,29 @@ from oncebox.schemas.inboxes import (
 )
 
 _Purpose = Literal["any", "signup", "login", "reset", "invite"]
-#: seconds; below the minute after which many clients lose patience
+#: seconds; below the minute after which many clients time out
 _DEFAULT_WAIT = 45.0
-#: seconds for an answer that is on its way; with the longest wait, still below that minute
+#: seconds for the last answer to arrive; with the longest wait, still below that minute
 _RESPONSE_GRACE = 4.0
-#: messages that did not fit, of which a wait tells
+#: messages that did not match, listed in an answer
 _MAX_UNMATCHED = 10
 
-_NO_SECOND_MAIL = (
-    "Do not ask the site for another mail: the newer one would make this one worthless."
-)
+_NO_SECOND_MAIL = "Do not ask the site for another mail: a newer one would invalidate this one."
 
 
 class OpenInbox(ToolArguments, frozen=True, kw_only=True):
-    """What the address is for."""
+    """The purpose and the policy of an address."""
 
     attempt_id: Annotated[AttemptId, Meta(description="Your name for what you attempt; keep it.")]
-    label: Annotated[Label, Meta(description="Tells several inboxes of one attempt apart.")] = ""
+    label: Annotated[Label, Meta(description="Distinguishes several inboxes of one attempt.")] = ""
     senders: Annotated[
         tuple[SenderRule, ...],
-        Meta(max_length=50, description="Addresses or domains whose mail counts; none: any."),
+        Meta(max_length=50, description="Addresses or domains whose mail counts; empty: any."),
     ] = ()
     link_hosts: Annotated[
         tuple[LinkHost, ...], Meta(max_length=50, description="Hosts that links may lead to.")
     ] = ()
-    purpose: Annotated[_Purpose, Meta(description="What the mail is about.")] = "any"
+    purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     authenticated: Annotated[
         bool, Meta(description="Count only mail whose sender is proven by SPF or DKIM.")
     ] = False
@@ -68,18 +66,17 @@ class InboxAnswer(ToolAnswer, frozen=True, kw_only=True):
     attempt_id: str
     state: InboxState
     created: Annotated[bool, Meta(description="False: the attempt had it already.")]
-    #: the number of its last message
     cursor: Annotated[int, Meta(description="Number of its last message.")]
 
 
 class WaitForCode(ToolArguments, frozen=True, kw_only=True):
-    """Which code is meant."""
+    """The code to wait for."""
 
     inbox_id: Annotated[Id, Meta(description="From open_inbox.")]
-    sender: Annotated[
-        SenderRule | None, Meta(description="Address or domain that the mail comes from.")
-    ] = None
-    purpose: Annotated[_Purpose, Meta(description="What the mail is about.")] = "any"
+    sender: Annotated[SenderRule | None, Meta(description="Address or domain of the sender.")] = (
+        None
+    )
+    purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     subject: Annotated[
         SubjectPattern | None,
         Meta(description="Pattern of the whole subject, with * and ?."),
@@ -89,25 +86,25 @@ class WaitForCode(ToolArguments, frozen=True, kw_only=True):
     ] = 0
     within: WaitSeconds = _DEFAULT_WAIT
     resume: Annotated[
-        ResumeToken | None, Meta(description="From the answer before, to go on waiting.")
+        ResumeToken | None, Meta(description="From the last answer, to continue the wait.")
     ] = None
 
 
 class WaitForLink(WaitForCode, frozen=True, kw_only=True):
-    """Which link is meant."""
+    """The link to wait for."""
 
-    host: Annotated[DomainName | None, Meta(description="Host that the link must lead to.")] = None
+    host: Annotated[DomainName | None, Meta(description="Host of the link.")] = None
 
 
 class UnmatchedMail(Struct, frozen=True, kw_only=True):
-    """A message that is not what is waited for."""
+    """A message that does not match."""
 
     message_id: str
     why: Annotated[str, Meta(description="A code.")]
 
 
 class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """What came of a wait."""
+    """The result of a wait."""
 
     status: Annotated[
         Literal["granted", "waiting"], Meta(description="granted: it is yours; waiting: call again")
@@ -120,106 +117,108 @@ class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
     ] = None
     confidence: Annotated[float | None, Meta(description="From 0 to 1.")] = None
     received_at: UnixMillis | None = None
-    duplicates: Annotated[int, Meta(description="Further mails that brought the same.")] = 0
+    duplicates: Annotated[int, Meta(description="Number of further mails with the same value.")] = 0
     warnings: Annotated[tuple[str, ...], Meta(description="Codes.")] = ()
-    repeated: Annotated[bool, Meta(description="You were given the same before.")] = False
+    repeated: Annotated[bool, Meta(description="You got the same before.")] = False
     resume: Annotated[str | None, Meta(description="Send it with the same arguments.")] = None
     messages_inspected: int | None = None
-    unfit: Annotated[tuple[UnmatchedMail, ...], Meta(description="The last that do not fit.")] = ()
-    mail_seen: Annotated[bool | None, Meta(description="Whether any mail came at all.")] = None
+    unfit: Annotated[
+        tuple[UnmatchedMail, ...], Meta(description="The last messages that do not match.")
+    ] = ()
+    mail_seen: Annotated[bool | None, Meta(description="Whether any mail arrived.")] = None
 
 
 class CodeAnswer(WaitAnswer, frozen=True, kw_only=True):
-    """A code, or why there is none yet."""
+    """A code, or the reason why there is none yet."""
 
     code: str | None = None
 
 
 class LinkAnswer(WaitAnswer, frozen=True, kw_only=True):
-    """A link, or why there is none yet."""
+    """A link, or the reason why there is none yet."""
 
     url: str | None = None
     host: str | None = None
-    token: Annotated[str | None, Meta(description="What looks like the secret in it.")] = None
+    token: Annotated[str | None, Meta(description="The part that looks like a secret.")] = None
 
 
 class RequestResend(ToolArguments, frozen=True, kw_only=True):
-    """For which attempt."""
+    """The attempt."""
 
     attempt_id: Annotated[AttemptId, Meta(description="As in open_inbox.")]
 
 
 class ResendAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """Leave to ask for the mail once more."""
+    """Permission to request the mail once more."""
 
-    number: Annotated[int, Meta(description="Which one of the attempt it is.")]
-    left: Annotated[int, Meta(description="How many more there may be.")]
+    number: Annotated[int, Meta(description="Its number within the attempt.")]
+    left: Annotated[int, Meta(description="How many more are allowed.")]
 
 
-async def open_inbox(hand: ToolContext, asked: OpenInbox) -> InboxAnswer:
+async def open_inbox(context: ToolContext, args: OpenInbox) -> InboxAnswer:
     """Return the address of an attempt."""
     policy = Policy(
-        senders=list(asked.senders),
-        link_hosts=list(asked.link_hosts),
-        purpose=asked.purpose,
-        authenticated=asked.authenticated,
+        senders=list(args.senders),
+        link_hosts=list(args.link_hosts),
+        purpose=args.purpose,
+        authenticated=args.authenticated,
     )
-    inbox = await hand.client.inboxes.create(
-        attempt_id=asked.attempt_id, label=asked.label, policy=policy, lifetime=asked.lifetime
+    inbox = await context.client.inboxes.create(
+        attempt_id=args.attempt_id, label=args.label, policy=policy, lifetime=args.lifetime
     )
     return InboxAnswer(
         inbox_id=inbox.id,
         email=inbox.email,
-        attempt_id=asked.attempt_id,
+        attempt_id=args.attempt_id,
         state=inbox.state,
         created=inbox.created,
         cursor=inbox.cursor,
         next="Give email to the site, then call wait_for_code or wait_for_link with inbox_id."
         if inbox.state is InboxState.ACTIVE
-        else "It is closed or closing. Wait only for mail on its way; for anything new open "
-        "one with another label. Do not give this address away.",
+        else "It is closed or closing. Wait only for mail that was sent already; for anything new "
+        "open one with another label. Do not use this address.",
     )
 
 
-async def wait_for_code(hand: ToolContext, asked: WaitForCode) -> CodeAnswer:
+async def wait_for_code(context: ToolContext, args: WaitForCode) -> CodeAnswer:
     """Return the code of an inbox."""
-    work = hand.client.inboxes.wait_for_code(
-        asked.inbox_id, within=asked.within, **_wait_options(asked)
+    work = context.client.inboxes.wait_for_code(
+        args.inbox_id, within=args.within, **_wait_options(args)
     )
     try:
-        grant = await hand.wait(work, asked.within)
+        grant = await context.wait(work, args.within)
     except WaitTimedOut as late:
         return CodeAnswer(**_waiting_fields(late, "wait_for_code"))
     return CodeAnswer(
         code=grant.value,
-        next=f"Use the code now, once. After a crash, this same call gives it again. "
+        next=f"Use the code now, once. After a crash, the same call returns it again. "
         f"{_NO_SECOND_MAIL}",
         **_granted_fields(grant),
     )
 
 
-async def wait_for_link(hand: ToolContext, asked: WaitForLink) -> LinkAnswer:
+async def wait_for_link(context: ToolContext, args: WaitForLink) -> LinkAnswer:
     """Return the link of an inbox."""
-    work = hand.client.inboxes.wait_for_link(
-        asked.inbox_id, host=asked.host, within=asked.within, **_wait_options(asked)
+    work = context.client.inboxes.wait_for_link(
+        args.inbox_id, host=args.host, within=args.within, **_wait_options(args)
     )
     try:
-        grant = await hand.wait(work, asked.within)
+        grant = await context.wait(work, args.within)
     except WaitTimedOut as late:
         return LinkAnswer(**_waiting_fields(late, "wait_for_link"))
     return LinkAnswer(
         url=grant.value,
         host=grant.link.host if grant.link else None,
         token=grant.link.token if grant.link else None,
-        next=f"Open the link now, once. After a crash, this same call gives it again. "
+        next=f"Open the link now, once. After a crash, the same call returns it again. "
         f"{_NO_SECOND_MAIL}",
         **_granted_fields(grant),
     )
 
 
-async def request_resend(hand: ToolContext, asked: RequestResend) -> ResendAnswer:
-    """Return leave to ask the site for the mail once more."""
-    granted = await hand.client.attempts.resend(asked.attempt_id)
+async def request_resend(context: ToolContext, args: RequestResend) -> ResendAnswer:
+    """Return permission to request the mail once more."""
+    granted = await context.client.attempts.resend(args.attempt_id)
     return ResendAnswer(
         number=granted.number,
         left=granted.left,
@@ -228,14 +227,14 @@ async def request_resend(hand: ToolContext, asked: RequestResend) -> ResendAnswe
     )
 
 
-def _wait_options(asked: WaitForCode) -> dict[str, Any]:
-    """Return what is waited for; whoever claims is the attempt of the inbox, never the model."""
+def _wait_options(args: WaitForCode) -> dict[str, Any]:
+    """Return the options of a wait; the attempt of the inbox claims, never the model."""
     return {
-        "sender": asked.sender,
-        "purpose": asked.purpose,
-        "subject": asked.subject,
-        "after": asked.after,
-        "resume": asked.resume,
+        "sender": args.sender,
+        "purpose": args.purpose,
+        "subject": args.subject,
+        "after": args.after,
+        "resume": args.resume,
         "grace": _RESPONSE_GRACE,
     }
 
@@ -256,17 +255,17 @@ def _granted_fields(grant: Grant) -> dict[str, Any]:
 
 
 def _waiting_fields(late: WaitTimedOut, tool: str) -> dict[str, Any]:
-    """Tell that nothing that fits has come yet, and what has."""
-    told: dict[str, Any] = {
+    """Return the fields of an answer without a match, and what did arrive."""
+    fields: dict[str, Any] = {
         "status": "waiting",
         "resume": late.resume,
-        "next": f"Call {tool} again with the same arguments and resume. If it goes on and on, "
+        "next": f"Call {tool} again with the same arguments and resume. If nothing ever matches, "
         "compare why in unfit with your arguments. Do not ask the site for another mail without "
         "request_resend.",
     }
     report = late.report
     if report is not None:
-        told |= {
+        fields |= {
             "messages_inspected": report.messages_inspected,
             "mail_seen": report.smtp_saw or report.unread > 0,
             "unfit": tuple(
@@ -274,7 +273,7 @@ def _waiting_fields(late: WaitTimedOut, tool: str) -> dict[str, Any]:
                 for each in report.seen[-_MAX_UNMATCHED:]
             ),
         }
-    return told
+    return fields
 
 
 TOOLS = (
@@ -286,48 +285,35 @@ TOOLS = (
         arguments=OpenInbox,
         answer=InboxAnswer,
         run=open_inbox,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
-        open_world=False,
     ),
     Tool(
         name="wait_for_code",
         title="Wait for a code",
         description="Wait for the code that was mailed to an inbox, and claim it. It is granted "
-        "once; the same call gives it again, anybody else is refused.",
+        "once; the same call returns it again, other callers get an error.",
         arguments=WaitForCode,
         answer=CodeAnswer,
         run=wait_for_code,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
         open_world=True,
     ),
     Tool(
         name="wait_for_link",
         title="Wait for a link",
         description="Wait for the link that was mailed to an inbox, and claim it. Only links to "
-        "the link_hosts of the inbox, or to host, are handed out.",
+        "the link_hosts of the inbox, or to host, are granted.",
         arguments=WaitForLink,
         answer=LinkAnswer,
         run=wait_for_link,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
         open_world=True,
     ),
     Tool(
         name="request_resend",
         title="Request a resend",
-        description="Get leave to ask the site for the mail again, before you do so. Each call "
-        "uses one of few.",
+        description="Get permission before you ask the site for the mail again. Each call uses "
+        "one of a few.",
         arguments=RequestResend,
         answer=ResendAnswer,
         run=request_resend,
-        read_only=False,
-        destructive=False,
         idempotent=False,
-        open_world=False,
     ),
 )

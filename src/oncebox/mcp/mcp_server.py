@@ -23,7 +23,7 @@ from oncebox.mcp.dispatch import TOOLS
 from oncebox.mcp.tool import Tool, ToolContext, ToolProgress, fingerprint_api_key
 
 McpRequestContext: TypeAlias = ServerRequestContext[Any, Any]
-#: makes a hand for one call, by whose context it is and how progress is told
+#: makes the context of one tool call from its request and a function that reports progress
 ContextFactory: TypeAlias = Callable[
     [McpRequestContext, ToolProgress], AbstractAsyncContextManager[ToolContext]
 ]
@@ -34,13 +34,13 @@ happens once, also when you crash and start again.
 Name what you attempt with an attempt_id and keep it: the same attempt_id gets the same address, \
 the same code and the same result again.
 Wrap what must happen once in begin_action and finish_action.
-Every answer has next, and every refusal says what to do and what not to do: follow them."""
+Every answer has next, and every error says what to do and what not to do: follow them."""
 
 _TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def build_server(hands: ContextFactory) -> Server[Any]:
-    """Return a server of all tools, whose calls are made by the hands that are given."""
+def build_server(tool_context: ContextFactory) -> Server[Any]:
+    """Return a server of all tools."""
     _silence_package_log()
     listed = [_to_mcp_tool(tool) for tool in TOOLS]
 
@@ -52,10 +52,15 @@ def build_server(hands: ContextFactory) -> Server[Any]:
     ) -> types.CallToolResult:
         tool = _TOOLS_BY_NAME.get(params.name)
         if tool is None:
-            message = "there is no such tool; tools/list names all there are"
+            message = "there is no such tool; tools/list names all tools"
             raise MCPError(code=types.INVALID_PARAMS, message=message)
-        async with hands(context, partial(_report_progress, context)) as hand:
-            return _to_mcp_result(await dispatch.run_tool(tool, params.arguments or {}, hand))
+        async with tool_context(context, partial(_report_progress, context)) as tool_call:
+            result = await dispatch.run_tool(tool, params.arguments or {}, tool_call)
+        return types.CallToolResult(
+            content=[types.TextContent(text=result.text)],
+            structured_content=result.content,
+            is_error=result.is_refused,
+        )
 
     return Server(
         "oncebox",
@@ -64,7 +69,7 @@ def build_server(hands: ContextFactory) -> Server[Any]:
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=_input_schema,
+        get_tool_input_schema={tool.name: tool.input_schema() for tool in TOOLS}.get,
     )
 
 
@@ -85,25 +90,12 @@ def _to_mcp_tool(tool: Tool) -> types.Tool:
     )
 
 
-def _input_schema(name: str) -> dict[str, Any] | None:
-    tool = _TOOLS_BY_NAME.get(name)
-    return None if tool is None else tool.input_schema()
-
-
 async def _report_progress(context: McpRequestContext, done: float, of: float) -> None:
     await context.session.report_progress(done, of, "waiting")
 
 
-def _to_mcp_result(told: dispatch.ToolResult) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(text=told.text)],
-        structured_content=told.content,
-        is_error=told.is_refused,
-    )
-
-
 def _silence_package_log() -> None:
-    """Keep the package from quoting requests in its own words; what matters is told by us."""
+    """Keep the package ``mcp`` from logging contents of requests."""
     logger = logging.getLogger("mcp")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
@@ -111,27 +103,30 @@ def _silence_package_log() -> None:
 
 def serve_stdio(access: Credentials) -> None:
     """Serve until the caller closes our input."""
-    # At once: the ledger holds all there is to lose, and the reader of stdin cannot be stopped.
+    # Exit at once: the ledger has all state, and the reader of stdin cannot be stopped.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         asyncio.run(_serve(access))
     except* BrokenPipeError:
-        os._exit(0)  # the caller has died, and nobody is left to hear of it
+        os._exit(0)  # the caller is gone
 
 
 async def _serve(access: Credentials) -> None:
     stopping = asyncio.Event()
-    mark = fingerprint_api_key(access.key)
+    fingerprint = fingerprint_api_key(access.key)
     async with AsyncClient(access.url, access.key) as client:
 
         @asynccontextmanager
-        async def hands(
+        async def tool_context(
             _context: McpRequestContext, progress: ToolProgress
         ) -> AsyncIterator[ToolContext]:
             yield ToolContext(
-                client=client, key_fingerprint=mark, report_progress=progress, stopping=stopping
+                client=client,
+                key_fingerprint=fingerprint,
+                report_progress=progress,
+                stopping=stopping,
             )
 
-        tools = build_server(hands)
+        server = build_server(tool_context)
         async with stdio_server() as (read, write):
-            await tools.run(read, write, tools.create_initialization_options())
+            await server.run(read, write, server.create_initialization_options())

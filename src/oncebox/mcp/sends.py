@@ -5,57 +5,51 @@ from typing import Annotated
 from msgspec import Meta
 
 from oncebox.mcp.tool import Id, Line, Tool, ToolAnswer, ToolArguments, ToolContext, UnixMillis
-from oncebox.model.sends import send as model
 from oncebox.model.sends.email import Email
-from oncebox.model.sends.send import SendState
+from oncebox.model.sends.send import AnswerStatus, SendState
 from oncebox.schemas.inboxes import AttemptId
 from oncebox.schemas.pull import LONGEST_WAIT
 from oncebox.schemas.sends import SendAnswer
 
 _Address = Annotated[str, Meta(min_length=3, max_length=320)]
 _WaitSeconds = Annotated[
-    float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for how it ends, at most 55.")
+    float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the outcome, at most 55.")
 ]
 _NO_SECOND_SEND = "Do not send it again under another event_type, entity_id or version."
 _NEXT_BY_STATUS = {
-    model.AnswerStatus.SENT: f"It is sent. {_NO_SECOND_SEND}",
-    model.AnswerStatus.DUPLICATE: f"It was sent before; there is no second mail. {_NO_SECOND_SEND}",
-    model.AnswerStatus.IN_FLIGHT: "It is stored and will be sent. Call send_status later. "
+    AnswerStatus.SENT: f"It was sent. {_NO_SECOND_SEND}",
+    AnswerStatus.DUPLICATE: f"It was sent before; there is no second mail. {_NO_SECOND_SEND}",
+    AnswerStatus.IN_FLIGHT: "It is stored and will be sent. Call send_status later. "
     f"{_NO_SECOND_SEND}",
-    model.AnswerStatus.UNKNOWN: "Nobody knows whether it was sent. Tell the user; a person or the "
-    f"provider ends the doubt. {_NO_SECOND_SEND}",
-    model.AnswerStatus.FAILED: "It is proven not sent; code says why. Tell the user, or "
-    "mend it and call "
-    "send_email with the same event_type and entity_id.",
-    model.AnswerStatus.SUPPRESSED: "A recipient takes no mail. Tell the user. Do not try "
-    "other addresses "
-    "of theirs.",
-    model.AnswerStatus.CANCELLED: "It was called off. Ask the user before you send it again.",
-    model.AnswerStatus.EXPIRED: "Its time was over before it was sent. Ask the user "
-    "whether it is still "
-    "wanted.",
-    model.AnswerStatus.LOGGED: "It is stored and not sent: no transport is configured. "
-    "Tell the user.",
+    AnswerStatus.UNKNOWN: "It is unknown whether it was sent. Tell the user; a person or the "
+    f"provider decides. {_NO_SECOND_SEND}",
+    AnswerStatus.FAILED: "It was proven not sent; code says why. Tell the user, or correct it and "
+    "call send_email with the same event_type and entity_id.",
+    AnswerStatus.SUPPRESSED: "A recipient is suppressed. Tell the user. Do not try their other "
+    "addresses.",
+    AnswerStatus.CANCELLED: "It was cancelled. Ask the user before you send it again.",
+    AnswerStatus.EXPIRED: "It expired before it was sent. Ask the user whether it is still wanted.",
+    AnswerStatus.LOGGED: "It is stored and not sent: no transport is configured. Tell the user.",
 }
-_NEXT_OTHERWISE = f"Tell the user how it stands. {_NO_SECOND_SEND}"
+_NEXT_OTHERWISE = f"Tell the user its state. {_NO_SECOND_SEND}"
 
 
 class SendEmail(ToolArguments, frozen=True, kw_only=True):
-    """A mail, and what it is about."""
+    """A mail and its subject matter."""
 
     to: Annotated[
         tuple[_Address, ...], Meta(min_length=1, max_length=50, description="Recipients.")
     ]
     subject: Annotated[str, Meta(min_length=1, max_length=998)]
-    text: Annotated[str, Meta(max_length=200_000, description="What it says, as plain text.")]
+    text: Annotated[str, Meta(max_length=200_000, description="The plain text.")]
     event_type: Annotated[Line, Meta(description="What happened, such as order.confirmation.")]
-    entity_id: Annotated[Line, Meta(description="To what it happened, such as order_4821.")]
+    entity_id: Annotated[Line, Meta(description="What it happened to, such as order_4821.")]
     version: Annotated[
-        int, Meta(ge=0, le=2**31 - 1, description="Another one is a second mail, on purpose.")
+        int, Meta(ge=0, le=2**31 - 1, description="Increase it for an intended second mail.")
     ] = 1
-    html: Annotated[str, Meta(max_length=400_000, description="The same as HTML.")] = ""
+    html: Annotated[str, Meta(max_length=400_000, description="The HTML version.")] = ""
     sender: Annotated[
-        str, Meta(max_length=320, description="Who it is from; empty: as configured.")
+        str, Meta(max_length=320, description="From address; empty: the configured one.")
     ] = ""
     reply_to: Annotated[tuple[_Address, ...], Meta(max_length=10)] = ()
     attempt_id: Annotated[AttemptId | None, Meta(description="The attempt that it belongs to.")] = (
@@ -65,60 +59,60 @@ class SendEmail(ToolArguments, frozen=True, kw_only=True):
 
 
 class SendStatus(ToolArguments, frozen=True, kw_only=True):
-    """Which send."""
+    """The id of a send."""
 
     send_id: Annotated[Id, Meta(description="From send_email.")]
     within: _WaitSeconds = 0.0
 
 
 class SendStatusAnswer(ToolAnswer, frozen=True, kw_only=True):
-    """What became of a mail."""
+    """The state of a send."""
 
     send_id: str
-    status: Annotated[model.AnswerStatus, Meta(description="What becomes of this call.")]
-    state: Annotated[SendState, Meta(description="Where the send stands.")]
+    status: Annotated[AnswerStatus, Meta(description="Outcome of this call.")]
+    state: Annotated[SendState, Meta(description="State of the send.")]
     message_id: Annotated[str, Meta(description="Message-ID, the same for every repeat.")]
-    created: Annotated[bool, Meta(description="This very call made it.")] = False
-    drift: Annotated[bool, Meta(description="The first one said something else, and stays.")] = (
+    created: Annotated[bool, Meta(description="This call created it.")] = False
+    drift: Annotated[bool, Meta(description="The stored mail has other content, and stays.")] = (
         False
     )
-    code: Annotated[str | None, Meta(description="What its last try came to.")] = None
-    delivery: Annotated[str | None, Meta(description="What the provider told since.")] = None
+    code: Annotated[str | None, Meta(description="Result of its last try.")] = None
+    delivery: Annotated[str | None, Meta(description="What the provider reported.")] = None
     retry_after: Annotated[
-        float | None, Meta(description="Seconds until a look is worth it; none: it is over.")
+        float | None, Meta(description="Seconds until the next check; unset: it has ended.")
     ] = None
     ended_at: UnixMillis | None = None
 
 
-async def send_email(hand: ToolContext, asked: SendEmail) -> SendStatusAnswer:
+async def send_email(context: ToolContext, args: SendEmail) -> SendStatusAnswer:
     """Send a mail once."""
     email = Email(
-        sender=asked.sender,
-        to=asked.to,
-        reply_to=asked.reply_to,
-        subject=asked.subject,
-        text=asked.text,
-        html=asked.html,
+        sender=args.sender,
+        to=args.to,
+        reply_to=args.reply_to,
+        subject=args.subject,
+        text=args.text,
+        html=args.html,
     )
-    work = hand.client.sends.send(
+    work = context.client.sends.send(
         email,
-        wait=asked.within,
-        event_type=asked.event_type,
-        entity_id=asked.entity_id,
-        version=asked.version,
-        attempt_id=asked.attempt_id,
+        wait=args.within,
+        event_type=args.event_type,
+        entity_id=args.entity_id,
+        version=args.version,
+        attempt_id=args.attempt_id,
     )
-    return _status_answer(await hand.wait(work, asked.within))
+    return _status_answer(await context.wait(work, args.within))
 
 
-async def send_status(hand: ToolContext, asked: SendStatus) -> SendStatusAnswer:
-    """Return how a send stands."""
-    work = hand.client.sends.wait(asked.send_id, within=asked.within)
-    return _status_answer(await hand.wait(work, asked.within))
+async def send_status(context: ToolContext, args: SendStatus) -> SendStatusAnswer:
+    """Return the state of a send."""
+    work = context.client.sends.wait(args.send_id, within=args.within)
+    return _status_answer(await context.wait(work, args.within))
 
 
 def _status_answer(send: SendAnswer) -> SendStatusAnswer:
-    """Leave out what other servers have said in their own words."""
+    """Return the answer without texts of other servers."""
     return SendStatusAnswer(
         send_id=send.id,
         status=send.status,
@@ -139,25 +133,19 @@ TOOLS = (
         name="send_email",
         title="Send an email",
         description="Send an email once for each event_type, entity_id and recipients. Calling "
-        "again with the same is safe, also with other words, and says how it stands.",
+        "again with the same is safe, also with other text, and returns its state.",
         arguments=SendEmail,
         answer=SendStatusAnswer,
         run=send_email,
-        read_only=False,
-        destructive=False,
-        idempotent=True,
         open_world=True,
     ),
     Tool(
         name="send_status",
-        title="Look at a send",
-        description="Say what became of an email that was sent with send_email.",
+        title="Get the state of a send",
+        description="Return the state of an email that was sent with send_email.",
         arguments=SendStatus,
         answer=SendStatusAnswer,
         run=send_status,
         read_only=True,
-        destructive=False,
-        idempotent=True,
-        open_world=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""`Tool`: name, argument and answer schemas, function; and the `ToolContext` it runs in."""
+"""`Tool`, its `ToolContext`, base classes of arguments and results, field types of all tools."""
 
 import asyncio
 import hashlib
@@ -15,29 +15,26 @@ from oncebox.schemas.pull import LONGEST_WAIT
 
 T = TypeVar("T")
 
-#: tells how many seconds of how many have passed
+#: reports how many seconds of how many have passed
 ToolProgress = Callable[[float, float], Awaitable[None]]
 
-#: seconds between two signs of life
+#: seconds between two progress reports
 _PROGRESS_INTERVAL = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What one call of a tool works with; every request is made with the caller's key."""
+    """The context of one tool call; every request is made with the caller's key."""
 
     client: AsyncClient
-    #: what the caller's API key is known by here; not the key
+    #: identifies the caller's API key; not the key
     key_fingerprint: str
     report_progress: ToolProgress
-    #: set when nobody should be kept waiting any longer
+    #: set when the service stops and every wait must end
     stopping: asyncio.Event
 
     async def wait(self, work: Coroutine[Any, Any, T], within: float) -> T:
-        """Return what comes of work that may take its time, telling how far it is.
-
-        Raises: ServerBusy, when the service stops meanwhile; and whatever the work raises.
-        """
+        """Return the result of work that may take a while, and report progress meanwhile."""
         began, task = clock.steady(), asyncio.ensure_future(work)
         stopped = asyncio.ensure_future(self.stopping.wait())
         try:
@@ -55,7 +52,7 @@ class ToolContext:
 
 
 def fingerprint_api_key(key: str) -> str:
-    """Return by what the caller of an API key is known again."""
+    """Return an identifier of an API key that does not reveal it."""
     return hashlib.sha256(b"mcp\0" + key.encode()).hexdigest()[:32]
 
 
@@ -64,7 +61,7 @@ _LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
 Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 Line: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE_PATTERN)]
-#: longer than the service's own default: a model thinks before it speaks
+#: seconds; longer than the service's default, since a model takes time to think
 DEFAULT_LEASE = 300.0
 Lease: TypeAlias = Annotated[
     float, msgspec.Meta(ge=1, le=900, description="Seconds for which it is yours.")
@@ -78,22 +75,22 @@ Next: TypeAlias = Annotated[str, msgspec.Meta(description="What to do now, and w
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model says when it calls a tool."""
+    """The arguments of a tool call."""
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model is told; nothing in it is a sender's own text."""
+    """The answer of a tool; it contains no text that a sender wrote."""
 
     next: Next
 
     def __repr__(self) -> str:
-        """Show no field: some are secrets, and this must not end up in a log."""
+        # Shows no field: some are secrets, which must not reach a log.
         return f"{type(self).__name__}(…)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. The four hints are for whoever asks the user; they allow nothing."""
+    """One tool. The four hints are for clients that ask the user; they grant nothing."""
 
     name: str
     title: str
@@ -102,27 +99,27 @@ class Tool:
     answer: type[ToolAnswer]
     run: Callable[[ToolContext, Any], Awaitable[ToolAnswer]]
     #: it changes nothing
-    read_only: bool
-    #: it may undo or overwrite what is there
-    destructive: bool
+    read_only: bool = False
+    #: it may undo or overwrite something
+    destructive: bool = False
     #: the same call again changes nothing more
-    idempotent: bool
-    #: it deals with the world outside
-    open_world: bool
+    idempotent: bool = True
+    #: it reaches other systems
+    open_world: bool = False
 
     def input_schema(self) -> dict[str, Any]:
-        """Return what may be said."""
+        """Return the JSON schema of the arguments."""
         return _schema(self.arguments)
 
     def output_schema(self) -> dict[str, Any]:
-        """Return what is told."""
+        """Return the JSON schema of the answer."""
         schema = _schema(self.answer)
         fields = schema["properties"]
         return {**schema, "properties": {name: _without_null(fields[name]) for name in fields}}
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field as it is when it is there: what is null is left out."""
+    """Return the schema of a field without null: an answer leaves such fields out."""
     kinds = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if len(kinds) != 1:
         return field
@@ -131,10 +128,10 @@ def _without_null(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a value, an object at its root as the protocol wants it."""
+    """Return the JSON schema of a struct, with an object at its root as MCP requires."""
     _, components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     root = components.pop(kind.__name__)
-    # Both are words for whoever reads the code.
+    # The class name and the docstring are for developers.
     root.pop("title", None)
     root.pop("description", None)
     slim: dict[str, Any] = _without_patterns({**root, "$defs": components} if components else root)
@@ -142,7 +139,7 @@ def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _without_patterns(schema: Any) -> Any:
-    """Leave patterns out: every model would read them, few clients know them, and we judge."""
+    """Omit patterns: they cost tokens, few clients use them, and the service checks them."""
     if isinstance(schema, list):
         return [_without_patterns(each) for each in schema]
     if not isinstance(schema, dict):

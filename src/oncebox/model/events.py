@@ -9,7 +9,7 @@ EventData = dict[str, Any]
 
 
 class EventType(StrEnum):
-    """What there is to tell."""
+    """Types of events."""
 
     #: a message is in its inbox
     MESSAGE_RECEIVED = "message.received"
@@ -17,38 +17,38 @@ class EventType(StrEnum):
     ARTIFACT_AVAILABLE = "artifact.available"
     #: several codes or links are meant equally, and none is chosen
     ARTIFACT_CONFLICT = "artifact.conflict"
-    #: an inbox reached its end and nothing that it waited for had come
+    #: an inbox ended without a matching message
     INBOX_MISSED = "inbox.missed"
-    #: a delivery was given up
+    #: a delivery became a dead letter
     DELIVERY_DEAD = "delivery.dead"
-    #: a delivery waits for a person
+    #: a delivery waits for an operator
     DELIVERY_HELD = "delivery.held"
-    #: an action of an attempt waits for a person
+    #: an action of an attempt waits for an operator
     ACTION_HELD = "action.held"
-    #: an attempt may ask for its mail once more
+    #: an attempt may request its mail once more
     RESEND_GRANTED = "resend.granted"
-    #: proven: the other side took a mail
+    #: a mail was sent: the receiving side accepted it
     SEND_SENT = "send.sent"
-    #: a mail was certainly not sent, and nobody tries again
+    #: a mail was not sent, and is not retried
     SEND_FAILED = "send.failed"
-    #: nobody can know whether a mail was sent; it waits for evidence or a person
+    #: the outcome of a send is unknown; it waits for evidence or an operator
     SEND_UNKNOWN = "send.unknown"
     #: a mail was not sent because a recipient is on the suppression list
     SEND_SUPPRESSED = "send.suppressed"
-    #: a mail was called off in time
+    #: a send was cancelled in time
     SEND_CANCELLED = "send.cancelled"
     #: a mail was not sent in time
     SEND_EXPIRED = "send.expired"
     #: a mail was stored by the `log` transport, which sends nothing
     SEND_LOGGED = "send.logged"
-    #: more is known of what became of a mail that was sent
+    #: the provider reported the delivery of a mail
     SEND_DELIVERY = "send.delivery"
     #: a mail was sent while the ledger could not be written, as `fail_open` allows
     SEND_FAIL_OPEN = "send.fail_open"
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it is recorded, in the very commit that makes it true."""
+    """An event as it is recorded, in the commit that makes it true."""
 
     id: str
     tenant: str
@@ -58,39 +58,39 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     #: what it is about: a message, an inbox, a delivery
     subject_id: str
     at: int
-    #: typed fields only, never a sender's text
+    #: typed fields only, no text of senders
     data: EventData = {}
 
 
 class Event(NewEvent, frozen=True, kw_only=True):
-    """An event as it is read, with its place in the tenant's stream."""
+    """An event as it is read, with its number in the tenant's stream."""
 
-    #: without gaps; whoever has seen one never sees a smaller one appear
+    #: without gaps; a reader that has seen one never sees a smaller one appear
     number: int
     #: of its inbox, as it was when the event was read
     metadata: dict[str, str] = {}
-    #: the key that made its inbox
+    #: the key that created its inbox
     owner: str | None = None
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events of a tenant somebody wants to hear, and may."""
+    """Which events of a tenant a subscriber wants and may see."""
 
     tenant: str
-    #: all of them if there are none
+    #: empty: all types
     types: frozenset[str] = frozenset()
     inbox_id: str | None = None
     attempt_id: str | None = None
-    #: only of inboxes that this key made; of everything if there is none
+    #: only of inboxes that this key created; None: all
     owner: str | None = None
 
     @property
     def is_unfiltered(self) -> bool:
-        """Whether it leaves nothing out."""
+        """Whether it selects every event."""
         return not self.types and {self.inbox_id, self.attempt_id, self.owner} == {None}
 
     def matches(self, event: Event) -> bool:
-        """Say whether an event of this tenant is one of those."""
+        """Say whether it selects an event of this tenant."""
         return (
             (not self.types or event.type in self.types)
             and self.inbox_id in {None, event.inbox_id}
@@ -103,9 +103,9 @@ class EventBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a stream that was read."""
 
     events: tuple[Event, ...]
-    #: the number up to which everything wanted is in it
+    #: the number up to which it is complete
     up_to: int
-    #: the last number there is
+    #: the last number of the stream
     last: int
 
     @property

@@ -2,7 +2,7 @@
 
 import ipaddress
 
-#: where nothing public lives; Python's own ``is_global`` lets some of these through
+#: networks that are not public; Python's own ``is_global`` accepts some of these
 _REFUSED_V4 = [
     ipaddress.IPv4Network(text)
     for text in (
@@ -12,9 +12,9 @@ _REFUSED_V4 = [
         "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
     )
 ]  # fmt: skip
-#: the only block from which public addresses are given out
+#: the only block of public addresses
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
-#: and what is special inside it: tunnels that carry an IPv4 address, documentation, benchmarks
+#: special networks inside it: tunnels that carry an IPv4 address, documentation, benchmarks
 _REFUSED_V6 = [
     ipaddress.IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
@@ -46,8 +46,8 @@ def is_public_ip(address: str) -> bool:
 def is_public_answer(address: str) -> bool:
     """Say whether an answer of a resolver leads to the open internet.
 
-    Where it only carries an IPv4 address (mapped, NAT64), that address is judged. Tunnels that
-    carry one (6to4, Teredo) and all other ways of writing one are never public.
+    An IPv4 address inside it (mapped, NAT64) is checked instead. Tunnels that carry one (6to4,
+    Teredo) and all other notations are never public.
     """
     try:
         ip = ipaddress.ip_address(address)

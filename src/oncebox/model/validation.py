@@ -74,25 +74,24 @@ def check_headers(headers: Iterable[tuple[str, str]], *, count: int, size: int) 
 
     Raises: HeaderInvalid.
     """
-    kept = tuple(headers)
-    flat = [*chain.from_iterable(kept)]
+    checked = tuple(headers)
+    flat = [*chain.from_iterable(checked)]
     if not _STRINGS.issuperset(map(type, flat)):
-        kept = tuple([(str(name), str(value)) for name, value in kept])
-        flat = [*chain.from_iterable(kept)]
-    if len(kept) > count:
-        raise HeaderInvalid(f"there are {len(kept)} headers; at most {count} are kept")
-    text = "".join(flat)  # all at once: this is on the way of every arrival
+        checked = tuple([(str(name), str(value)) for name, value in checked])
+        flat = [*chain.from_iterable(checked)]
+    if len(checked) > count:
+        raise HeaderInvalid(f"there are {len(checked)} headers; send at most {count}")
+    text = "".join(flat)  # joined, since this runs for every arrival
     if len(text) > size:
         raise HeaderInvalid(f"the headers are over {size} bytes; send fewer or shorter ones")
     plain = text.isascii() and text.isprintable()
     if not all(map(_is_header_name, flat[::2])) or (not plain and _HEADER_FORBIDDEN.search(text)):
         raise HeaderInvalid("a header has characters that HTTP does not allow; remove it")
-    return kept
+    return checked
 
 
 @lru_cache(256)
 def _is_header_name(name: str) -> bool:
-    """Say whether a header may be called that; the same few names come again and again."""
     return _HEADER_NAME.fullmatch(name) is not None
 
 
@@ -107,10 +106,6 @@ def check_body(body: bytes, *, limit: int) -> None:
         )
 
 
-#: C0 and C1 controls, lone surrogates, and the two separators some readers take for a newline
-_LINE_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
-
-
 def is_single_line(text: str, longest: int) -> bool:
-    """Say whether a text is there, not too long, and without control characters."""
-    return 1 <= len(text) <= longest and _LINE_FORBIDDEN.search(text) is None
+    """Say whether a text is not empty, not too long, and without control characters."""
+    return 1 <= len(text) <= longest and _CONTROL_CHARACTERS.search(text) is None

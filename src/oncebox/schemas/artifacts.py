@@ -138,8 +138,6 @@ class ArtifactPage(ListPage, frozen=True, kw_only=True):
     data: list[Artifact]
 
 
-#: no control characters
-
 InboxId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 SubjectPattern = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""Attempts: actions, resends and statistics; durations in seconds."""
+"""API bodies of ``/v1/attempts``: once-only actions, permission for another mail, statistics."""
 
 from typing import Annotated, Any, Literal
 

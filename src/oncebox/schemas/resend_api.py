@@ -12,37 +12,37 @@ Addresses = str | list[str] | None
 
 
 class JavaScriptBuffer(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes as JavaScript writes them."""
+    """Bytes as JavaScript's ``Buffer`` encodes them."""
 
     data: list[int]
 
 
 class EmailAttachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that goes with an email."""
+    """An attachment."""
 
     filename: str | None = None
-    #: in base64, or byte by byte
+    #: base64, or a list of bytes
     content: str | list[int] | JavaScriptBuffer | None = None
-    #: where it is to be fetched from; refused, because nothing is fetched
+    #: a URL to fetch; refused, because Oncebox fetches no attachments
     path: str | None = None
     content_type: str | None = None
     content_id: str | None = None
     inline_content_id: str | None = None
 
     def __repr__(self) -> str:
-        """Show nothing of what is in it."""
+        """Leave out the content."""
         return "EmailAttachment()"
 
 
 class EmailTag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A word that a provider reports back."""
+    """A tag that a provider reports back."""
 
     name: str
     value: str
 
 
 class EmailTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an email is made by."""
+    """The template of an email, and its variables."""
 
     id: str
     variables: dict[str, Any] | None = None
@@ -65,24 +65,24 @@ class EmailRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     #: ISO 8601 with its offset
     scheduled_at: str | None = None
     template: EmailTemplate | None = None
-    #: refused: there are no topics here
+    #: refused: Oncebox has no topics
     topic_id: str | None = None
 
     def __repr__(self) -> str:
-        """Show nothing of what it says and whom it is for."""
+        """Leave out content and recipients."""
         return "EmailRequest()"
 
 
 class EmailId(msgspec.Struct, frozen=True, kw_only=True):
-    """By what an email is asked for later."""
+    """The id of an accepted email."""
 
     id: str
 
 
 class EmailError(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with one email of a batch."""
+    """The error of one email of a batch."""
 
-    #: its place, from 0
+    #: its position, from 0
     index: int
     message: str
 
@@ -91,12 +91,12 @@ class EmailIds(msgspec.Struct, frozen=True, kw_only=True):
     """The emails of a batch, in their order."""
 
     data: list[EmailId]
-    #: those that were left out, where the batch was permissive
+    #: the emails left out of a permissive batch
     errors: list[EmailError] | UnsetType = UNSET
 
 
 class ResendEmail(msgspec.Struct, frozen=True, kw_only=True):
-    """An email as it was asked for, and what became of it."""
+    """An email as it was requested, and its last event."""
 
     object: str = "email"
     id: str
@@ -115,12 +115,12 @@ class ResendEmail(msgspec.Struct, frozen=True, kw_only=True):
     last_event: str
 
     def __repr__(self) -> str:
-        """Show nothing of what it says and whom it is for."""
+        """Leave out content and recipients."""
         return f"ResendEmail({self.id!r})"
 
 
 class ResendProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """How Resend says no."""
+    """An error in Resend's format."""
 
     status: int = msgspec.field(name="statusCode")
     name: str

@@ -47,23 +47,23 @@ from oncebox.server.resend import emails
 from oncebox.settings import HttpSettings
 
 MCP_PATH = "/mcp"
-#: makes the tools over an API, importing whatever they need
+#: imports the MCP tools and returns them as an application over the API
 LoadTools = Callable[[App], App]
 
-#: names of this machine, which no other can point elsewhere
+#: names of this machine that nobody else can point elsewhere
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PRIVATE_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class McpEndpoint:
-    """An ASGI application before the tools.
+    """ASGI application of ``/mcp``, which authenticates before it passes requests to the tools.
 
-    A page in a browser may have its own name point to this machine (DNS rebinding), so requests
-    under names that are not ours, or from pages of others, get no further.
+    A web page can make its own host name point to this machine (DNS rebinding), so requests for
+    other host names or from other origins are refused.
     """
 
     def __init__(self, auth: ApiKeyAuth, settings: HttpSettings, load: Callable[[], App]) -> None:
-        """Let in who has a key; ``load`` takes a second, and is called once."""
+        """Use ``load``, which takes a second, once."""
         self._auth = auth
         self._hosts = allowed_hosts(settings)
         self._load = load
@@ -89,14 +89,14 @@ class McpEndpoint:
         found = [value for name, value in scope["headers"] if name == b"origin"]
         if _host_of(b"//" + request_context(scope).headers.get(b"host", b"")) not in self._hosts:
             raise HostRefused(
-                "this name is not one of the service's own; set ONCEBOX_HTTP__PUBLIC_URL or "
+                "this host name is not one of the service; set ONCEBOX_HTTP__PUBLIC_URL or "
                 "ONCEBOX_HTTP__HOSTS"
             )
         if any(_host_of(each) not in self._hosts for each in found):
             raise OriginRefused
 
     async def _loaded(self) -> App:
-        """Return the tools; others are served while they are imported.
+        """Return the tools; other requests are served while they are imported.
 
         Raises: ExtraMissing.
         """
@@ -108,26 +108,26 @@ class McpEndpoint:
 
 
 def _add_private_headers(send: Send) -> Send:
-    """Return what sends an answer that nobody on the way may keep: it may hold a code."""
+    """Forbid caches and proxies to store a response: it may hold a code."""
 
-    async def told(message: Message) -> None:
+    async def send_private(message: Message) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message.get("headers", ()), *_PRIVATE_HEADERS]
         await send(message)
 
-    return told
+    return send_private
 
 
 def allowed_hosts(settings: HttpSettings) -> frozenset[str]:
-    """Return the names under which the service may be spoken to."""
+    """Return the host names of the service."""
     named = [_host_of(b"//" + each.strip().encode()) for each in settings.hosts.split(",")]
     public = urlsplit(settings.public_url).hostname or ""
-    # What is no name must not be one of them: a Host that nobody can read is none either.
+    # Empty is not allowed: an unreadable Host header counts as empty.
     return frozenset({*_LOOPBACK, _normalized_host(settings.host.lower()), public, *named}) - {""}
 
 
 def _host_of(address: bytes) -> str:
-    """Return the host of an address; nothing if there is none, or nobody can tell."""
+    """Return the host of a URL; empty if there is none, or it is ambiguous."""
     try:
         parts = urlsplit(address.decode("ascii"))
         found, _ = parts.hostname or "", parts.port
@@ -138,7 +138,7 @@ def _host_of(address: bytes) -> str:
 
 
 def _normalized_host(host: str) -> str:
-    """Return a host in its only spelling."""
+    """Return a host in its canonical spelling."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -146,10 +146,9 @@ def _normalized_host(host: str) -> str:
 
 
 class PathRouter:
-    """Hands webhooks to their own application, without a detour, and the rest to the API."""
+    """Routes webhooks to their own application and everything else to the API."""
 
     def __init__(self, api: App, hooks: App | None) -> None:
-        """Without ``hooks``, their paths are unknown like any other."""
         self._api = api
         self._webhooks = hooks
 
@@ -172,79 +171,72 @@ def make_app(
     telemetry: Telemetry,
     taker: FastPath | None = None,
 ) -> Limits:
-    """Return everything a port serves, behind the guard.
+    """Return the application of a port, behind its limits.
 
-    ``taker`` takes webhooks the short way; without it, or where it leaves one, ``hooks`` does.
+    ``taker`` is the fast path of webhooks; ``hooks`` serves those it does not take.
     """
     return Limits(PathRouter(api, hooks), settings, telemetry, taker)
 
 
-#: everything that can be asked
+#: all operations of the API
 ROUTES: tuple[Route, ...] = (
-    *service_info.ABOUT_ROUTES,
-    *service_info.DOCS_ROUTES,
-    *access.KEY_ROUTES,
-    *access.TENANT_ROUTES,
-    *sources.ROUTES,
-    *deliveries.DELIVERY_ROUTES,
-    *pull.ROUTES,
-    *deliveries.QUARANTINE_ROUTES,
-    *inboxes.DOMAIN_ROUTES,
-    *inboxes.INBOX_ROUTES,
-    *attempts.ROUTES,
-    *events.ROUTES,
-    *messages.ROUTES,
-    *artifacts.ARTIFACT_ROUTES,
-    *artifacts.WAIT_ROUTES,
-    *sends.SEND_ROUTES,
-    *sends.SEND_OPERATION_ROUTES,
-    *transports.TRANSPORT_ROUTES,
-    *transports.SUPPRESSION_ROUTES,
+    *service_info.routes,
+    *access.routes,
+    *sources.routes,
+    *deliveries.routes,
+    *pull.routes,
+    *inboxes.routes,
+    *attempts.routes,
+    *events.routes,
+    *messages.routes,
+    *artifacts.routes,
+    *sends.routes,
+    *transports.routes,
 )
 
 
 def make_api(
-    rooms: Components,
+    components: Components,
     stopping: asyncio.Event,
     tools: LoadTools | None = None,
     more: Sequence[Route] = (),
 ) -> App:
-    """Return the API, with the agent's tools if there are any; it is served behind the guard.
+    """Return the API, with the MCP tools if there are any; it is served behind ``Limits``.
 
-    ``more`` are routes that only tests have.
+    ``more`` are the routes of test mode.
     """
-    settings = rooms.settings
+    settings = components.settings
     auth = ApiKeyAuth(
-        rooms.api_keys,
-        rooms.telemetry,
+        components.api_keys,
+        components.telemetry,
         home=settings.tenant,
         wrong_keys=settings.http.wrong_keys,
     )
     paths: dict[str, list[Route]] = defaultdict(list)
     for route in (*ROUTES, openapi.openapi_route(ROUTES), *more):
         paths[route.path].append(route)
-    # Where a fixed word and a parameter both fit, the word is meant.
+    # A literal segment takes precedence over a parameter.
     ordered = sorted(paths.items(), key=lambda item: item[0].count("{"))
     routes = [
-        StarletteRoute(path, ApiEndpoint(found, rooms, auth, stopping)) for path, found in ordered
+        StarletteRoute(path, ApiEndpoint(found, components, auth, stopping))
+        for path, found in ordered
     ]
-    routes += emails.endpoints(rooms, auth, stopping)
+    routes += emails.endpoints(components, auth, stopping)
     api = ApiRouter(Router(routes, redirect_slashes=False, default=_not_found))
     if tools is None:
         return api
-    # What the tools ask was let in once already, and is not counted against their caller again.
-    # The guard around it all is made after this one, so the gauge of requests is that one's.
-    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), rooms.telemetry)
-    door = McpEndpoint(auth, settings.http, lambda: tools(inner))
-    with_tools = [StarletteRoute(MCP_PATH, door), *routes]
+    # Calls of the tools were admitted once, and are not counted against their caller again. The
+    # outer limits are created after these, so the gauge of requests is theirs.
+    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), components.telemetry)
+    endpoint = McpEndpoint(auth, settings.http, lambda: tools(inner))
+    with_tools = [StarletteRoute(MCP_PATH, endpoint), *routes]
     return ApiRouter(Router(with_tools, redirect_slashes=False, default=_not_found))
 
 
 class ApiRouter:
-    """Routes by the path as it was sent, so that an encoded slash does not part a name."""
+    """Routes by the raw path, so that an encoded slash does not split a parameter."""
 
     def __init__(self, router: Router) -> None:
-        """Route by this router."""
         self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

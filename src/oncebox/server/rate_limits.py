@@ -9,15 +9,15 @@ from oncebox.errors import ConfigInvalid
 
 Network = IPv4Network | IPv6Network
 
-#: one customer of a provider has a whole network of this size in IPv6
+#: prefix length of the network that one IPv6 customer gets
 _IPV6_PREFIX = 64
 
 
 class TrustedProxies:
-    """Tells the client's address from that of a proxy."""
+    """Finds the client's address behind trusted proxies."""
 
     def __init__(self, proxies: str) -> None:
-        """Trust these proxies: addresses or networks, with commas between.
+        """Trust these proxies: addresses or networks, separated by commas.
 
         Raises: ConfigInvalid.
         """
@@ -26,7 +26,7 @@ class TrustedProxies:
         ]
 
     def apply_forwarded(self, scope: MutableMapping[str, Any]) -> None:
-        """Put the client into the scope that a trusted proxy tells of."""
+        """Set the client of the scope to the one that a trusted proxy reports."""
         client = scope.get("client")
         peer: str = client[0] if client else ""
         if not self._is_trusted(peer):
@@ -37,7 +37,7 @@ class TrustedProxies:
         scope["client"] = (self._client_address(headers.get(b"x-forwarded-for", b""), peer), 0)
 
     def _client_address(self, forwarded: bytes, peer: str) -> str:
-        """Walk back from us until somebody is no proxy of ours; before that all may be made up."""
+        """Return the last hop that is not a trusted proxy; hops before it may be forged."""
         last = peer
         for hop in reversed(forwarded.decode("latin-1").split(",")):
             try:
@@ -58,7 +58,7 @@ class TrustedProxies:
 
 @lru_cache(4096)
 def limit_key(address: str) -> str:
-    """Return what limits count as one: an IPv4 address, or a customer's IPv6 network."""
+    """Return the unit of rate limits: an IPv4 address, or a customer's IPv6 network."""
     try:
         found = _parse_address(address)
     except ValueError:
@@ -69,7 +69,7 @@ def limit_key(address: str) -> str:
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address:
-    """Read an address; one of IPv4 in the clothes of IPv6 is one of IPv4."""
+    """Parse an address; an IPv4-mapped IPv6 address is an IPv4 address."""
     found = ip_address(text)
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return mapped or found
@@ -85,12 +85,12 @@ def _parse_network(text: str) -> Network:
 
 
 _MAX_NAMES = 10_000
-#: sums of fractions are never quite exact
+#: tolerance for rounding errors
 _EPSILON = 1e-9
 
 
 class TokenBuckets:
-    """For each name, so many per second, and at first so many at once."""
+    """A token bucket per name: ``rate`` per second, with bursts."""
 
     def __init__(self, rate: float, *, burst: float, most: int = _MAX_NAMES) -> None:
         """Remember at most so many names."""
@@ -101,11 +101,11 @@ class TokenBuckets:
         self._full_at: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """How many names are remembered."""
+        """Return how many names are remembered."""
         return len(self._full_at)
 
     def take(self, name: str, now: float) -> float:
-        """Take one out; return 0, or the seconds until there is one again."""
+        """Take a token; return 0, or the seconds until there is one."""
         wait = self.wait(name, now)
         if not wait:
             self._full_at[name] = max(self._full_at.get(name, now), now) + self._each
@@ -114,13 +114,13 @@ class TokenBuckets:
         return wait
 
     def wait(self, name: str, now: float) -> float:
-        """Return the seconds until one can be taken out, without taking it."""
+        """Return the seconds until a token can be taken, without taking it."""
         full_at = max(self._full_at.get(name, now), now) + self._each
         wait = full_at - now - self._allowance
         return wait if wait > _EPSILON else 0.0
 
     def _forget(self, now: float) -> None:
-        """Forget names whose buckets are full again, and if that is not enough, the oldest."""
+        """Forget names with full buckets, and if that is not enough, the oldest."""
         left = {name: full_at for name, full_at in self._full_at.items() if full_at > now}
         surplus = len(left) - self._most // 2
         for name in list(left)[: max(0, surplus)]:

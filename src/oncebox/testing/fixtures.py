@@ -14,8 +14,7 @@ from typing import Any, Self, cast
 import oncebox
 from oncebox.client.asynchronous.inboxes import AsyncInbox
 from oncebox.client.asynchronous.runner import AsyncRunner
-from oncebox.client.core.calls import Call, Plan, api_path
-from oncebox.client.core.followers import ListFollower
+from oncebox.client.core.calls import Call, ListFollower, Plan, api_path, post_call
 from oncebox.client.errors import CallFailed, WaitEnded
 from oncebox.client.sync import Client
 from oncebox.client.sync.inboxes import Inbox
@@ -24,13 +23,13 @@ from oncebox.errors import OnceboxError
 from oncebox.schemas.artifacts import WaitReport, WaitRequest, WaitResult
 from oncebox.testing.chaos import FaultPlan, FaultReport, InjectedFault, MailRule, mail_rule
 
-#: how much of a test's name an address and an attempt hold
+#: characters of a test's name in an address and in an attempt id
 _MAX_NAME, _MAX_ATTEMPT_ID = 40, 180
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _CONTROLS = re.compile(r"[^ -~]")
-#: a message with this number never comes, so that who waits for it claims nothing
+#: no message has this number, so a wait for later ones claims nothing
 _UNREACHABLE_SEQUENCE = 2**53
-#: seconds that mail which was taken has to be read, and between two looks
+#: seconds for accepted mail to be processed, and between two checks
 _READ_TIMEOUT, _POLL_INTERVAL = 30.0, 0.02
 
 
@@ -41,15 +40,17 @@ class ThreadedRunner:
     """
 
     def __init__(self, runner: SyncRunner) -> None:
-        """Run calls with this runner."""
         self._runner = runner
 
     def run(self, what: Call[Any] | Plan[Any]) -> Awaitable[Any]:
         """Return the awaitable result of a call or a plan."""
         return asyncio.to_thread(self._runner.run, what)
 
-    async def follow(self, follower: ListFollower[Any]) -> AsyncIterator[Any]:
-        """Yield the items of a growing list."""
+    async def iterate(
+        self, first: Call[Any], *, follow: bool, idle: float | None
+    ) -> AsyncIterator[Any]:
+        """Yield the items of a list."""
+        follower = ListFollower(call=first, follow=follow, idle=idle)
         while (page := await self.run(follower.next())) is not None:
             for item in page.data:
                 yield item
@@ -59,38 +60,28 @@ class ThreadedRunner:
 def open_inbox(
     client: Client, nodeid: str, name: str, *, later: bool
 ) -> Iterator[Inbox | AsyncInbox]:
-    """Make an inbox for a test, and close it; ``later``: what it does is awaited."""
-    inbox = _create_inbox(client, nodeid, name)
-    try:
-        yield _awaitable_inbox(client, inbox) if later else inbox
-    finally:
-        with suppress(CallFailed):  # whoever could not be reached has told the test already
-            inbox.close(drain=0)
-
-
-def _awaitable_inbox(client: Client, inbox: Inbox) -> AsyncInbox:
-    """Return the same inbox with awaitable methods."""
-    runner = ThreadedRunner(client._runner)  # noqa: SLF001 - shared on purpose
-    return AsyncInbox(cast("AsyncRunner", runner), inbox.data)
-
-
-def _create_inbox(client: Client, nodeid: str, name: str) -> Inbox:
-    """Make an inbox under a name that no other run has."""
-    once = secrets.token_hex(5)
-    attempt = f"{_CONTROLS.sub('?', nodeid)[-_MAX_ATTEMPT_ID:]}#{once}"
+    """Create an inbox for a test, and close it; ``later``: its methods are awaitable."""
+    suffix = secrets.token_hex(5)  # no other run has it
+    attempt = f"{_CONTROLS.sub('?', nodeid)[-_MAX_ATTEMPT_ID:]}#{suffix}"
     plain = _NOT_PLAIN.sub("-", name.lower()).strip("-")[:_MAX_NAME].strip("-")
-    return client.inboxes.create(attempt_id=attempt, local=f"{plain or 'test'}-{once}")
+    inbox = client.inboxes.create(attempt_id=attempt, local=f"{plain or 'test'}-{suffix}")
+    runner = ThreadedRunner(client._runner)  # noqa: SLF001 - shared on purpose
+    try:
+        yield AsyncInbox(cast("AsyncRunner", runner), inbox.data) if later else inbox
+    finally:
+        with suppress(CallFailed):  # the test has seen that the service is unreachable
+            inbox.close(drain=0)
 
 
 def make_assert_no_mail(
     client: Client, inbox: Inbox | AsyncInbox, *, later: bool
 ) -> Callable[..., Any]:
-    """Return what fails a test if mail has come to its inbox; ``later``: it is awaited."""
+    """Return a function that fails a test if mail came to its inbox; ``later``: it is awaited."""
 
     def assert_no_mail(within: float = 0.0, *, after: int = 0) -> None:
         """Fail if mail came after the message with number ``after``, or comes ``within`` seconds.
 
-        Mail that was handed over before is seen without waiting: a 250 means that it is on disk.
+        Mail that was delivered before is seen without waiting: a 250 means that it is stored.
         """
         __tracebackhide__ = True
         report = _settled_report(client, inbox.id, after)
@@ -98,7 +89,7 @@ def make_assert_no_mail(
             follow = client.inboxes.messages(inbox.id, follow=True, idle=within)
             next((each for each in follow if each.sequence > after), None)
             report = _settled_report(client, inbox.id, after)
-        # What nobody has read in all that time is no silence either.
+        # Mail that is not processed yet counts too.
         came = max(0, report.cursor - after) or report.unread
         if came > 0:
             numbers = ", ".join(f"{m.message_id} (number {m.sequence})" for m in report.seen)
@@ -112,9 +103,9 @@ def make_assert_no_mail(
 
 
 def _settled_report(client: Client, inbox_id: str, after: int) -> WaitReport:
-    """Return what is known of an inbox.
+    """Return the report of an inbox.
 
-    A mail that is not read yet may be a copy of one that is; where that matters, it is awaited.
+    Mail that is not processed yet may be a duplicate; if that matters, the report waits for it.
     """
     until = time.monotonic() + _READ_TIMEOUT
     report = inbox_report(client, inbox_id)
@@ -125,7 +116,7 @@ def _settled_report(client: Client, inbox_id: str, after: int) -> WaitReport:
 
 
 def inbox_summary(client: Client, inbox: Inbox | AsyncInbox) -> str:
-    """Say how an inbox stands."""
+    """Return the state of an inbox as text."""
     report = inbox_report(client, inbox.id)
     unread = f", {report.unread} more not read yet" if report.unread else ""
     return f"{inbox.id} {inbox.email} ({report.state}): {report.cursor} messages{unread}"
@@ -133,29 +124,23 @@ def inbox_summary(client: Client, inbox: Inbox | AsyncInbox) -> str:
 
 def inbox_report(client: Client, inbox_id: str) -> WaitReport:
     """Return the report of an inbox without claiming anything of it."""
-    call = Call(
-        method="POST",
-        path=api_path("inboxes", inbox_id, "wait"),
-        answer=WaitResult,
-        body=WaitRequest(kind="code", after=_UNREACHABLE_SEQUENCE),
-        repeatable=True,
-    )
-    return client._runner.run(call).reports[0]  # noqa: SLF001 - a call that users do not make
+    body = WaitRequest(kind="code", after=_UNREACHABLE_SEQUENCE)
+    call = post_call(WaitResult, body, "inboxes", inbox_id, "wait", repeatable=True)
+    return client._runner.run(call).reports[0]  # noqa: SLF001 - not a user's call
 
 
 class MailFaults:
-    """Faults that the mail of an inbox meets, by rules and a seed."""
+    """Faults in the mail of an inbox, by rules and a seed that depends on the test's name."""
 
     def __init__(self, client: Client, inbox_id: str, name: str) -> None:
-        """Begin without a fault; the seed follows from a name, such as that of a test."""
-        #: counts for the rules that are added from now on
+        #: for the rules that are added from now on
         self.seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         self.rules: list[MailRule] = []
         self._client = client
         self._path = api_path("test", "faults", inbox_id)
 
     def add(self, fault: str, **fields: float | str) -> None:
-        """Let mail meet one more fault; all rules begin anew.
+        """Add a fault; the counts of all rules begin again.
 
         ``fault`` is ``duplicate``, ``delay``, ``reorder``, ``421`` or ``drop_after_accept``.
         The fields are those of a rule: ``chance``, ``after``, ``every``, ``times``, ``seconds``,
@@ -167,7 +152,7 @@ class MailFaults:
         self._call("PUT", FaultPlan(seed=self.seed, rules=self.rules))
 
     def clear(self) -> None:
-        """Let mail arrive as usual from now on, and what is held at once."""
+        """Remove all faults; mail that is held is stored at once."""
         self.rules = []
         self._call("DELETE")
 
@@ -177,56 +162,50 @@ class MailFaults:
         return self._call("GET").happened
 
     def summary(self) -> str:
-        """Say what has happened."""
+        """Return the seed and the faults that happened as text."""
         met = ", ".join(f"{each.fault} (mail {each.arrival})" for each in self.happened) or "none"
         return f"faults by seed {self.seed}: {met}"
 
     def __enter__(self) -> Self:
-        """Return these faults."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Forget them."""
-        with suppress(CallFailed):  # whoever could not be reached has told the test already
+        with suppress(CallFailed):  # the test has seen that the service is unreachable
             self.clear()
 
     def __repr__(self) -> str:
-        """Show what may happen, and by which seed."""
         faults = ", ".join(rule.fault for rule in self.rules) or "none"
         return f"MailFaults({faults}; seed {self.seed})"
 
     def _call(self, method: str, body: FaultPlan | None = None) -> FaultReport:
         call = Call(method=method, path=self._path, answer=FaultReport, body=body, repeatable=True)
-        return self._client._runner.run(call)  # noqa: SLF001 - a call that users do not make
+        return self._client._runner.run(call)  # noqa: SLF001 - not a user's call
 
 
 _PACKAGE_FOLDER = Path(oncebox.__file__).parent
 
-#: tells of something that a test had
-ReportLine = Callable[[], str]
-
 
 def trim_traceback(error: BaseException) -> None:
-    """Leave our own frames out of our own errors: they help nobody, and know keys."""
+    """Remove frames of Oncebox from its errors: they do not help, and contain keys."""
     for each in _causes(error):
         if isinstance(each, OnceboxError):
             _drop_own_frames(each.__traceback__)
-            if isinstance(each, CallFailed):  # it says in plain words what the network said
+            if isinstance(each, CallFailed):  # its message has what the network error says
                 each.__cause__, each.__suppress_context__ = None, True
 
 
 def _drop_own_frames(traceback: TracebackType | None) -> None:
-    """Take our own frames out of a traceback, all but a first one."""
+    """Remove frames of Oncebox from a traceback, except the first."""
     while traceback is not None:
-        behind = traceback.tb_next
-        while behind is not None and _is_own_frame(behind):
-            behind = behind.tb_next
-        traceback.tb_next = behind
-        traceback = behind
+        following = traceback.tb_next
+        while following and _PACKAGE_FOLDER in Path(following.tb_frame.f_code.co_filename).parents:
+            following = following.tb_next
+        traceback.tb_next = following
+        traceback = following
 
 
-def failure_report(error: BaseException, facts: Iterable[ReportLine]) -> str:
-    """Return why each message did not fit, and what else is known of the mail of a test."""
+def failure_report(error: BaseException, facts: Iterable[Callable[[], str]]) -> str:
+    """Return why each message did not match, and other facts about the mail of a test."""
     lines = [str(each) for each in _causes(error) if isinstance(each, WaitEnded)]
     for fact in facts:
         try:
@@ -239,13 +218,9 @@ def failure_report(error: BaseException, facts: Iterable[ReportLine]) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Go from an error to what caused it."""
+    """Yield an error and its causes."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _is_own_frame(traceback: TracebackType) -> bool:
-    return _PACKAGE_FOLDER in Path(traceback.tb_frame.f_code.co_filename).parents

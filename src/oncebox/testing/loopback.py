@@ -1,20 +1,59 @@
-"""Base class of the scripted servers: listens on localhost, in a thread or the running loop."""
+"""Base of the scripted servers: fault scripts; listening in a thread or the running loop."""
 
 import asyncio
 import ssl
 import threading
 from abc import ABC, abstractmethod
-from typing import Self
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Self, TypeVar
+
+Fault = TypeVar("Fault")
 
 _MAX_LINE_BYTES = 1 << 20
 _STOP_TIMEOUT = 10.0
 
 
+class FaultScript(Generic[Fault]):
+    """Faults in the order in which they happen; without any, nothing goes wrong. Thread-safe."""
+
+    def __init__(self, parse: Callable[[str], Fault]) -> None:
+        self._parse = parse
+        self._faults: deque[Fault] = deque()
+        self._repeated: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def add(self, *faults: Fault | str) -> None:
+        """Let these happen next, one after the other."""
+        with self._lock:
+            self._faults.extend(map(self._to_fault, faults))
+
+    def always(self, *faults: Fault | str) -> None:
+        """Let these happen whenever no other is due; none: nothing goes wrong."""
+        with self._lock:
+            self._repeated = list(map(self._to_fault, faults))
+
+    def take(self, applies: Callable[[Fault], bool] = lambda _: True) -> Fault | None:
+        """Return the fault that happens now, if it applies."""
+        with self._lock:
+            if self._faults:
+                return self._faults.popleft() if applies(self._faults[0]) else None
+            return next(filter(applies, self._repeated), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every added fault has happened."""
+        with self._lock:
+            return not self._faults
+
+    def _to_fault(self, given: Fault | str) -> Fault:
+        return self._parse(given) if isinstance(given, str) else given
+
+
 class LoopbackServer(ABC):
-    """Listens, attends to each client in a task of its own, and stops with its block."""
+    """Listens in a block and serves each client in its own task; port 0 takes any free port."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Prepare; 0 takes any free port."""
         self.host = host
         self.port = port
         self._tls = tls
@@ -29,7 +68,7 @@ class LoopbackServer(ABC):
     async def handle_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """See one client through."""
+        """Serve one client."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(
@@ -59,9 +98,7 @@ class LoopbackServer(ABC):
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._loop is not None  # noqa: S101 - it was entered
-        assert self._stop is not None  # noqa: S101 - as above
-        assert self._thread is not None  # noqa: S101 - as above
+        assert self._loop and self._stop and self._thread  # noqa: PT018, S101 - it was entered
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_STOP_TIMEOUT)
 

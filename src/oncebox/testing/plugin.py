@@ -1,6 +1,6 @@
 """The pytest plugin: an inbox per test, on one service for all workers of a run.
 
-Loading it costs nothing but this page: whatever a fixture needs is imported when it is used.
+Loading it is cheap: a fixture imports what it needs when it is used.
 """
 
 import inspect
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from oncebox.testing.fixtures import MailFaults
     from oncebox.testing.shared_server import OnceboxServer
 
-#: the folder that the controller of xdist has chosen, and what keeps its service alive
+#: the folder that the controller of xdist chose, and the lock that keeps its service running
 _FOLDER = pytest.StashKey[Path]()
 _ALIVE_LOCK = pytest.StashKey[IO[bytes]]()
-#: what tells of the mail of a test, should it fail
+#: functions that describe the mail of a test for the report of a failure
 _REPORT_SECTIONS = pytest.StashKey[tuple[Callable[[], str], ...]]()
 _WORKER_INPUT = "oncebox_folder"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add our options."""
+    """Add the options."""
     group = parser.getgroup("oncebox", "mail for tests")
     group.addoption(
         "--oncebox-url",
@@ -39,29 +39,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         type=int,
         default=0,
-        help="Let mail_faults throw other dice.  [0]",
+        help="Seed of the faults of mail_faults.  [0]",
     )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist in which folder the service of this run lies."""
+    """Pass the folder of the service of this run to a worker of xdist."""
     stash = node.config.stash
     if _FOLDER not in stash:
         try:
             from oncebox.testing import server_lifetime  # noqa: PLC0415 - only with xdist
 
             folder = server_lifetime.new_folder()
-            # Held as long as the whole run: workers come and go.
+            # Held during the whole run: workers come and go.
             stash[_ALIVE_LOCK] = server_lifetime.hold_alive_lock(folder)
         except (ImportError, OSError):
-            return  # no folder, or no locks of files: whoever needs them will say so
+            return  # no folder or no file locks: the fixture that needs them fails
         stash[_FOLDER] = folder
     node.workerinput[_WORKER_INPUT] = str(stash[_FOLDER])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Let go of the service."""
+    """Release the service."""
     if _ALIVE_LOCK not in config.stash:
         return
     from oncebox.testing import server_lifetime  # noqa: PLC0415 - as above
@@ -73,10 +73,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a test with an inbox that failed what is known of its mail."""
+    """Add facts about its mail to the report of a failed test with an inbox."""
     if call.excinfo is None or _REPORT_SECTIONS not in item.stash:
         return (yield)
-    from oncebox.testing import fixtures  # noqa: PLC0415 - only where something failed
+    from oncebox.testing import fixtures  # noqa: PLC0415 - only after a failure
 
     fixtures.trim_traceback(call.excinfo.value)
     report = yield
@@ -88,28 +88,26 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def oncebox_server(pytestconfig: pytest.Config) -> "Iterator[OnceboxServer]":
-    """A service in test mode, one for all workers of the run; or the one that was named."""
+    """A service in test mode, one for all workers of the run; or the one of --oncebox-url."""
     from oncebox.testing import server_lifetime, shared_server  # noqa: PLC0415 - as the others
 
     url = pytestconfig.getoption("--oncebox-url") or os.environ.get("ONCEBOX_URL")
     if url:
         with _fail_without_traceback():
-            attached = shared_server.existing_server(url)
-        yield attached
+            existing = shared_server.existing_server(url)
+        yield existing
         return
-    told = getattr(pytestconfig, "workerinput", {}).get(_WORKER_INPUT)
+    given = getattr(pytestconfig, "workerinput", {}).get(_WORKER_INPUT)
     with ExitStack() as stack:
         with _fail_without_traceback():
-            shared = shared_server.shared_server(
-                Path(told) if told else server_lifetime.new_folder()
-            )
-            started = stack.enter_context(shared)
+            folder = Path(given) if given else server_lifetime.new_folder()
+            started = stack.enter_context(shared_server.shared_server(folder))
         yield started
 
 
 @pytest.fixture(scope="session")
 def oncebox_client(oncebox_server: "OnceboxServer") -> "Iterator[Client]":
-    """A client of the service, with all rights."""
+    """A client of the service with an admin key."""
     from oncebox.client.sync import Client  # noqa: PLC0415 - as the others
 
     with Client(oncebox_server.url, oncebox_server.api_key) as client:
@@ -124,11 +122,10 @@ def inbox(
     from oncebox.testing import fixtures  # noqa: PLC0415 - as the others
 
     node = request.node
-    later = _is_async(request)
+    opening = fixtures.open_inbox(oncebox_client, node.nodeid, node.name, later=_is_async(request))
     with ExitStack() as stack:
         with _fail_without_traceback():
-            making = fixtures.open_inbox(oncebox_client, node.nodeid, node.name, later=later)
-            opened = stack.enter_context(making)
+            opened = stack.enter_context(opening)
         node.stash[_REPORT_SECTIONS] = (lambda: fixtures.inbox_summary(oncebox_client, opened),)
         yield opened
 
@@ -136,15 +133,13 @@ def inbox(
 @pytest.fixture
 def wait_for_code(inbox: "Inbox | AsyncInbox") -> Callable[..., Any]:
     """``inbox.wait_for_code``."""
-    wait: Callable[..., Any] = inbox.wait_for_code
-    return wait
+    return inbox.wait_for_code
 
 
 @pytest.fixture
 def wait_for_link(inbox: "Inbox | AsyncInbox") -> Callable[..., Any]:
     """``inbox.wait_for_link``."""
-    wait: Callable[..., Any] = inbox.wait_for_link
-    return wait
+    return inbox.wait_for_link
 
 
 @pytest.fixture
@@ -161,7 +156,7 @@ def assert_no_mail(
 def mail_faults(
     request: pytest.FixtureRequest, inbox: "Inbox | AsyncInbox", oncebox_client: "Client"
 ) -> "Iterator[MailFaults]":
-    """Faults that the mail of this test's inbox meets, and no other."""
+    """Faults in the mail of this test's inbox."""
     from oncebox.testing.fixtures import MailFaults  # noqa: PLC0415 - as the others
 
     seed: int = request.config.getoption("--oncebox-seed")
@@ -172,7 +167,7 @@ def mail_faults(
 
 @contextmanager
 def _fail_without_traceback() -> Iterator[None]:
-    """Say in one sentence what is wrong, without a traceback: its frames know keys."""
+    """Fail with the message only: the frames of a traceback contain keys."""
     from oncebox.errors import OnceboxError  # noqa: PLC0415 - as the others
 
     try:
@@ -182,5 +177,5 @@ def _fail_without_traceback() -> Iterator[None]:
 
 
 def _is_async(request: pytest.FixtureRequest) -> bool:
-    """Say whether a test is a coroutine, which must not be kept waiting."""
+    """Return whether a test is a coroutine, whose event loop must not be blocked."""
     return inspect.iscoroutinefunction(getattr(request, "function", None))

@@ -1,47 +1,45 @@
-"""Fault scripts, requests and responses of scripted providers; `ProviderBehaviour`."""
+"""Faults, requests and responses of scripted providers."""
 
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 
 
 class ProviderFaultAction(StrEnum):
-    """What a request that brings mail meets with."""
+    """What happens to a request that sends mail."""
 
-    #: as it should be
+    #: no fault
     PROCEED = "proceed"
-    #: the connection is reset as soon as the headers are there; nothing is taken
+    #: the connection is reset after the headers; nothing is accepted
     DROP_BEFORE_BODY = "drop_before_body"
     #: the connection is reset
     DROP = "drop"
-    #: the connection is closed in order
+    #: the connection is closed properly
     HANG_UP = "hang_up"
     #: no answer ever; the connection stays open
     SILENCE = "silence"
     #: an error, of ``code`` and perhaps ``name``
     REFUSE = "refuse"
-    #: 200, and rubbish
+    #: 200 with an unreadable body
     GARBAGE = "garbage"
-    #: of a batch only the first half is taken
+    #: only the first half of a batch is accepted
     PARTIAL = "partial"
 
 
 class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one request, once."""
+    """A fault of one request."""
 
     action: ProviderFaultAction = ProviderFaultAction.PROCEED
     #: the status of an error
     code: int = 0
-    #: which of the errors of that status; empty: the usual one
+    #: which error of that status; empty: the usual one
     name: str = ""
-    #: seconds to wait before the answer, or that the answer asks to wait
+    #: seconds before the response, or in its Retry-After
     seconds: float = 0.0
-    #: whether the mail is taken before anything else, if it can be
+    #: whether the mail is accepted first
     accepts_mail: bool = False
 
     @classmethod
@@ -50,7 +48,7 @@ class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
 
         ``ok`` · ``drop_before_body`` · ``drop`` · ``hang_up`` · ``silence`` · ``sleep(SECONDS)`` ·
         ``reject(CODE)`` · ``429(SECONDS)`` · ``409_concurrent`` · ``409_mismatch`` · ``500`` (any
-        status) · ``200_garbage`` · ``partial_batch``, and with the mail taken first:
+        status) · ``200_garbage`` · ``partial_batch``, and after accepting the mail:
         ``accept_then_drop``, ``…_hang_up``, ``…_silence``, ``…_sleep(SECONDS)``, ``…_500``,
         ``…_garbage``.
 
@@ -59,7 +57,7 @@ class ProviderFault(msgspec.Struct, frozen=True, kw_only=True):
         form = _FAULT_NAME.fullmatch(name)
         if form is None or (form["word"] in _NEEDS_NUMBER and form["number"] is None):
             raise ValueError(
-                f"there is no fault {name!r}; write such as accept_then_drop, reject(422)"
+                f"there is no fault {name!r}; write one such as accept_then_drop or reject(422)"
             )
         word, number = form["word"], float(form["number"] or 0)
         takes = form["takes"] is not None
@@ -98,47 +96,12 @@ _FAULT_WORDS = "|".join(
 _FAULT_NAME = re.compile(rf"(?P<takes>accept_then_)?(?P<word>{_FAULT_WORDS}){_NUMBER}")
 
 
-class ProviderScript:
-    """Faults in the order in which they happen, one to a request; after them all goes well."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._faults: deque[ProviderFault] = deque()
-        self._repeated: ProviderFault | None = None
-        self._lock = threading.Lock()
-
-    def add(self, *faults: ProviderFault | str) -> None:
-        """Let these happen to the next requests that bring mail, one after the other."""
-        with self._lock:
-            self._faults.extend(map(_to_fault, faults))
-
-    def always(self, fault: ProviderFault | str | None) -> None:
-        """Let this happen whenever no other is in turn; None: all goes well again."""
-        with self._lock:
-            self._repeated = None if fault is None else _to_fault(fault)
-
-    def next(self) -> ProviderFault:
-        """Take the fault of this request."""
-        with self._lock:
-            return self._faults.popleft() if self._faults else self._repeated or ProviderFault()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everything that was added has happened."""
-        with self._lock:
-            return not self._faults
-
-
-def _to_fault(given: ProviderFault | str) -> ProviderFault:
-    return given if isinstance(given, ProviderFault) else ProviderFault.parse(given)
-
-
-#: seconds, on a clock that tests may move on
+#: seconds, on a clock that tests may advance
 Now = Callable[[], float]
 
 
 class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it came."""
+    """A received request."""
 
     method: str
     path: str
@@ -147,12 +110,11 @@ class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        """Leave out what is written, and who logs in."""
         return f"ProviderRequest({self.method} {self.path}, {len(self.body)} bytes)"
 
 
 class ProviderResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer."""
+    """A response."""
 
     status: int
     body: bytes = b""
@@ -160,57 +122,26 @@ class ProviderResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderMail(msgspec.Struct, frozen=True, kw_only=True):
-    """A mail that was really taken."""
+    """An accepted mail."""
 
-    #: what the provider calls it
+    #: the provider's id
     id: str
-    #: the idempotency key it came with; empty: none
+    #: idempotency key; empty without one
     key: str
-    #: what was asked for, as it was understood
+    #: the decoded request, or its part of a batch
     payload: dict[str, Any]
-    #: the whole request that brought it, byte for byte
+    #: the body of the request
     body: bytes
     recipients: tuple[str, ...]
     message_id: str
     tags: Mapping[str, str]
 
     def __repr__(self) -> str:
-        """Leave out what is written, and to whom."""
         return f"ProviderMail({self.id}, {len(self.recipients)} recipients)"
 
 
 class ProviderWebhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook, signed."""
+    """A signed webhook."""
 
     headers: dict[str, str]
     body: bytes
-
-
-class ProviderBehaviour(Protocol):
-    """A provider: what it takes, how it refuses, and what it tells. One thread at a time."""
-
-    name: str
-    #: every mail that was really taken, whatever the client was told
-    accepted: list[ProviderMail]
-
-    def is_send_request(self, request: ProviderRequest) -> bool:
-        """Say whether a request is one that the script is about."""
-        ...
-
-    def answer(self, request: ProviderRequest, fault: ProviderFault, now: Now) -> ProviderResponse:
-        """Take, replay or refuse, and say so; what is accepted is on the list from here on."""
-        ...
-
-    def finish(self, request: ProviderRequest) -> None:
-        """Hear that the answer to a request is given, or was cut off."""
-        ...
-
-    def error_response(self, fault: ProviderFault) -> ProviderResponse:
-        """Return the error that a script asks for."""
-        ...
-
-    def webhook(
-        self, event: str, taken: ProviderMail, secret: str, **details: Any
-    ) -> ProviderWebhook:
-        """Return a webhook about a mail that was taken."""
-        ...

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from oncebox.core import clock
+from oncebox.schemas.resend_api import EmailAttachment, EmailRequest
 from oncebox.testing.provider_protocol import (
     Now,
     ProviderFault,
@@ -35,13 +36,9 @@ _MAX_RECIPIENTS = 50
 #: bytes of all attachments together, as base64
 _MAX_ATTACHED_BYTES = 40 * 1024 * 1024
 _ADDRESS_HINT = (
-    "The email address needs to follow the `email@example.com` or `Name <email@example.com>` "
+    "The email address needs to follow the `email@example.com` or "
+    "`Name <email@example.com>` format."
 )
-_TAGS_HINT = "Tags should only contain ASCII letters, numbers, underscores, or dashes."
-_KNOWN_FIELDS = frozenset({
-    "from", "to", "subject", "bcc", "cc", "scheduled_at", "reply_to", "html", "text", "headers",
-    "attachments", "tags", "template", "topic_id",
-})  # fmt: skip
 
 
 class ResendError(Exception):
@@ -50,7 +47,6 @@ class ResendError(Exception):
     def __init__(
         self, status: int, name: str, message: str, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Keep how it is answered."""
         super().__init__(message)
         self.status = status
         self.name = name
@@ -58,10 +54,7 @@ class ResendError(Exception):
 
 
 def decode_body(body: bytes) -> Any:
-    """Return the JSON of a request.
-
-    Raises: Wrong.
-    """
+    """Return the decoded JSON of a request."""
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError as error:
@@ -71,113 +64,86 @@ def decode_body(body: bytes) -> Any:
 def validated_email(
     wanted: Any, domains: frozenset[str] = frozenset(), *, in_batch: bool = False
 ) -> dict[str, Any]:
-    """Return an email that can be sent.
-
-    Raises: Wrong.
-    """
-    if not isinstance(wanted, dict):
-        raise _invalid("An email is an object.")
-    for field in wanted:
-        if field not in _KNOWN_FIELDS:
-            raise _invalid(f"Unrecognized key in object: `{field}`")
-    for field in ("from", "to", "subject"):
-        if not wanted.get(field) and not (field == "subject" and "template" in wanted):
+    """Return an email that can be sent."""
+    try:
+        email = msgspec.convert(wanted, EmailRequest)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error)) from error
+    required = {"from": email.sender, "to": email.to, "subject": email.subject or email.template}
+    for field, value in required.items():
+        if not value:
             raise ResendError(422, "missing_required_field", f"Missing `{field}` field.")
+    if email.html is None and email.text is None and email.template is None:
+        raise _invalid("Missing `html` or `text` field.")
     _check_mailboxes(wanted, domains)
-    _check_content(wanted)
-    _check_headers(wanted.get("headers") or {})
-    _check_tags(wanted.get("tags") or [])
-    _check_attachments(wanted.get("attachments") or [])
-    if in_batch and (wanted.get("attachments") or wanted.get("scheduled_at")):
+    _check_headers_and_tags(email)
+    _check_attachments(email.attachments or [])
+    if in_batch and (email.attachments or email.scheduled_at):
         raise _invalid("`attachments` and `scheduled_at` are not supported in batches.")
-    return wanted
+    return dict(wanted)
 
 
 def email_recipients(payload: Mapping[str, Any]) -> Iterator[str]:
-    """Give the addresses of all who get an email."""
+    """Yield the addresses of all recipients."""
     for field in ("to", "cc", "bcc"):
         yield from map(_address, _mailboxes(payload, field))
 
 
 def email_header(payload: Mapping[str, Any], name: str) -> str:
-    """Return a header field that came with an email; empty without one."""
+    """Return a header field of an email; empty without one."""
     given: Mapping[str, str] = payload.get("headers") or {}
     return next((value for field, value in given.items() if field.lower() == name), "")
 
 
 def _check_mailboxes(wanted: dict[str, Any], domains: frozenset[str]) -> None:
-    sender = wanted["from"]
-    if not isinstance(sender, str) or not _ADDRESS.fullmatch(_address(sender)):
-        raise _invalid(f"Invalid `from` field. {_ADDRESS_HINT}format.")
-    domain = _address(sender).rpartition("@")[2].lower()
-    if domains and domain not in domains:
-        raise ResendError(403, "validation_error", f"The {domain} domain is not verified.")
-    for field in ("to", "cc", "bcc", "reply_to"):
+    for field in ("from", "to", "cc", "bcc", "reply_to"):
         given = _mailboxes(wanted, field)
         if len(given) > _MAX_RECIPIENTS:
             raise _invalid(f"The `{field}` field takes {_MAX_RECIPIENTS} addresses at most.")
-        if not all(isinstance(each, str) and _ADDRESS.fullmatch(_address(each)) for each in given):
-            raise _invalid(f"Invalid `{field}` field. {_ADDRESS_HINT}format.")
+        if not all(_ADDRESS.fullmatch(_address(each)) for each in given):
+            raise _invalid(f"Invalid `{field}` field. {_ADDRESS_HINT}")
+    domain = _address(wanted["from"]).rpartition("@")[2].lower()
+    if domains and domain not in domains:
+        raise ResendError(403, "validation_error", f"The {domain} domain is not verified.")
 
 
-def _check_content(wanted: dict[str, Any]) -> None:
-    texts = [wanted.get(field) for field in ("subject", "html", "text", "scheduled_at")]
-    if not all(each is None or isinstance(each, str) for each in texts):
-        raise _invalid("`subject`, `html` and `text` are strings.")
-    if wanted.get("html") is None and wanted.get("text") is None and "template" not in wanted:
-        raise _invalid("Missing `html` or `text` field.")
+def _check_headers_and_tags(email: EmailRequest) -> None:
+    for name, value in (email.headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name) or re.search("[\r\n\0]", value):
+            raise _invalid("Invalid `headers` field.")
+    for tag in email.tags or ():
+        if not (_TAG_TEXT.fullmatch(tag.name) and _TAG_TEXT.fullmatch(tag.value)):
+            raise _invalid(
+                "Tags should only contain ASCII letters, numbers, underscores, or dashes."
+            )
 
 
-def _check_headers(headers: Any) -> None:
-    sound = isinstance(headers, dict) and all(
-        isinstance(value, str) and _HEADER_NAME.fullmatch(name) and not re.search("[\r\n\0]", value)
-        for name, value in headers.items()
-    )
-    if not sound:
-        raise _invalid("Invalid `headers` field.")
-
-
-def _check_tags(tags: Any) -> None:
-    sound = isinstance(tags, list) and all(
-        isinstance(each, dict)
-        and set(each) == {"name", "value"}
-        and all(isinstance(word, str) and _TAG_TEXT.fullmatch(word) for word in each.values())
-        for each in tags
-    )
-    if not sound:
-        raise _invalid(_TAGS_HINT)
-
-
-def _check_attachments(attachments: Any) -> None:
-    if not isinstance(attachments, list) or not all(map(_is_attachment, attachments)):
-        raise ResendError(
-            422, "invalid_attachment", "Attachment must have either a content or path."
-        )
-    if sum(len(each.get("content", "")) for each in attachments) > _MAX_ATTACHED_BYTES:
+def _check_attachments(attachments: list[EmailAttachment]) -> None:
+    size = 0
+    for each in attachments:
+        try:
+            valid = each.path is not None
+            if isinstance(each.content, str):
+                size += len(each.content)
+                b64decode(each.content, validate=True)
+                valid = each.filename is not None
+        except binascii.Error:
+            valid = False
+        if not valid:
+            message = "Attachment must have either a content or path."
+            raise ResendError(422, "invalid_attachment", message)
+    if size > _MAX_ATTACHED_BYTES:
         raise _invalid("Attachments exceed the maximum of 40 MB.")
 
 
-def _is_attachment(each: Any) -> bool:
-    if not isinstance(each, dict):
-        return False
-    content = each.get("content")
-    if not isinstance(content, str):
-        return isinstance(each.get("path"), str)
-    try:
-        b64decode(content, validate=True)
-    except binascii.Error:
-        return False
-    return isinstance(each.get("filename"), str)
-
-
-def _mailboxes(wanted: Mapping[str, Any], field: str) -> list[Any]:
+def _mailboxes(wanted: Mapping[str, Any], field: str) -> list[str]:
     given = wanted.get(field) or []
     return given if isinstance(given, list) else [given]
 
 
-def _address(text: Any) -> str:
-    found = _MAILBOX.fullmatch(text) if isinstance(text, str) else None
-    return found["address"].strip() if found else str(text).strip()
+def _address(text: str) -> str:
+    found = _MAILBOX.fullmatch(text)
+    return (found["address"] if found else text).strip()
 
 
 def _invalid(message: str) -> ResendError:
@@ -190,7 +156,7 @@ _MAX_KEY_LENGTH = 256
 _MAX_BATCH = 100
 _EMAILS_PATH = "/emails"
 _BATCH_PATH = "/emails/batch"
-#: the error that a status stands for, where a script names none
+#: the error of a status, if the script names none
 _DEFAULT_ERRORS = {
     400: "validation_error",
     401: "missing_api_key",
@@ -211,9 +177,7 @@ _SERVER_ERROR = 500
 
 
 class _UsedKey(msgspec.Struct):
-    """A key that was used."""
-
-    #: the request that used it first
+    #: the first request with it
     request: ProviderRequest
     payload: bytes
     at: float
@@ -222,25 +186,18 @@ class _UsedKey(msgspec.Struct):
 
 
 class Resend:
-    """Takes mail as Resend does. One thread at a time."""
-
-    name = "resend"
+    """Behaves as Resend does; not thread-safe."""
 
     def __init__(
-        self,
-        *,
-        keys: Iterable[str] = (),
-        rate: int = 0,
-        domains: Iterable[str] = (),
+        self, *, keys: Iterable[str] = (), rate: int = 0, domains: Iterable[str] = ()
     ) -> None:
-        """Let in these API keys, or any that begins with ``re_``.
+        """Accept these API keys, or any that begins with ``re_``.
 
-        ``rate`` requests are taken in a second (0: any number). Where there are ``domains``, mail
-        must be from one of them.
+        ``rate`` limits requests per second (0: no limit). With ``domains``, mail must be from one
+        of them.
         """
         self.accepted: list[ProviderMail] = []
         self.keys = set(keys)
-        #: keys that are known and no good any more
         self.revoked: set[str] = set()
         self.rate = rate
         self.domains = frozenset(domains)
@@ -249,28 +206,28 @@ class Resend:
         self._events: dict[str, str] = {}
 
     def is_send_request(self, request: ProviderRequest) -> bool:
-        """Say whether a request is one that the script is about."""
+        """Tell whether a request sends mail; only such requests are scripted."""
         return request.method == "POST" and request.path in {_EMAILS_PATH, _BATCH_PATH}
 
     def answer(self, request: ProviderRequest, fault: ProviderFault, now: Now) -> ProviderResponse:
-        """Take, replay or refuse, and say so."""
+        """Accept, replay or refuse a request; an accepted mail is on the list from now on."""
         try:
             self._authenticate(request)
             self._check_rate(now())
             if not self.is_send_request(request):
                 return self._read(request)
             return self._send(request, fault, now())
-        except ResendError as wrong:
-            return _error(wrong.status, wrong.name, str(wrong), wrong.headers)
+        except ResendError as error:
+            return _error(error.status, error.name, str(error), error.headers)
 
     def finish(self, request: ProviderRequest) -> None:
-        """Hear that a request is not under way any more."""
+        """Record that a request was answered, or its connection lost."""
         known = self._used_keys.get(self._key_of(request))
         if known is not None and known.request is request:
             known.is_finished = True
 
     def error_response(self, fault: ProviderFault) -> ProviderResponse:
-        """Return the error that a script asks for."""
+        """Return the error response of a scripted fault."""
         name = _ERROR_NAMES.get(fault.name) or fault.name or _DEFAULT_ERRORS.get(fault.code)
         if name is None:
             name = "internal_server_error" if fault.code >= _SERVER_ERROR else "validation_error"
@@ -278,7 +235,7 @@ class Resend:
         return _error(fault.code, name, "as the script says", headers)
 
     def webhook(
-        self, event: str, taken: ProviderMail, secret: str, **details: Any
+        self, event: str, mail: ProviderMail, secret: str, **details: Any
     ) -> ProviderWebhook:
         """Return a webhook about a mail, such as ``email.bounced``; details go into its data.
 
@@ -288,21 +245,19 @@ class Resend:
         id_ = details.pop("svix_id", f"msg_{uuid.uuid4().hex}")
         data = {
             "created_at": _iso_time(at),
-            "email_id": taken.id,
-            "from": taken.payload["from"],
-            "to": list(taken.recipients),
-            "subject": taken.payload.get("subject", ""),
-            "tags": dict(taken.tags),
+            "email_id": mail.id,
+            "from": mail.payload["from"],
+            "to": list(mail.recipients),
+            "subject": mail.payload.get("subject", ""),
+            "tags": dict(mail.tags),
             **details,
         }
         said = {"type": event, "created_at": _iso_time(at), "data": data}
         body = msgspec.json.encode(said)
-        self._events[taken.id] = event.removeprefix("email.")
+        self._events[mail.id] = event.removeprefix("email.")
         signed = sign(secret, id_, at, body)
         headers = {name.replace("webhook-", "svix-"): value for name, value in signed.items()}
         return ProviderWebhook(headers={"content-type": "application/json", **headers}, body=body)
-
-    # Who may ask, and how often
 
     def _authenticate(self, request: ProviderRequest) -> None:
         kind, _, key = request.headers.get("authorization", "").partition(" ")
@@ -326,8 +281,6 @@ class Resend:
             message = "Too many requests. You can only make so many requests per second."
             raise ResendError(429, "rate_limit_exceeded", message, headers)
         self._request_times.append(now)
-
-    # Mail
 
     def _send(self, request: ProviderRequest, fault: ProviderFault, now: float) -> ProviderResponse:
         key = request.headers.get("idempotency-key")
@@ -368,10 +321,10 @@ class Resend:
         for index, each in enumerate(wanted):
             try:
                 sound.append(validated_email(each, self.domains, in_batch=True))
-            except ResendError as wrong:
+            except ResendError as error:
                 if not permissive:
                     raise
-                errors.append({"index": index, "message": str(wrong)})
+                errors.append({"index": index, "message": str(error)})
         if fault.action is ProviderFaultAction.PARTIAL:
             half = len(sound) // 2
             errors += [{"index": at, "message": "not now"} for at in range(half, len(sound))]
@@ -380,7 +333,7 @@ class Resend:
         return _json({"data": data, "errors": errors} if permissive else {"data": data})
 
     def _accept(self, request: ProviderRequest, payload: dict[str, Any]) -> str:
-        taken = ProviderMail(
+        mail = ProviderMail(
             id=str(uuid.uuid4()),
             key=request.headers.get("idempotency-key", ""),
             payload=payload,
@@ -389,26 +342,24 @@ class Resend:
             message_id=email_header(payload, "message-id"),
             tags={each["name"]: each["value"] for each in payload.get("tags") or ()},
         )
-        self.accepted.append(taken)
-        self._events[taken.id] = "sent"
-        return taken.id
+        self.accepted.append(mail)
+        self._events[mail.id] = "sent"
+        return mail.id
 
     def _read(self, request: ProviderRequest) -> ProviderResponse:
-        """Answer what is not about new mail."""
         area, _, id_ = request.path.removeprefix("/").partition("/")
         if area != "emails" or "/" in id_:
             raise ResendError(404, "not_found", "The requested endpoint does not exist")
         if request.method != "GET" or not id_:
             raise ResendError(405, "method_not_allowed", "Method is not allowed for this endpoint")
-        for taken in self.accepted:
-            if taken.id == id_:
+        for mail in self.accepted:
+            if mail.id == id_:
                 shown = {"object": "email", "id": id_, "last_event": self._events[id_]}
-                return _json({**shown, **taken.payload})
+                return _json({**shown, **mail.payload})
         raise ResendError(404, "not_found", "Email not found")
 
 
 def _replay_response(known: _UsedKey, said: bytes) -> ProviderResponse:
-    """Answer a key that was used before."""
     if known.payload != said:
         message = "Same idempotency key used with a different request payload."
         raise ResendError(409, _ERROR_NAMES["mismatch"], message)

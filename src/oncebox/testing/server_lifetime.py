@@ -1,10 +1,10 @@
 """Process that runs the test service and stops it when the last test process is gone.
 
-Whoever uses the service holds a shared lock on the file ``alive``. The system lets go of it when
-a process ends, however it ends; so nothing is left running by a worker that crashed. It is
-started by ``python -m oncebox.testing.server_lifetime FOLDER`` and steps out of its parent's way.
+Every user of the service holds a shared lock on the file ``alive``. The system releases it when
+a process ends, also by a crash, so no service keeps running. The process is started by
+``python -m oncebox.testing.server_lifetime FOLDER`` and detaches from its parent.
 
-Every run of pytest with xdist loads this page, so it imports nothing of ours.
+Every run of pytest with xdist loads this module, so it imports nothing else of Oncebox.
 """
 
 import fcntl
@@ -18,18 +18,16 @@ import time
 from pathlib import Path
 from typing import IO
 
-#: what lies in the folder of a run
-ALIVE_LOCK, START_LOCK, CREDENTIALS, LOG_FILE, PID_FILE, ENDED_MARKER = (
-    "alive",
-    "starting",
-    "greeting.json",
-    "server.log",
-    "server.pid",
-    "ended",
-)
-#: seconds between two looks, and those a service has to end
+#: files in the folder of a run
+ALIVE_LOCK = "alive"
+START_LOCK = "starting"
+CREDENTIALS = "greeting.json"
+LOG_FILE = "server.log"
+PID_FILE = "server.pid"
+ENDED_MARKER = "ended"
+#: seconds
 _POLL_INTERVAL, _STOP_TIMEOUT = 0.1, 20.0
-#: a run is over when it is over; nobody waits for requests to finish
+#: settings of the service; at the end of a run nothing waits for requests to finish
 _SETTINGS = {
     "ONCEBOX_SMTP__PORT": "0",
     "ONCEBOX_SMTP__STOP_WITHIN": "1",
@@ -43,12 +41,12 @@ _SETTINGS = {
 
 
 def new_folder() -> Path:
-    """Return a folder for a run, which nobody else can read."""
+    """Return a new folder for a run, private to this user."""
     return Path(tempfile.mkdtemp(prefix="oncebox-"))
 
 
 def hold_alive_lock(folder: Path) -> IO[bytes]:
-    """Return what says, until it is closed, that the service of a run is still used."""
+    """Return a file that marks the service of a run as used until it is closed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = (folder / ALIVE_LOCK).open("ab")
     fcntl.flock(file, fcntl.LOCK_SH)
@@ -56,14 +54,14 @@ def hold_alive_lock(folder: Path) -> IO[bytes]:
 
 
 def release_alive_lock(folder: Path, held: IO[bytes]) -> None:
-    """Let go of a service; where there never was one, nothing is left of its folder."""
+    """Release a service; remove the folder if no service was started."""
     held.close()
     if not (folder / LOG_FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_server(folder: Path) -> None:
-    """Start a service in test mode, and end it when the last one who uses it has gone."""
+    """Run a service in test mode until its last user is gone."""
     (folder / CREDENTIALS).touch(mode=0o600)
     with (folder / CREDENTIALS).open("wb") as greeting, (folder / LOG_FILE).open("wb") as log:
         server = subprocess.Popen(  # noqa: S603 - our own program
@@ -78,26 +76,26 @@ def run_server(folder: Path) -> None:
             stderr=log,
         )
     try:
-        _write_pid(folder, server.pid)
+        pid_file = folder / f"{PID_FILE}.new"
+        pid_file.write_text(str(server.pid))
+        pid_file.replace(folder / PID_FILE)
         with (folder / ALIVE_LOCK).open("rb") as alive:
             while _is_used(alive):
                 if server.poll() is not None:
-                    (folder / ENDED_MARKER).touch()  # whoever waits for it need not wait longer
+                    (folder / ENDED_MARKER).touch()  # ends the wait for its start
                 time.sleep(_POLL_INTERVAL)
-    finally:  # also where the disk is full, or somebody wants us gone
-        _stop_server(server)
+    finally:  # also if the disk is full, or this process is terminated
+        server.terminate()
+        try:
+            server.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_pid(folder: Path, pid: int) -> None:
-    """Say which process it is, at once or not at all."""
-    written = folder / f"{PID_FILE}.new"
-    written.write_text(str(pid))
-    written.replace(folder / PID_FILE)
-
-
 def _environ() -> dict[str, str]:
-    """Return an environment without anybody's own settings: a test must not reach real data."""
+    """Return an environment without the user's settings: a test must not reach real data."""
     rest = {name: value for name, value in os.environ.items() if not name.startswith("ONCEBOX_")}
     return {**rest, **_SETTINGS}
 
@@ -110,18 +108,9 @@ def _is_used(alive: IO[bytes]) -> bool:
     return False
 
 
-def _stop_server(server: "subprocess.Popen[bytes]") -> None:
-    server.terminate()
-    try:
-        server.wait(_STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
-
-
 if __name__ == "__main__":
     if os.fork():
-        os._exit(0)  # whoever started us need not wait for us
-    os.setsid()  # nor do we hear its ^C
+        os._exit(0)  # the parent does not wait
+    os.setsid()  # its ^C does not reach this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     run_server(Path(sys.argv[1]))

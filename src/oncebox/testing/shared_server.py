@@ -11,52 +11,42 @@ from pathlib import Path
 import msgspec
 
 from oncebox.client.core import network
-from oncebox.client.core.calls import Call
+from oncebox.client.core.calls import get_call
 from oncebox.client.sync import Client
 from oncebox.core.credentials import Credentials
 from oncebox.errors import ConfigInvalid, NotFound
 from oncebox.testing import server_lifetime
 from oncebox.testing.chaos import TestMode
 
-#: seconds that a service has to start, on a machine that is busy with tests
+#: seconds for a service to start on a machine that is busy with tests
 _START_TIMEOUT = 120.0
-#: seconds that one which runs has to answer
-_RESPONSE_TIMEOUT = 10.0
 _POLL_INTERVAL = 0.05
-#: lines of its log that are shown where it did not start
-_SHOWN_LOG_LINES = 15
 
 
 class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A service in test mode; nothing that prints it shows its key."""
+    """A service in test mode; its ``repr`` does not show the key."""
 
-    #: where it answers
     url: str
     api_key: str
-    #: where it takes mail
     smtp_host: str
     smtp_port: int
-    #: the id of the inbox that gets mail for addresses that no inbox has
+    #: the id of the inbox that gets mail for unknown addresses
     catch_all: str
-    #: its process; none where it ran already
+    #: its process; None if it was running already
     pid: int | None = None
 
     @property
     def environ(self) -> dict[str, str]:
-        """What a program needs in its environment so that ``Client()`` speaks to this service."""
+        """Environment variables with which ``Client()`` uses this service."""
         return {"ONCEBOX_URL": self.url, "ONCEBOX_API_KEY": self.api_key}
 
     def __repr__(self) -> str:
-        """Show where it is, never the key."""
         return f"OnceboxServer(url={self.url!r}, smtp='{self.smtp_host}:{self.smtp_port}')"
 
 
 @contextmanager
 def shared_server(folder: Path) -> Iterator[OnceboxServer]:
-    """Use the service of a run; the first who does starts it, the last who goes ends it.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the service of a run; its first user starts it, and it ends with the last."""
     with server_lifetime.hold_alive_lock(folder):
         with (folder / server_lifetime.START_LOCK).open("ab") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
@@ -67,10 +57,7 @@ def shared_server(folder: Path) -> Iterator[OnceboxServer]:
 
 
 def existing_server(url: str) -> OnceboxServer:
-    """Return a service that runs already.
-
-    Raises: ConfigInvalid.
-    """
+    """Return a service that is running already."""
     return _describe_server(network.find(url, None), None)
 
 
@@ -86,40 +73,36 @@ def _start_process(folder: Path) -> None:
 
 
 def _wait_for_credentials(folder: Path) -> Credentials:
-    """Wait until the service says that it is up."""
+    """Wait until the service has started."""
     file = folder / server_lifetime.CREDENTIALS
     until = time.monotonic() + _START_TIMEOUT
     log, ended = folder / server_lifetime.LOG_FILE, folder / server_lifetime.ENDED_MARKER
     while time.monotonic() < until and log.exists() and not ended.exists():
-        said = file.read_bytes() if file.exists() else b""
-        if said.endswith(b"\n") and (folder / server_lifetime.PID_FILE).exists():
-            return msgspec.json.decode(said.splitlines()[0], type=Credentials)
+        output = file.read_bytes() if file.exists() else b""
+        if output.endswith(b"\n") and (folder / server_lifetime.PID_FILE).exists():
+            return msgspec.json.decode(output.splitlines()[0], type=Credentials)
         time.sleep(_POLL_INTERVAL)
-    words = log.read_text(errors="replace") if log.exists() else "nothing; its keeper was ended"
-    last = words.splitlines()[-_SHOWN_LOG_LINES:]
-    raise ConfigInvalid("\n".join(["no service could be started for the tests; it said:", *last]))
+    text = log.read_text(errors="replace") if log.exists() else "nothing; its process was ended"
+    last = text.splitlines()[-15:]
+    raise ConfigInvalid("\n".join(["no service could be started for the tests; its log:", *last]))
 
 
 def _describe_server(found: Credentials, pid: int | None) -> OnceboxServer:
-    """Ask a service where it takes mail.
-
-    Raises: ConfigInvalid.
-    """
-    about = Call(method="GET", path="/v1/test", answer=TestMode, repeatable=True)
-    with Client(found.url, found.key, timeout=_RESPONSE_TIMEOUT) as client:
+    """Return a service with its SMTP address, if it is in test mode."""
+    with Client(found.url, found.key, timeout=10.0) as client:
         try:
-            told = client._runner.run(about)  # noqa: SLF001 - a call that users do not make
+            mode = client._runner.run(get_call(TestMode, "test"))  # noqa: SLF001 - not a user's call
         except NotFound as error:
             raise ConfigInvalid(
-                f"the service at {found.url} is not in test mode, and tests are kept away from it; "
+                f"the service at {found.url} is not in test mode, and tests must not use it; "
                 "start one with: oncebox serve --test"
             ) from error
-    host, _, port = (told.smtp or "").rpartition(":")
+    host, _, port = (mode.smtp or "").rpartition(":")
     return OnceboxServer(
         url=found.url,
         api_key=found.key,
         smtp_host=host.strip("[]"),
         smtp_port=int(port or 0),
-        catch_all=told.catch_all,
+        catch_all=mode.catch_all,
         pid=pid,
     )

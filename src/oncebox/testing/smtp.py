@@ -6,7 +6,7 @@
         assert server.count("<id@example.com>") == 1
 
 In a synchronous block it runs in a thread of its own, in an asynchronous one in the running loop.
-``python -m oncebox.testing.smtp`` runs it at a terminal, where it prints what it takes.
+``python -m oncebox.testing.smtp`` runs it in a terminal and prints each accepted mail.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import ssl
 import sys
 import threading
 from argparse import ArgumentParser
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
@@ -26,11 +25,11 @@ from typing import Self
 
 import msgspec
 
-from oncebox.testing.loopback import LoopbackServer
+from oncebox.testing.loopback import FaultScript, LoopbackServer
 
 
 class SmtpStep(StrEnum):
-    """Where a conversation is, in this order."""
+    """Steps of an SMTP session, in this order."""
 
     CONNECT = "connect"
     HELLO = "hello"
@@ -39,36 +38,36 @@ class SmtpStep(StrEnum):
     MAIL = "mail"
     RCPT = "rcpt"
     DATA = "data"
-    #: the first line of the mail is here, its dot is not
+    #: the first line of the mail was received, the final dot was not
     BODY = "body"
-    #: the whole mail is here
+    #: the whole mail was received
     DOT = "dot"
 
 
 class SmtpFaultAction(StrEnum):
-    """What is done instead of what should be."""
+    """What the server does instead of the normal step."""
 
-    #: nothing else: it goes on as if nothing were
+    #: nothing else
     PROCEED = "proceed"
     REPLY = "reply"
     #: the connection is reset
     DROP = "drop"
-    #: the connection is closed in order
+    #: the connection is closed properly
     HANG_UP = "hang_up"
     #: no answer ever; the connection stays open
     SILENCE = "silence"
 
 
 class SmtpFault(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that goes wrong, once."""
+    """One fault, at one step."""
 
     step: SmtpStep
     action: SmtpFaultAction = SmtpFaultAction.PROCEED
     #: the reply, such as 451
     code: int = 0
-    #: seconds to wait before the act
+    #: seconds before the action
     delay: float = 0.0
-    #: at the dot: whether the mail is taken before anything else
+    #: at the dot: whether the mail is accepted first
     accepts_mail: bool = False
 
     @classmethod
@@ -76,7 +75,7 @@ class SmtpFault(msgspec.Struct, frozen=True, kw_only=True):
         """Return the fault of a name.
 
         ``ok`` · ``drop@STEP`` · ``hang_up@STEP`` · ``silence@STEP`` · ``sleep=SECONDS@STEP`` ·
-        ``451@STEP`` (any reply), and with the mail taken first: ``accept_then_drop``,
+        ``451@STEP`` (any reply), and after accepting the mail: ``accept_then_drop``,
         ``accept_then_hang_up``, ``accept_then_silence``, ``accept_then_sleep=SECONDS``,
         ``accept_then_451``.
 
@@ -87,7 +86,7 @@ class SmtpFault(msgspec.Struct, frozen=True, kw_only=True):
         form = _FAULT_NAME.fullmatch(name)
         if form is None or (form["takes"] is None) != (form["step"] in list(SmtpStep)):
             raise ValueError(
-                f"there is no fault {name!r}; write such as drop@dot, 451@rcpt, sleep=2@mail"
+                f"there is no fault {name!r}; write one such as drop@dot, 451@rcpt, sleep=2@mail"
             )
         return cls(
             step=SmtpStep(form["step"] or "dot"),
@@ -106,97 +105,56 @@ _ACTION_PATTERN = (
 _FAULT_NAME = re.compile(rf"(?P<takes>accept_then_)?(?:{_ACTION_PATTERN})(?:@(?P<step>[a-z]+))?")
 
 
-class SmtpScript:
-    """Faults in the order in which they happen; after them all goes well."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._faults: deque[SmtpFault] = deque()
-        self._repeated: list[SmtpFault] = []
-        self._lock = threading.Lock()
-
-    def add(self, *faults: SmtpFault | str) -> None:
-        """Let these happen next, one after the other, each at the next time its step comes."""
-        with self._lock:
-            self._faults.extend(map(_to_fault, faults))
-
-    def always(self, *faults: SmtpFault | str) -> None:
-        """Let these happen every time, when no other is in turn; none: all goes well again."""
-        with self._lock:
-            self._repeated = list(map(_to_fault, faults))
-
-    def take(self, step: SmtpStep) -> SmtpFault | None:
-        """Take the fault of this moment."""
-        with self._lock:
-            if self._faults and self._faults[0].step is step:
-                return self._faults.popleft()
-            if self._faults:
-                return None
-            return next((each for each in self._repeated if each.step is step), None)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everything that was added has happened."""
-        with self._lock:
-            return not self._faults
-
-
-def _to_fault(given: SmtpFault | str) -> SmtpFault:
-    return given if isinstance(given, SmtpFault) else SmtpFault.parse(given)
-
-
 _MAIL_PATH = re.compile(r"(?:FROM|TO):<([^<>]*)>(?: (.*))?", re.IGNORECASE)
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _OK = b"250 2.0.0 ok"
-#: a server that says this closes the connection
+#: the server closes the connection after this reply
 _SERVICE_CLOSING = 421
-_PLAIN_LOGIN_PARTS = 3
 _CHUNK_BYTES = 65_536
 
 
 class SmtpMail(msgspec.Struct, frozen=True, kw_only=True):
-    """A mail that was really taken."""
+    """An accepted mail."""
 
     sender: str
     recipients: tuple[str, ...]
-    #: without the dots that the wire adds
+    #: without dot-stuffing
     message: bytes
-    #: what was said behind the sender, such as BODY=8BITMIME
+    #: parameters of MAIL, such as BODY=8BITMIME
     options: tuple[str, ...]
-    #: who was logged in; empty: nobody
+    #: empty without a login
     user: str
     is_secured: bool
 
     @property
     def message_id(self) -> str:
-        """The Message-ID as it stands in the header; empty without one."""
+        """The Message-ID of its header; empty without one."""
         found = _MESSAGE_ID.search(self.message.partition(b"\r\n\r\n")[0])
         return found[1].decode(errors="replace") if found else ""
 
     def __repr__(self) -> str:
-        """Leave out what is written, and to whom."""
         return f"SmtpMail({len(self.recipients)} recipients, {len(self.message)} bytes)"
 
 
 @dataclass(slots=True)
 class SmtpServerState:
-    """What all sessions of a server share."""
+    """State shared by all sessions of a server."""
 
-    script: SmtpScript
+    script: FaultScript[SmtpFault]
     extensions: tuple[str, ...]
     users: Mapping[str, str]
     tls: ssl.SSLContext | None
     accepted: list[SmtpMail] = field(default_factory=list)
-    #: every command, without what a login says
+    #: every command, without credentials
     commands: list[str] = field(default_factory=list)
     #: replies to RCPT for single addresses
     refused: dict[str, int] = field(default_factory=dict)
     connections: int = 0
-    #: hears of every mail that is really taken
+    #: called with every accepted mail
     on_accept: Callable[[SmtpMail], object] = bool
 
     def accept(self, mail: SmtpMail) -> None:
-        """Keep a mail: from here on it is taken, whatever the client is told."""
+        """Accept a mail, whatever the client is told."""
         self.accepted.append(mail)
         self.on_accept(mail)
 
@@ -206,13 +164,12 @@ class _SessionOver(Exception):
 
 
 class ScriptedSmtpSession:
-    """Talks to one client until it goes, or until the script ends it."""
+    """Serves one client until it disconnects, or until the script ends it."""
 
     def __init__(
-        self, house: SmtpServerState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, state: SmtpServerState, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Greet nobody yet."""
-        self._state = house
+        self._state = state
         self._reader = reader
         self._writer = writer
         self._user = ""
@@ -228,7 +185,7 @@ class ScriptedSmtpSession:
             "RCPT": self._rcpt,
             "DATA": self._data,
             "RSET": self._reset,
-            "NOOP": self._noop,
+            "NOOP": lambda _: self._send(_OK),
             "QUIT": self._quit,
         }
 
@@ -247,8 +204,6 @@ class ScriptedSmtpSession:
             pass
         finally:
             self._writer.close()
-
-    # One step each
 
     async def _hello(self, _rest: str) -> None:
         if not await self._step_succeeds(SmtpStep.HELLO):
@@ -285,10 +240,9 @@ class ScriptedSmtpSession:
 
     async def _credentials(self, method: str, initial: str) -> tuple[str, str]:
         if method == "PLAIN":
-            words = base64.b64decode(initial or await self._challenge("")).split(b"\0")
-            if len(words) != _PLAIN_LOGIN_PARTS:
-                raise ValueError
-            return words[1].decode(), words[2].decode()
+            login = base64.b64decode(initial or await self._challenge(""))
+            _, user, secret = login.split(b"\0")
+            return user.decode(), secret.decode()
         name = initial or await self._challenge("VXNlcm5hbWU6")
         password = await self._challenge("UGFzc3dvcmQ6")
         return base64.b64decode(name).decode(), base64.b64decode(password).decode()
@@ -326,16 +280,15 @@ class ScriptedSmtpSession:
             await self._receive()
 
     async def _receive(self) -> None:
-        """Read the mail; only its dot makes it one."""
         pieces: list[bytes] = []
         is_first = True
         while (line := await self._reader.readuntil(b"\r\n")) != b".\r\n":
             if is_first and not await self._step_succeeds(SmtpStep.BODY):
-                await self._until_gone()
+                await self._until_disconnected()
             is_first = False
             pieces.append(line.removeprefix(b"."))
         mail = self._finish_mail(b"".join(pieces))
-        fault = self._state.script.take(SmtpStep.DOT)
+        fault = self._next_fault(SmtpStep.DOT)
         if fault is not None and fault.accepts_mail:
             self._state.accept(mail)
         if fault is not None and not await self._apply_fault(fault):
@@ -345,7 +298,6 @@ class ScriptedSmtpSession:
         await self._send(b"250 2.0.0 ok: queued as %010X" % len(self._state.accepted))
 
     def _finish_mail(self, message: bytes) -> SmtpMail:
-        """Make the mail, and be ready for the next."""
         mail = SmtpMail(
             sender=self._sender or "",
             recipients=tuple(self._recipients),
@@ -361,9 +313,6 @@ class ScriptedSmtpSession:
         self._sender, self._recipients = None, []
         await self._send(_OK)
 
-    async def _noop(self, _rest: str) -> None:
-        await self._send(_OK)
-
     async def _quit(self, _rest: str) -> None:
         await self._send(b"221 2.0.0 bye")
         raise _SessionOver
@@ -371,14 +320,15 @@ class ScriptedSmtpSession:
     async def _unknown(self, _rest: str) -> None:
         await self._send(b"500 5.5.2 no such command")
 
-    # The script
+    def _next_fault(self, step: SmtpStep) -> SmtpFault | None:
+        return self._state.script.take(lambda fault: fault.step is step)
 
     async def _step_succeeds(self, step: SmtpStep) -> bool:
-        fault = self._state.script.take(step)
+        fault = self._next_fault(step)
         return fault is None or await self._apply_fault(fault)
 
     async def _apply_fault(self, fault: SmtpFault) -> bool:
-        """Do what the script says; return whether the step is still done as it should be."""
+        """Apply a fault; return whether the normal step follows."""
         await asyncio.sleep(fault.delay)
         if fault.action is SmtpFaultAction.PROCEED:
             return True
@@ -387,13 +337,12 @@ class ScriptedSmtpSession:
             if fault.code != _SERVICE_CLOSING:
                 return False
         elif fault.action is SmtpFaultAction.SILENCE:
-            await self._until_gone()
+            await self._until_disconnected()
         elif fault.action is SmtpFaultAction.DROP:
             self._writer.transport.abort()
         raise _SessionOver
 
-    async def _until_gone(self) -> None:
-        """Read on, so that what was said is heard."""
+    async def _until_disconnected(self) -> None:
         while await self._reader.read(_CHUNK_BYTES):
             pass
         raise _SessionOver
@@ -409,14 +358,13 @@ class ScriptedSmtpSession:
         return self._writer.get_extra_info("ssl_object") is not None
 
 
-#: what it offers unless told otherwise
 EXTENSIONS = ("SIZE 52428800", "8BITMIME", "SMTPUTF8")
 
 
 class ScriptedSmtp(LoopbackServer):
-    """A server on this machine. What it lists may be read from any thread, at any time."""
+    """A mail server on this machine. Its lists may be read from any thread."""
 
-    def __init__(  # noqa: PLR0913 - a server simply has this many sides
+    def __init__(  # noqa: PLR0913 - options of a server
         self,
         *,
         host: str = "127.0.0.1",
@@ -427,50 +375,46 @@ class ScriptedSmtp(LoopbackServer):
         extensions: Iterable[str] = EXTENSIONS,
         tell: Callable[[SmtpMail], object] = bool,
     ) -> None:
-        """Prepare; 0 takes any free port. With ``tls`` it offers STARTTLS, or speaks TLS at once.
+        """Prepare; port 0 chooses a free port. With ``tls`` it offers STARTTLS or implicit TLS.
 
-        With ``users`` (names and passwords) mail is taken only after a login. ``tell`` hears of
-        every mail that is really taken.
+        With ``users`` (names and passwords) mail is accepted only after a login. ``tell`` is called
+        with every accepted mail.
         """
         super().__init__(host, port, tls if implicit_tls else None)
-        self._script = SmtpScript()
+        self._script = FaultScript(SmtpFault.parse)
         self._state = SmtpServerState(
             self._script, tuple(extensions), dict(users or {}), tls, on_accept=tell
         )
-
-    # What it does
 
     def script(self, *faults: SmtpFault | str) -> None:
         """Let these happen next, one after the other; see ``SmtpFault.parse`` for their names."""
         self._script.add(*faults)
 
     def always(self, *faults: SmtpFault | str) -> None:
-        """Let these happen every time; none: all goes well again."""
+        """Let these happen every time; none: no fault any more."""
         self._script.always(*faults)
 
     def refuse(self, address: str, code: int = 550) -> None:
-        """Answer RCPT of one address with a reply."""
+        """Refuse one address at RCPT."""
         self._state.refused[address] = code
-
-    # What it saw
 
     @property
     def accepted(self) -> list[SmtpMail]:
-        """Every mail that was really taken, whatever the client was told."""
+        """Every accepted mail, whatever the client was told."""
         return list(self._state.accepted)
 
     def count(self, message_id: str) -> int:
-        """How often a mail was really taken."""
+        """Return how often a mail was accepted."""
         return sum(mail.message_id == message_id for mail in self.accepted)
 
     @property
     def commands(self) -> list[str]:
-        """Every command, without what a login says."""
+        """Every command, without credentials."""
         return list(self._state.commands)
 
     @property
     def connections(self) -> int:
-        """How many clients came."""
+        """The number of connections."""
         return self._state.connections
 
     @property
@@ -481,12 +425,12 @@ class ScriptedSmtp(LoopbackServer):
     async def handle_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Speak SMTP with one client."""
+        """Serve SMTP to one client."""
         await ScriptedSmtpSession(self._state, reader, writer).run()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve at a terminal until ^C; print one line for each mail that is really taken."""
+    """Serve in a terminal until ^C; print one line for each accepted mail."""
     parser = ArgumentParser(prog="python -m oncebox.testing.smtp", description=main.__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=2526)
@@ -494,7 +438,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--fault",
         action="append",
         default=[],
-        help="fail so, once, in this order; such as accept_then_drop or 451@rcpt",
+        help="fault to inject, once, such as accept_then_drop or 451@rcpt; repeatable",
     )
     typed = parser.parse_args(arguments)
     server = ScriptedSmtp(host=typed.host, port=typed.port, tell=_print_mail)
@@ -517,7 +461,7 @@ def _print_mail(mail: SmtpMail) -> None:
 
 
 def _print_line(text: str) -> None:
-    """Print one line, in which nothing steers the terminal."""
+    """Print one line without control characters."""
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
     sys.stdout.write(f"{shown}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""DKIM signing transport: signs each mail, then hands it to another transport."""
+"""DKIM signing transport: signs each mail, then sends it by another transport."""
 
 from collections.abc import Sequence
 
@@ -8,32 +8,22 @@ from oncebox.core import clock
 from oncebox.errors import ConfigInvalid
 from oncebox.errors.mail import AddressInvalid
 from oncebox.errors.sends import SigningInvalid
-from oncebox.mail.auth.dkim_sign import SigningKey, sign_dkim
+from oncebox.mail.auth.dkim_sign import SigningKey, read_signing_key, sign_dkim
 from oncebox.model.inboxes.addresses import domain_key
 from oncebox.model.sends.transports import NotSent, SendOutcome, SendPhase, SendRejected
-from oncebox.transports.transport import (
-    Capability,
-    HandoverMarker,
-    MailTransport,
-    OutgoingMail,
-)
+from oncebox.transports.transport import HandoverMarker, MailTransport, OutgoingMail
 
 
-class DkimSigner(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing key and where its public key is published."""
+class DkimKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key that signs mail of a domain and its subdomains."""
 
     domain: str
     selector: str
-    key: SigningKey
+    #: PEM without a password, or the base64 of an Ed25519 seed
+    key: str
 
     def __repr__(self) -> str:
-        """Omit the key."""
-        return f"DkimSigner({self.selector}._domainkey.{self.domain})"
-
-    def signs_for(self, domain: str) -> bool:
-        """Tell whether this signer signs mail of a domain: its own or a subdomain."""
-        own = domain_key(self.domain)
-        return domain == own or domain.endswith(f".{own}")
+        return f"DkimKey({self.selector}._domainkey.{self.domain})"
 
 
 class DkimSigningTransport:
@@ -43,33 +33,27 @@ class DkimSigningTransport:
     """
 
     def __init__(
-        self,
-        transport: MailTransport,
-        signers: Sequence[DkimSigner],
-        now: clock.Clock = clock.system,
+        self, transport: MailTransport, keys: Sequence[DkimKey], now: clock.Clock = clock.system
     ) -> None:
-        """Wrap a transport.
-
-        Raises: ConfigInvalid.
-        """
+        """Wrap a transport; its capability stays the same."""
         self._transport = transport
-        self._signers = tuple(signers)
+        self.capability = transport.capability
+        self._keys = [(each, read_signing_key(each.key.encode())) for each in keys]
         self._now = now
-        for each in self._signers:
-            _check_signer(each)
-
-    @property
-    def capability(self) -> Capability:
-        """The wrapped transport's capability."""
-        return self._transport.capability
+        for key, private in self._keys:
+            try:
+                _sign(b"From: a@example.com\r\n\r\n", key, private, 0)
+            except SigningInvalid as error:
+                raise ConfigInvalid(str(error)) from error
 
     async def send(
         self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
     ) -> SendOutcome:
-        """Sign and hand over; see `MailTransport.send`."""
+        """Sign and send; see `MailTransport.send`."""
         domain = _sender_domain(mail.sender)
+        keys = [each for each in self._keys if _is_within(domain, domain_key(each[0].domain))]
         try:
-            fields = [self._sign(mail.message, each, domain) for each in self._signers]
+            fields = [_sign(mail.message, *each, self._now()) for each in keys]
         except SigningInvalid:
             return SendRejected(code="signing_invalid", phase=SendPhase.CONNECT)
         message = b"".join((*fields, mail.message))
@@ -77,33 +61,20 @@ class DkimSigningTransport:
         return await self._transport.send(signed, before_point_of_no_return)
 
     async def probe(self, deadline: float) -> NotSent | None:
-        """Probe the wrapped transport; the keys were checked at the start."""
+        """Probe the wrapped transport; see `MailTransport.probe`."""
         return await self._transport.probe(deadline)
 
     async def close(self) -> None:
         """Close the wrapped transport."""
         await self._transport.close()
 
-    def _sign(self, message: bytes, signer: DkimSigner, domain: str) -> bytes:
-        if not signer.signs_for(domain):
-            return b""
-        now = self._now()
-        return sign_dkim(
-            message, domain=signer.domain, selector=signer.selector, key=signer.key, now=now
-        )
+
+def _sign(message: bytes, key: DkimKey, private: SigningKey, now: int) -> bytes:
+    return sign_dkim(message, domain=key.domain, selector=key.selector, key=private, now=now)
 
 
-_SAMPLE_MESSAGE = b"From: a@example.com\r\n\r\n"
-
-
-def _check_signer(signer: DkimSigner) -> None:
-    """Check that a signature can be made."""
-    try:
-        sign_dkim(
-            _SAMPLE_MESSAGE, domain=signer.domain, selector=signer.selector, key=signer.key, now=0
-        )
-    except SigningInvalid as error:
-        raise ConfigInvalid(str(error)) from error
+def _is_within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
 
 
 def _sender_domain(address: str) -> str:

@@ -3,7 +3,8 @@
 The outcome is unknown only between the moment the body is pulled and a readable response. The
 body is pulled once the connection with TLS is up, and the marker is committed right before: a
 failure until then means "not sent". Key and bytes are identical at every repeat, so Resend
-repeats its first response within a day (docs/decisions/0031).
+repeats its first response within a day.
+See docs/decisions/0031-use-a-marker-before-the-point-of-no-return.md.
 
 Webhook events arrive through the ledger, signed; it decides which sends they may concern.
 """
@@ -27,6 +28,7 @@ from oncebox.mail.compose.mime_writer import auto_submitted
 from oncebox.model.inboxes.addresses import parse_mailbox
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.transports import (
+    FENCE_LOST,
     KEY_MISMATCH,
     NotSent,
     ProviderStatus,
@@ -40,7 +42,6 @@ from oncebox.transports.transport import (
     CAPABILITIES,
     CONNECT_ERROR_CODES,
     DEADLINE_PASSED,
-    FENCE_LOST,
     Capability,
     ErrorCodes,
     HandoverMarker,
@@ -86,14 +87,11 @@ class ResendConfig(
     source: str = ""
 
     def __repr__(self) -> str:
-        """Omit the key."""
         return f"ResendConfig({self.url})"
 
 
 @dataclass(slots=True)
 class _RequestProgress:
-    """How far a mail got."""
-
     phase: SendPhase = SendPhase.CONNECT
     #: why the body was withheld
     withheld_code: str = ""
@@ -106,7 +104,7 @@ class _BodyWithheld(Exception):
 
 
 class ResendTransport:
-    """Hands mail to Resend; never retries."""
+    """Sends mail by Resend; never retries."""
 
     capability: Capability = CAPABILITIES["resend"]
 
@@ -117,10 +115,7 @@ class ResendTransport:
         egress: Egress | None = None,
         answer_within: float = RESPONSE_TIMEOUT,
     ) -> None:
-        """Configure only; nothing is opened.
-
-        Raises: ConfigInvalid.
-        """
+        """Configure only; nothing is opened."""
         check_resend_config(config)
         self._url = f"{config.url.rstrip('/')}/emails"
         self._key = config.api_key
@@ -130,7 +125,7 @@ class ResendTransport:
     async def send(
         self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
     ) -> SendOutcome:
-        """Hand a mail over; see `MailTransport.send`."""
+        """Send a mail; see `MailTransport.send`."""
         body = request_body(mail)
         flaw = _find_request_flaw(mail, body)
         if flaw is not None:
@@ -191,7 +186,6 @@ class ResendTransport:
         marker: HandoverMarker,
         limit: asyncio.Timeout,
     ) -> AsyncIterator[bytes]:
-        """Yield the body after the marker is committed."""
         progress.phase = SendPhase.BODY
         faults.point("sends.connected")
         # A commit is never interrupted: its outcome would be unknown.
@@ -221,10 +215,7 @@ async def _empty_mail_body() -> AsyncIterator[bytes]:
 
 
 def check_resend_config(config: ResendConfig) -> None:
-    """Check the configuration of an account; the key is never sent in the clear.
-
-    Raises: ConfigInvalid.
-    """
+    """Check the configuration of an account; the key is never sent in the clear."""
     if not _API_KEY.fullmatch(config.api_key):
         raise ConfigInvalid("Resend needs an API key, such as re_…")
     try:
@@ -232,20 +223,22 @@ def check_resend_config(config: ResendConfig) -> None:
         port = parts.port
         (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise ConfigInvalid("the address of Resend cannot be read") from error
+        raise ConfigInvalid(
+            "the URL of Resend is invalid; write one such as https://api.resend.com"
+        ) from error
     secured = parts.scheme == "https" and port in {None, 443}
     here = parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
     more = parts.query or parts.fragment or "@" in parts.netloc
     if not parts.hostname or not (secured or here) or more:
         raise ConfigInvalid(
-            "the address of Resend is one such as https://api.resend.com, without a port"
+            "the URL of Resend is one such as https://api.resend.com, without a port"
         )
 
 
 def request_body(mail: OutgoingMail) -> bytes:
     """Return the request body: identical at every repeat, because Resend compares it."""
     email = mail.email
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "from": email.sender,
         "to": email.to,
         "cc": email.cc,
@@ -256,18 +249,18 @@ def request_body(mail: OutgoingMail) -> bytes:
         "html": email.html,
         "headers": _headers(email, mail.message_id),
         "attachments": [_attachment_json(each) for each in email.attachments],
-        "tags": _tags_with_send_id(email, mail.send_id),
+        # The last tag identifies our send in events.
+        "tags": [
+            {"name": name, "value": value}
+            for name, value in {**email.tags, SEND_ID_TAG: mail.send_id}.items()
+        ],
     }
     if email.html and not email.text:
-        del said["text"]
-    needed = {"from", "to", "subject", "text"}
-    return msgspec.json.encode({name: at for name, at in said.items() if at or name in needed})
-
-
-def _tags_with_send_id(email: Email, send_id: str) -> list[dict[str, str]]:
-    """Return the sender's tags and the one that names our send in events."""
-    tags = {**email.tags, SEND_ID_TAG: send_id}
-    return [{"name": name, "value": value} for name, value in tags.items()]
+        del fields["text"]
+    required = {"from", "to", "subject", "text"}
+    return msgspec.json.encode(
+        {name: value for name, value in fields.items() if value or name in required}
+    )
 
 
 def judge_response(reply: EgressResponse, phase: SendPhase = SendPhase.HANDED_OVER) -> SendOutcome:
@@ -326,7 +319,6 @@ def _answered_before_body(reply: EgressResponse, phase: SendPhase) -> NotSent:
 
 
 def _outcome_without_answer(error: Exception, progress: _RequestProgress) -> NotSent | SendUnknown:
-    """Return the outcome of a request without a response."""
     if progress.withheld_code:
         return NotSent(code=progress.withheld_code, phase=progress.phase)
     if progress.phase is SendPhase.HANDED_OVER:
@@ -350,13 +342,11 @@ def _response_field(reply: EgressResponse, name: str, form: re.Pattern[str]) -> 
 
 
 def _retry_after(reply: EgressResponse) -> int | None:
-    """Return the milliseconds of a Retry-After header."""
     found = reply.headers.get("retry-after", "").strip()
     return round(float(found) * 1000) if _SECONDS.fullmatch(found) else None
 
 
 def _find_request_flaw(mail: OutgoingMail, body: bytes) -> str | None:
-    """Return the code of a flaw Resend would reject, or None."""
     email = mail.email
     if not email.to:
         return "to_missing"
@@ -425,7 +415,6 @@ class ResendEvent(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Omit the addresses."""
         return f"ResendEvent({self.kind}, {len(self.addresses)} addresses)"
 
 

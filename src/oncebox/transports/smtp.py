@@ -3,6 +3,7 @@
 A failure before the final dot means "not sent", because a server must discard an incomplete
 message. So the transport writes and drains the body, commits the marker, writes the dot, and
 waits for the reply as long as RFC 5321 requires.
+See docs/decisions/0031-use-a-marker-before-the-point-of-no-return.md.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from oncebox.core import clock, faults
 from oncebox.errors.mail import AddressInvalid
 from oncebox.model.inboxes.addresses import domain_key
 from oncebox.model.sends.transports import (
+    FENCE_LOST,
     NotSent,
     SendAccepted,
     SendOutcome,
@@ -28,6 +30,7 @@ from oncebox.transports.smtp_connection import (
     SmtpClientPool,
     SmtpCommandRefused,
     SmtpConnectionLost,
+    SmtpDialogueError,
     SmtpProgress,
     SmtpReply,
     SmtpReplyUnreadable,
@@ -37,7 +40,6 @@ from oncebox.transports.smtp_connection import (
 from oncebox.transports.transport import (
     CAPABILITIES,
     DEADLINE_PASSED,
-    FENCE_LOST,
     Capability,
     HandoverMarker,
     OutgoingMail,
@@ -123,9 +125,8 @@ def _needs_utf8(mail: OutgoingMail) -> bool:
 
 def _find_message_flaw(message: bytes) -> str | None:
     # A server that accepts other line ends could see the end of the message too early.
-    if message.count(b"\r") != message.count(b"\n") or _BARE_CR.search(message):
-        return "message_malformed"
-    if b"\0" in message:
+    bare = message.count(b"\r") != message.count(b"\n") or _BARE_CR.search(message)
+    if bare or b"\0" in message:
         return "message_malformed"
     if max(map(len, message.split(b"\r\n"))) > _MAX_LINE_BYTES:
         return "line_too_long"
@@ -146,7 +147,7 @@ _QUEUE_ID = re.compile(rb"(?:queued as |\bid=)([A-Za-z0-9-]{6,40})\b")
 
 
 class SmtpTransport:
-    """Hands mail to a relay; never retries."""
+    """Sends mail to a relay; never retries."""
 
     capability: Capability = CAPABILITIES["smtp"]
 
@@ -160,10 +161,7 @@ class SmtpTransport:
         most_connections: int = 10,
         idle: float = 30.0,
     ) -> None:
-        """Configure only; ``tls`` replaces the system's trust store.
-
-        Raises: ConfigInvalid.
-        """
+        """Configure only; ``tls`` replaces the system's trust store."""
         check_relay(relay)
         self._answer_within = answer_within
         self._greylisted_for = greylisted_for
@@ -174,7 +172,7 @@ class SmtpTransport:
     async def send(
         self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
     ) -> SendOutcome:
-        """Hand a mail over; see `MailTransport.send`."""
+        """Send a mail; see `MailTransport.send`."""
         flaw = find_flaw(mail, self.capability.max_recipients)
         if flaw is not None:
             return SendRejected(code=flaw, phase=SendPhase.CONNECT)
@@ -254,10 +252,8 @@ class SmtpTransport:
                 await connection.write_final_dot()
                 faults.point("sends.handed_over")
                 reply = await connection.read_final_reply()
-        except SmtpConnectionLost:
-            return SendUnknown(code="connection_lost", phase=SendPhase.HANDED_OVER)
-        except SmtpReplyUnreadable:
-            return SendUnknown(code="reply_unreadable", phase=SendPhase.HANDED_OVER)
+        except SmtpDialogueError as error:
+            return SendUnknown(code=_error_code(error), phase=SendPhase.HANDED_OVER)
         except TimeoutError:
             return SendUnknown(code="no_answer", phase=SendPhase.HANDED_OVER)
         faults.point("sends.reply_read")
@@ -277,7 +273,6 @@ class SmtpTransport:
     def _outcome_of_refusal(
         self, reply: SmtpReply, subject: str, phase: SendPhase
     ) -> NotSent | SendRejected:
-        """Classify a negative reply."""
         if phase is SendPhase.ENVELOPE and reply.code in _LOGIN_REQUIRED:
             code = "login_required"
             return NotSent(code=code, phase=phase, reply=reply.code, opens_circuit=True)
@@ -299,7 +294,7 @@ _ERROR_CODES: dict[type[Exception], str] = {
     SmtpReplyUnreadable: "reply_unreadable",
     TimeoutError: DEADLINE_PASSED,
 }
-_DIALOGUE_ERRORS = (SmtpCommandRefused, SmtpConnectionLost, SmtpReplyUnreadable, TimeoutError)
+_DIALOGUE_ERRORS = (SmtpDialogueError, TimeoutError)
 
 
 async def _write_up_to_dot(

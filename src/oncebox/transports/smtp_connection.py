@@ -36,9 +36,9 @@ _MIN_REFUSAL_CODE = 400
 _OK = 250
 _START_MAIL_INPUT = 354
 _SERVICE_CLOSING = 421
-#: seconds for the answer of a server that was left alone for a while
+#: seconds for the reply of a server on an idle connection
 _CHECK_TIMEOUT = 5.0
-#: seconds for a farewell
+#: seconds for QUIT
 _QUIT_TIMEOUT = 1.0
 
 
@@ -50,25 +50,28 @@ class SmtpReply(msgspec.Struct, frozen=True):
     text: bytes
 
 
-class SmtpConnectionLost(Exception):
+class SmtpDialogueError(Exception):
+    """The dialogue cannot continue."""
+
+
+class SmtpConnectionLost(SmtpDialogueError):
     """The connection was lost."""
 
 
-class SmtpReplyUnreadable(Exception):
+class SmtpReplyUnreadable(SmtpDialogueError):
     """The received bytes are no SMTP reply."""
 
 
-class SmtpCommandRefused(Exception):
+class SmtpCommandRefused(SmtpDialogueError):
     """The server refused a command."""
 
     def __init__(self, reply: SmtpReply) -> None:
-        """Keep the reply."""
         super().__init__()
         self.reply = reply
 
 
 class SmtpClientConnection(asyncio.Protocol):
-    """SMTP dialogue on a connection that is open, secured and logged in."""
+    """SMTP dialogue on an open connection, after TLS and login; raises SmtpDialogueError."""
 
     def __init__(self, transport: asyncio.Transport, extensions: Mapping[str, str]) -> None:
         """Take over a connection; ``extensions`` are the server's, in lower case."""
@@ -124,10 +127,7 @@ class SmtpClientConnection(asyncio.Protocol):
         return self._is_idle and not self._received and not self._is_closed()
 
     async def command(self, command: bytes, expected: int = _OK) -> SmtpReply:
-        """Send a command and return its reply, of the same class as the expected one.
-
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
-        """
+        """Send a command and return its reply, of the same class as the expected one."""
         self.check_no_unsolicited_reply()
         self._is_idle = False
         self._transport.write(command + _LINE_END)
@@ -140,30 +140,23 @@ class SmtpClientConnection(asyncio.Protocol):
         return reply
 
     async def start_data(self) -> None:
-        """Start the message; no other command is possible until its dot is answered.
-
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
-        """
+        """Start the message; no other command is possible until its dot is answered."""
         await self.command(b"DATA", _START_MAIL_INPUT)
         self._is_idle = False
 
     async def write_message(self, message: bytes) -> None:
-        """Write a message without its dot; return when the kernel has all of it.
-
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
-        """
+        """Write a message without its dot; return when the kernel has all of it."""
         view = memoryview(dot_stuff(message))
         for start in range(0, len(view), _CHUNK_BYTES):
             self.check_no_unsolicited_reply()
             self._transport.write(view[start : start + _CHUNK_BYTES])
-            await self._drain()
+            await self._writable.wait()
+            if self._is_closed():
+                raise SmtpConnectionLost
         self.check_no_unsolicited_reply()
 
     def check_no_unsolicited_reply(self) -> None:
-        """Check that the connection is open and the server has sent nothing unasked.
-
-        Raises: SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable.
-        """
+        """Check that the connection is open and the server has sent nothing unasked."""
         if self._received:
             self._is_idle = False
             reply = self._parse_reply()
@@ -179,19 +172,13 @@ class SmtpClientConnection(asyncio.Protocol):
         await self._writable.wait()
 
     async def read_final_reply(self) -> SmtpReply:
-        """Return the reply to the dot.
-
-        Raises: SmtpConnectionLost, SmtpReplyUnreadable.
-        """
+        """Return the reply to the dot."""
         reply = await self.read_reply()
         self._is_idle = reply.code != _SERVICE_CLOSING and reply.code // 100 in {2, 4, 5}
         return reply
 
     async def read_reply(self) -> SmtpReply:
-        """Wait for a complete reply.
-
-        Raises: SmtpConnectionLost, SmtpReplyUnreadable.
-        """
+        """Wait for a complete reply."""
         while (reply := self._parse_reply()) is None:
             if self._is_closed():
                 raise SmtpConnectionLost
@@ -204,7 +191,7 @@ class SmtpClientConnection(asyncio.Protocol):
         try:
             async with asyncio.timeout(_CHECK_TIMEOUT):
                 await self.command(b"RSET")
-        except (SmtpConnectionLost, SmtpCommandRefused, SmtpReplyUnreadable, TimeoutError):
+        except (SmtpDialogueError, TimeoutError):
             return False
         return True
 
@@ -227,11 +214,6 @@ class SmtpClientConnection(asyncio.Protocol):
 
     def _is_closed(self) -> bool:
         return self._ended.is_set() or self._transport.is_closing()
-
-    async def _drain(self) -> None:
-        await self._writable.wait()
-        if self._is_closed():
-            raise SmtpConnectionLost
 
     def _parse_reply(self) -> SmtpReply | None:
         """Remove a complete reply from the buffer; None if it is incomplete."""
@@ -285,7 +267,6 @@ class Relay(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "localhost"
 
     def __repr__(self) -> str:
-        """Omit the login."""
         return f"Relay({self.host}:{self.port}, {self.security})"
 
 
@@ -299,12 +280,7 @@ class SmtpProgress:
 
 
 class RelayUnsuitable(Exception):
-    """The server lacks something the configuration requires."""
-
-    def __init__(self, code: str) -> None:
-        """Keep the code of the missing extension."""
-        super().__init__(code)
-        self.code = code
+    """The server lacks something the configuration requires; its argument is the code."""
 
 
 def check_relay(relay: Relay) -> None:
@@ -315,10 +291,10 @@ def check_relay(relay: Relay) -> None:
     if not _is_host(relay.host):
         raise ConfigInvalid("a relay needs a host, such as smtp.example.com")
     if not relay.name.isascii() or not relay.name.isprintable() or not relay.name.split():
-        raise ConfigInvalid("a relay is greeted by a name in ASCII, such as app.example.com")
+        raise ConfigInvalid("the EHLO name must be printable ASCII, such as app.example.com")
     if relay.username and relay.security is RelaySecurity.NONE and not _is_loopback(relay.host):
         raise ConfigInvalid(
-            "a password is not sent in the clear; use starttls or tls for this relay"
+            "a password is never sent without TLS; use starttls or tls for this relay"
         )
 
 
@@ -360,7 +336,7 @@ def session_failure(error: Exception, phase: SendPhase) -> NotSent:
     Such a failure concerns the relay, not the mail, so the mail is not rejected.
     """
     if isinstance(error, RelayUnsuitable):
-        return NotSent(code=error.code, phase=phase, opens_circuit=True)
+        return NotSent(code=str(error), phase=phase, opens_circuit=True)
     if isinstance(error, aiosmtplib.SMTPResponseException):
         return _session_refusal(error, phase)
     return connect_failure(error_chain(error), phase, _SMTP_ERROR_CODES)
@@ -377,7 +353,6 @@ CONNECT_ERRORS = (RelayUnsuitable, aiosmtplib.SMTPException, OSError, ValueError
 
 
 def _session_refusal(error: aiosmtplib.SMTPResponseException, phase: SendPhase) -> NotSent:
-    """Classify a negative reply to greeting, STARTTLS or login."""
     if error.code < _MIN_REFUSAL_CODE:
         return NotSent(code="reply_unreadable", phase=phase, reply=max(error.code, 0))
     is_permanent = error.code >= _MIN_PERMANENT_CODE
@@ -432,18 +407,17 @@ async def _log_in(client: aiosmtplib.SMTP, relay: Relay) -> None:
         "login": client.auth_login,
         "cram-md5": client.auth_crammd5,
     }
-    for name, method in methods.items():
-        if name in client.server_auth_methods:
-            await method(relay.username, relay.password)
-            return
-    raise RelayUnsuitable("login_missing")
+    offered = [method for name, method in methods.items() if name in client.server_auth_methods]
+    if not offered:
+        raise RelayUnsuitable("login_missing")
+    await offered[0](relay.username, relay.password)
 
 
 class SmtpClientPool:
     """Bounded pool of connections; idle ones are reused, the most recent first."""
 
     def __init__(self, relay: Relay, tls: ssl.SSLContext, *, most: int, idle: float) -> None:
-        """Open nothing yet; a connection idle for ``idle`` seconds is closed."""
+        """Limit the connections; one that is idle for ``idle`` seconds is closed."""
         self._relay = relay
         self._tls = tls
         self._idle_for = idle
@@ -488,14 +462,13 @@ class SmtpClientPool:
         while self._idle:
             connection = self._idle.pop()
             _cancel_idle_timer(connection)
-            is_fit = False
             try:
-                is_fit = connection.is_idle and await connection.is_alive()
-            finally:
-                if not is_fit:
-                    connection.abort()
-            if is_fit:
-                return connection
+                if connection.is_idle and await connection.is_alive():
+                    return connection
+            except BaseException:
+                connection.abort()
+                raise
+            connection.abort()
         return None
 
     def _close_idle(self, connection: SmtpClientConnection) -> None:

@@ -24,20 +24,7 @@ class Idempotency(StrEnum):
     REPLAY = "replay"
     #: it rejects the repeat, so a rejection means: accepted before, id unknown
     REJECT = "reject"
-    #: it drops a second mail to the same recipient of a campaign
-    CAMPAIGN = "campaign"
     #: it ignores keys
-    NONE = "none"
-
-
-class Lookup(StrEnum):
-    """How the provider can be queried about a mail."""
-
-    BY_KEY = "by_key"
-    BY_MESSAGE_ID = "by_message_id"
-    BY_TAG = "by_tag"
-    #: it reports by webhook and cannot be queried
-    EVENTS_ONLY = "events_only"
     NONE = "none"
 
 
@@ -57,7 +44,6 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     compares_body: bool = False
     #: whether our Message-ID reaches the recipient
     keeps_message_id: bool = False
-    lookup: Lookup = Lookup.NONE
     #: per mail
     max_recipients: int
     #: whether an accepted mail is delivered to anyone
@@ -79,18 +65,14 @@ CAPABILITIES: Mapping[str, Capability] = MappingProxyType({
             key_pattern=r"[!-~]{1,256}",
             max_key_length=256,
             compares_body=True,
-            lookup=Lookup.EVENTS_ONLY,
             max_recipients=50,
         ),
     )
 })  # fmt: skip
 
 
-#: commits that the mail may be accepted from now on; False: it must not be handed over
+#: commits that the mail may be accepted from now on; False: it must not be transmitted
 HandoverMarker = Callable[[], Awaitable[bool]]
-
-#: the code of a mail whose marker was refused
-FENCE_LOST = "fence_lost"
 
 
 class OutgoingMail(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,16 +89,15 @@ class OutgoingMail(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     #: the content the bytes were composed from, for providers with a JSON API
     email: Email
-    #: latest moment of the handover on the steady clock; the reply may come later
+    #: latest moment of the transmission on the steady clock; the reply may come later
     deadline: float
 
     def __repr__(self) -> str:
-        """Omit content and addresses."""
         return f"OutgoingMail(send_id={self.send_id!r})"
 
 
 class MailTransport(Protocol):
-    """A way to send mail. It reports network failures as outcomes and never retries."""
+    """Sends mail. It reports network failures as outcomes and never retries."""
 
     @property
     def capability(self) -> Capability:
@@ -126,9 +107,9 @@ class MailTransport(Protocol):
     async def send(
         self, mail: OutgoingMail, before_point_of_no_return: HandoverMarker
     ) -> SendOutcome:
-        """Hand a mail over once; the marker is called once, at the last moment without effect.
+        """Transmit a mail once; the marker is called once, at the last moment without effect.
 
-        An exception of the marker is passed on; nothing was handed over then.
+        An exception of the marker is passed on; nothing was transmitted then.
         """
         ...
 
@@ -162,7 +143,7 @@ def deadline_timeout(deadline: float) -> asyncio.Timeout:
 def connect_failure(
     causes: Iterable[BaseException], phase: SendPhase, codes: ErrorCodes = CONNECT_ERROR_CODES
 ) -> NotSent:
-    """Return the outcome of a mail that failed before it could be handed over."""
+    """Return the outcome of a mail that failed before it was transmitted."""
     chain = list(causes)
     for kind, code in codes:
         if any(isinstance(each, kind) for each in chain):

@@ -6,9 +6,8 @@ from typing import Annotated
 import msgspec
 
 from oncebox.errors import ConfigInvalid
-from oncebox.mail.auth.dkim_sign import SigningKey, read_signing_key
 from oncebox.model.sends.transports import SendAccepted, SendOutcome
-from oncebox.transports.dkim_signing import DkimSigner, DkimSigningTransport
+from oncebox.transports.dkim_signing import DkimKey, DkimSigningTransport
 from oncebox.transports.resend import ResendConfig, ResendTransport
 from oncebox.transports.smtp import FINAL_REPLY_TIMEOUT, GREYLIST_RETRY_MS, SmtpTransport
 from oncebox.transports.smtp_connection import Relay, check_relay
@@ -32,7 +31,7 @@ class LogTransport:
         """Report acceptance without delivery (``capability.delivers`` is false).
 
         There is no point of no return, so no marker is committed: the settlement makes the
-        marker's checks (docs/decisions/0031).
+        marker's checks. See docs/decisions/0031-use-a-marker-before-the-point-of-no-return.md.
         """
         del mail, before_point_of_no_return
         return SendAccepted()
@@ -45,22 +44,6 @@ class LogTransport:
         """Do nothing: nothing is open."""
 
 
-_MAX_WAIT_MS = 86_400_000
-
-
-class DkimKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key that signs mail of a domain and its subdomains."""
-
-    domain: str
-    selector: str
-    #: PEM without a password, or the base64 of an Ed25519 seed
-    key: str
-
-    def __repr__(self) -> str:
-        """Name the DNS record of its public key."""
-        return f"DkimKey({self.selector}._domainkey.{self.domain})"
-
-
 class SmtpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="smtp"):
     """A mail relay."""
 
@@ -71,10 +54,9 @@ class SmtpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: seconds for the reply to the dot; less than RFC 5321 requires causes unknown outcomes
     answer_within: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = FINAL_REPLY_TIMEOUT
     #: milliseconds until a greylisting server is tried again
-    greylisted_for: Annotated[int, msgspec.Meta(ge=0, le=_MAX_WAIT_MS)] = GREYLIST_RETRY_MS
+    greylisted_for: Annotated[int, msgspec.Meta(ge=0, le=86_400_000)] = GREYLIST_RETRY_MS
 
     def __repr__(self) -> str:
-        """Omit login and keys."""
         return f"SmtpConfig({self.relay!r})"
 
 
@@ -104,7 +86,8 @@ def decode_config(data: bytes | None) -> TransportConfig:
     except msgspec.MsgspecError:
         # The decoder's message may quote a password.
         raise ConfigInvalid(
-            "the configuration of the transport cannot be read; write it anew"
+            "the configuration of the transport is invalid; write it again with: "
+            "oncebox transport change"
         ) from None
     return found
 
@@ -134,11 +117,7 @@ def _open_smtp(config: SmtpConfig) -> MailTransport:
         answer_within=config.answer_within,
         greylisted_for=config.greylisted_for,
     )
-    return (
-        DkimSigningTransport(transport, [_dkim_signer(each) for each in config.dkim])
-        if config.dkim
-        else transport
-    )
+    return DkimSigningTransport(transport, config.dkim) if config.dkim else transport
 
 
 def _tls_context(ca: str) -> ssl.SSLContext:
@@ -148,11 +127,6 @@ def _tls_context(ca: str) -> ssl.SSLContext:
             context.load_verify_locations(cadata=ca)
         except (ssl.SSLError, ValueError):
             raise ConfigInvalid(
-                "the certificates to trust cannot be read; give them in PEM"
+                "the CA certificates cannot be read; give them in PEM format"
             ) from None
     return context
-
-
-def _dkim_signer(dkim: DkimKey) -> DkimSigner:
-    key: SigningKey = read_signing_key(dkim.key.encode())
-    return DkimSigner(domain=dkim.domain, selector=dkim.selector, key=key)

@@ -37,19 +37,19 @@ _OBJECT_DECODER = msgspec.json.Decoder(dict[str, Raw])
 class WebhookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a request."""
 
-    #: the provider's id; None if it has none, never a made-up word
+    #: the provider's id; None if it has none
     id: str | None
     #: whether the signature covers the id
     id_signed: bool
     #: empty if the provider names none
     type: str
     type_signed: bool
-    #: where the event stands in the raw body
+    #: the part of the raw body
     start: int
     size: int
     #: SHA-256 of the event without what changes from one attempt to the next
     fingerprint: bytes
-    #: the event itself, where it stands in the body only in an encoded form
+    #: the event itself, if the body contains it only in an encoded form
     content: bytes | None = None
 
 
@@ -63,7 +63,7 @@ class ParsedRequest(msgspec.Struct, frozen=True):
 def parse_events(
     scheme: Scheme, request: WebhookRequest, options: SchemeOptions = NO_OPTIONS
 ) -> ParsedRequest:
-    """Return the events in a verified request; an odd body is one event without an id."""
+    """Return the events in a verified request; an unknown body is one event without an id."""
     if options is not NO_OPTIONS:
         scheme = apply_options(scheme, options)
     body = _decompressed(scheme, request)
@@ -80,7 +80,7 @@ _EventSlice = tuple[int, int, bytes, bytes | None]
 
 
 class _EventReader:
-    """Reads places; what several events share is read once."""
+    """Reads the fields of events; what several events share is read once."""
 
     def __init__(self, scheme: Scheme, request: WebhookRequest, body: bytes) -> None:
         self._scheme = scheme
@@ -99,6 +99,9 @@ class _EventReader:
                 self._members = members_decoder(plan.keys).decode(text)
         id_, id_signed = self._first_value(plan.ids, text, ":")
         type_, type_signed = self._first_value(plan.types, text, ".")
+        scheme = self._scheme
+        if scheme.malleable and text is self._body:  # the signature identifies all spellings
+            text = header_bytes(self._request.headers_by_name.get(scheme.header_names[0], ""))
         return WebhookEvent(
             id=_plain_or_hashed(id_) if id_ else None,
             id_signed=bool(id_) and id_signed,
@@ -106,19 +109,12 @@ class _EventReader:
             type_signed=bool(type_) and type_signed,
             start=start,
             size=size,
-            fingerprint=self._event_fingerprint(text),
+            fingerprint=_fingerprint(text, scheme.volatile),
             content=content,
         )
 
-    def _event_fingerprint(self, text: bytes) -> bytes:
-        """Return what stands for an event: its bytes, or the signature of a loose spelling."""
-        scheme = self._scheme
-        if scheme.malleable and text is self._body:
-            text = header_bytes(self._request.headers_by_name.get(scheme.header_names[0], ""))
-        return _fingerprint(text, scheme.volatile)
-
     def _first_value(self, wanted: "_FieldPaths", text: bytes, joint: str) -> tuple[str, bool]:
-        """Return the first place that has something, and whether it is signed."""
+        """Return the first value that is not empty, and whether it is signed."""
         for pieces, signed in wanted:
             values = []
             for piece in pieces:
@@ -141,11 +137,9 @@ class _EventReader:
             return piece.name
         if piece.root == "request":
             return _joined_values(self._body, piece.path)
-        return (
-            self._standard_header_value(piece)
-            if piece.root == "standard"
-            else self._form_value(piece)
-        )
+        if piece.root == "standard":
+            return self._standard_header_value(piece)
+        return self._form_value(piece)
 
     def _event_value(self, path: tuple[PathStep, ...], text: bytes) -> str:
         first = self._plan.place.get(path[0]) if path else None
@@ -185,7 +179,7 @@ _FieldPaths = tuple[tuple[tuple[PathPart, ...], bool], ...]
 
 
 class _FieldPlan(msgspec.Struct, frozen=True):
-    """A scheme's places, taken apart once."""
+    """The parsed field paths of a scheme."""
 
     ids: _FieldPaths
     types: _FieldPaths

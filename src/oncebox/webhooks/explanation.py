@@ -3,11 +3,10 @@
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import msgspec
 from msgspec.structs import replace
 
 from oncebox.errors import ConfigInvalid, KeyFetchRequired, SignatureInvalid
@@ -20,11 +19,17 @@ from oncebox.webhooks.scheme import (
     PublicKeys,
     Scheme,
     SchemeOptions,
-    SignatureMatch,
     VerificationContext,
 )
 from oncebox.webhooks.signing import SECRET_PREFIX
-from oncebox.webhooks.verification import REASONS, Freshness, apply_options, match_signature, verify
+from oncebox.webhooks.verification import (
+    REASONS,
+    Freshness,
+    apply_options,
+    match_signature,
+    verify,
+    window_seconds,
+)
 
 _MAX_BODY_BYTES = 1024 * 1024
 #: fewer members than these are sorted by chance
@@ -33,54 +38,35 @@ _BOM = b"\xef\xbb\xbf"
 _PORTS = {"https": ":443", "http": ":80"}
 
 
-class CorrectedInput(msgspec.Struct, frozen=True):
-    """A mistake that may have been made, and the attempt without it."""
-
-    sentence: str
-    context: VerificationContext
-
-
-def corrected_inputs(attempt: VerificationContext) -> Iterator[CorrectedInput]:
-    """Yield every known mistake, undone; each alone."""
-    for sentence, secrets in _secret_corrections(attempt.secrets):
-        yield CorrectedInput(sentence, replace(attempt, secrets=secrets))
-    for sentence, changes in _scheme_corrections(attempt):
-        yield CorrectedInput(sentence, replace(attempt, scheme=replace(attempt.scheme, **changes)))
+def _corrected(attempt: VerificationContext) -> Iterator[tuple[str, VerificationContext]]:
+    """Yield every known mistake, and the attempt without it."""
+    for sentence, correct in _SECRET_CORRECTIONS.items():
+        secrets = [correct(secret) for secret in attempt.secrets]
+        if secrets != list(attempt.secrets):
+            yield sentence, replace(attempt, secrets=secrets)
+    for sentence, changes in _scheme_corrections(attempt.scheme):
+        yield sentence, replace(attempt, scheme=replace(attempt.scheme, **changes))
     for sentence, url in _url_corrections(attempt):
         request = replace(attempt.request, url=url)
-        options = replace(attempt.options, public_url="")
-        yield CorrectedInput(sentence, replace(attempt, request=request, options=options))
+        yield (
+            sentence,
+            replace(attempt, request=request, options=replace(attempt.options, public_url="")),
+        )
     if len(attempt.request.body) <= _MAX_BODY_BYTES:
         for sentence, body in _body_corrections(attempt.request.body):
-            yield CorrectedInput(
-                sentence, replace(attempt, request=replace(attempt.request, body=body))
-            )
+            yield sentence, replace(attempt, request=replace(attempt.request, body=body))
 
 
-def _secret_corrections(secrets: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    for sentence, changed in (
-        (
-            "the secret has white space or a line end around it; take it away",
-            [secret.strip() for secret in secrets],
-        ),
-        (
-            "the secret has quotation marks around it; take them away",
-            [secret.strip("\"'") for secret in secrets],
-        ),
-        (
-            (
-                f"{SECRET_PREFIX} was cut off the secret, but it is part of the key; "
-                "give the secret whole"
-            ),
-            [SECRET_PREFIX + secret for secret in secrets],
-        ),
-        (
-            f"{SECRET_PREFIX} is no part of the key here; give the secret without it",
-            [secret.removeprefix(SECRET_PREFIX) for secret in secrets],
-        ),
-    ):
-        if changed != list(secrets):
-            yield sentence, changed
+_SECRET_CORRECTIONS: dict[str, Callable[[str], str]] = {
+    "the secret has white space or a line end around it; take it away": str.strip,
+    "the secret has quotation marks around it; take them away": lambda text: text.strip("\"'"),
+    f"{SECRET_PREFIX} was cut off the secret, but it is part of the key; give the secret whole": (
+        lambda text: SECRET_PREFIX + text
+    ),
+    f"{SECRET_PREFIX} is no part of the key here; give the secret without it": (
+        lambda text: text.removeprefix(SECRET_PREFIX)
+    ),
+}
 
 
 _KEY_SENTENCES = {
@@ -90,15 +76,11 @@ _KEY_SENTENCES = {
 }
 
 
-def _scheme_corrections(attempt: VerificationContext) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield other ways to derive the key, to hash, and to write the signature."""
-    scheme = attempt.scheme
+def _scheme_corrections(scheme: Scheme) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield other key derivations, encodings and hashes."""
     for key, sentence in _KEY_SENTENCES.items():
         if key != scheme.key:
-            yield (
-                f"{sentence} by whoever signed it; the scheme {scheme.name} does not",
-                {"key": key},
-            )
+            yield f"{sentence} by the signer; the scheme {scheme.name} does not", {"key": key}
     if scheme.verifier is not None:
         return
     for encoding in DIGEST_ENCODERS:
@@ -116,7 +98,7 @@ def _scheme_corrections(attempt: VerificationContext) -> Iterator[tuple[str, dic
 
 
 def _url_corrections(attempt: VerificationContext) -> Iterator[tuple[str, str]]:
-    """Yield the addresses that the sender may have called, seen from behind a proxy."""
+    """Yield the addresses that the sender may have called in front of a proxy."""
     if "address" not in attempt.scheme.covers:
         return
     url = attempt.options.public_url or attempt.request.url
@@ -134,7 +116,11 @@ def _url_corrections(attempt: VerificationContext) -> Iterator[tuple[str, str]]:
                     spelled = urlunsplit((scheme, host, path, query, ""))
                     if spelled not in seen:
                         seen.add(spelled)
-                        yield _url_sentence(spelled), spelled
+                        shown = re.sub(r"//[^/@]*@", "//…@", spelled)
+                        yield (
+                            f"the sender signed the address {shown}; set the public URL to it",
+                            spelled,
+                        )
 
 
 def _candidate_hosts(attempt: VerificationContext, netloc: str) -> list[str]:
@@ -149,20 +135,16 @@ def _candidate_hosts(attempt: VerificationContext, netloc: str) -> list[str]:
     return list(dict.fromkeys((*hosts, *bare, *ported)))
 
 
-def _url_sentence(url: str) -> str:
-    shown = re.sub(r"//[^/@]*@", "//…@", url)
-    return f"the sender signed the address {shown}; set the public URL to it"
-
-
 def _body_corrections(body: bytes) -> Iterator[tuple[str, bytes]]:
+    unix_body = body.replace(b"\r\n", b"\n")
     for sentence, changed in (
         ("a line end was added to the body", body.removesuffix(b"\n")),
         ("a line end was added to the body", body.removesuffix(b"\r\n")),
         ("the line end at the end of the body was lost", body + b"\n"),
         ("the line end at the end of the body was lost", body + b"\r\n"),
         ("white space around the body was added", body.strip()),
-        ("the line ends in the body were changed to CR LF", body.replace(b"\r\n", b"\n")),
-        ("the line ends in the body were changed to LF", _with_crlf(body)),
+        ("the line ends in the body were changed to CR LF", unix_body),
+        ("the line ends in the body were changed to LF", unix_body.replace(b"\n", b"\r\n")),
         ("a byte order mark was put before the body", body.removeprefix(_BOM)),
         ("the byte order mark before the body was lost", _BOM + body),
         ("the body must be unpacked first", _gunzipped(body)),
@@ -175,10 +157,6 @@ def _body_corrections(body: bytes) -> Iterator[tuple[str, bytes]]:
                 "the body was read as JSON and written again; sign and verify the raw bytes",
                 changed,
             )
-
-
-def _with_crlf(body: bytes) -> bytes:
-    return body.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
 def _gunzipped(body: bytes) -> bytes:
@@ -202,8 +180,8 @@ def _json_spellings(body: bytes) -> Iterator[bytes]:
         return
 
 
-def looks_sorted(body: bytes) -> bool:
-    """Return whether the members are sorted: then nobody can tell how they stood before."""
+def _looks_sorted(body: bytes) -> bool:
+    """Say whether the members are sorted: their original order is lost then."""
     try:
         value = json.loads(body) if len(body) <= _MAX_BODY_BYTES else None
         if not isinstance(value, dict) or len(value) < _MIN_SORTED_MEMBERS:
@@ -213,7 +191,7 @@ def looks_sorted(body: bytes) -> bool:
         return False
 
 
-#: compact, as Python, as JavaScript with an indent, and with four spaces
+#: compact, as Python, and with an indent of two spaces, four spaces or a tab
 _JSON_LAYOUTS: tuple[dict[str, Any], ...] = (
     {"separators": (",", ":")},
     {"separators": (", ", ": ")},
@@ -235,7 +213,7 @@ def _escape_variants(text: str) -> Iterator[bytes]:
         yield spelled.encode("utf-8", "surrogatepass")
 
 
-#: what the secrets of a scheme begin with
+#: prefixes of the secrets of a scheme
 _SECRET_PREFIXES = {
     "paddle": "pdl_",
     "resend": "whsec_",
@@ -255,7 +233,7 @@ def explain(
     options: SchemeOptions = NO_OPTIONS,
     keys: PublicKeys = NO_PUBLIC_KEYS,
 ) -> list[str]:
-    """Return sentences that say what is wrong, and what to do; no secret is in them."""
+    """Return sentences that state the problem and the remedy, without secrets."""
     try:
         scheme = apply_options(scheme, options)
     except ConfigInvalid as error:
@@ -271,10 +249,9 @@ def explain(
         return [f"{error.reason}: {REASONS[error.reason]}.", *_details(attempt, error.reason)]
     if verdict.freshness is Freshness.LATE:
         return [f"stale: {REASONS['stale']}.", *_explain_time(attempt)]
-    which = (
-        "" if len(secrets) <= 1 else f" It was made with secret number {verdict.secret_index + 1}."
-    )
-    return [f"The signature holds.{which}"]
+    if len(secrets) <= 1:
+        return ["The signature holds."]
+    return [f"The signature holds. It was made with secret number {verdict.secret_index + 1}."]
 
 
 def _details(attempt: VerificationContext, reason: str) -> list[str]:
@@ -287,8 +264,8 @@ def _details(attempt: VerificationContext, reason: str) -> list[str]:
         said = _explain_headers(attempt)
     if reason in {"missing_secret", "unusable_secret", "signature_mismatch"}:
         said = _explain_secrets(attempt)
-    at_a_loss = reason in {"signature_mismatch", "body_hash_mismatch"}
-    return [*said, *_explain_mistakes(attempt, quiet=not at_a_loss)]
+    unexplained = reason in {"signature_mismatch", "body_hash_mismatch"}
+    return [*said, *_explain_mistakes(attempt, quiet=not unexplained)]
 
 
 _REMEDIES = {
@@ -313,7 +290,7 @@ def _explain_time(attempt: VerificationContext) -> list[str]:
     return [
         (
             f"The signature itself holds, but it is dated {abs(seconds):.0f} s {side} the receive "
-            f"clock, and the window is {_window_seconds(attempt)} s."
+            f"clock, and the window is {window_seconds(attempt)} s."
         ),
         (
             "If the request is fresh, one of the two clocks is wrong; if it is a recording, say "
@@ -322,13 +299,8 @@ def _explain_time(attempt: VerificationContext) -> list[str]:
     ]
 
 
-def _window_seconds(attempt: VerificationContext) -> int:
-    window = attempt.options.window
-    return (attempt.scheme.window if window is None else window) or 0
-
-
 def _explain_headers(attempt: VerificationContext) -> list[str]:
-    """Say which header is missing, and whose header is there instead."""
+    """Explain which header is missing, and which other scheme's header is there."""
     scheme, table = attempt.scheme, attempt.request.headers_by_name
     if not scheme.header:
         return []
@@ -353,12 +325,9 @@ def _explain_headers(attempt: VerificationContext) -> list[str]:
 
 
 def _has_known_prefix(scheme: Scheme, value: str) -> bool:
-    beginnings = (
-        [mark for mark, _ in scheme.signature_prefixes]
-        if not scheme.header_prefix
-        else [scheme.header_prefix]
-    )
-    return any(mark in value for mark in beginnings)
+    if scheme.header_prefix:
+        return scheme.header_prefix in value
+    return any(mark in value for mark, _ in scheme.signature_prefixes)
 
 
 def _explain_secrets(attempt: VerificationContext) -> list[str]:
@@ -372,49 +341,35 @@ def _explain_secrets(attempt: VerificationContext) -> list[str]:
 
 
 def _explain_mistakes(attempt: VerificationContext, *, quiet: bool) -> list[str]:
-    """Try every known mistake; say those whose undoing makes the signature hold."""
+    """Undo every known mistake; return those without which the signature holds."""
     timeless = replace(attempt, now=None)
-    found = list(dict.fromkeys(_mistakes_that_explain(timeless)))[:_MAX_SENTENCES]
+    found = dict.fromkeys(
+        sentence for sentence, corrected in _corrected(timeless) if _verifies(corrected)
+    )
     said = [f"The signature holds once this is undone: {sentence}." for sentence in found]
     if said or quiet:
-        return said
-    return [
-        *_explain_body(attempt.request.body),
-        (
-            "None of the usual mistakes explains it: most likely the secret is another "
-            "endpoint's, or the body was changed on its way."
-        ),
-    ]
-
-
-def _explain_body(body: bytes) -> list[str]:
+        return said[:_MAX_SENTENCES]
+    body = attempt.request.body
     if not body:
-        return ["The body is empty; was it read before?"]
-    if looks_sorted(body):
-        return ["The members of the body are sorted: was it read as JSON and written again?"]
-    return []
-
-
-def _mistakes_that_explain(attempt: VerificationContext) -> Iterator[str]:
-    for guess in corrected_inputs(attempt):
-        if _verifies(guess.context):
-            yield guess.sentence
+        said = ["The body is empty; was it read before?"]
+    elif _looks_sorted(body):
+        said = ["The members of the body are sorted: was it read as JSON and written again?"]
+    unexplained = (
+        "None of the usual mistakes explains it: most likely the secret is another "
+        "endpoint's, or the body was changed on its way."
+    )
+    return [*said, unexplained]
 
 
 def _verifies(attempt: VerificationContext) -> bool:
+    # The options are applied to the scheme already, except these.
+    options = SchemeOptions(
+        public_url=attempt.options.public_url,
+        topics=attempt.options.topics,
+        allow_unsigned=attempt.options.allow_unsigned,
+    )
     try:
-        # The scheme is tuned already; the other options still count.
-        return isinstance(
-            match_signature(replace(attempt, options=_remaining_options(attempt.options))),
-            SignatureMatch,
-        )
+        match_signature(replace(attempt, options=options))
     except (SignatureInvalid, KeyFetchRequired):
         return False
-
-
-def _remaining_options(options: SchemeOptions) -> SchemeOptions:
-    return SchemeOptions(
-        public_url=options.public_url,
-        topics=options.topics,
-        allow_unsigned=options.allow_unsigned,
-    )
+    return True

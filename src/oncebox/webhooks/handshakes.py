@@ -1,7 +1,7 @@
 """Handshakes: answers to providers' endpoint registration requests (challenge, ping).
 
-Two providers ask for a keyed hash of a text they choose, with the very key that signs events. Such
-an answer is an oracle for whoever asks, so only short plain words are hashed: no event is one.
+Two providers ask for an HMAC of a text they choose, with the key that signs events. Such an answer
+is a signing oracle, so only short plain tokens are hashed: no event is one.
 """
 
 import base64
@@ -33,7 +33,7 @@ from oncebox.webhooks.verification import verify_fresh
 T = TypeVar("T")
 Verify = Callable[[], object]
 
-#: a word that can be echoed or hashed: no braces, quotes, colons or spaces
+#: a token that can be echoed or hashed: no braces, quotes, colons or spaces
 _PLAIN_TOKEN = re.compile(r"[A-Za-z0-9_+/=.-]{1,256}")
 _MAX_QUERY_LENGTH = 4_096
 _TEXT_HEADERS = (
@@ -52,7 +52,7 @@ def answer_handshake(
     options: SchemeOptions = NO_OPTIONS,
     keys: PublicKeys = NO_PUBLIC_KEYS,
 ) -> HandshakeReply | SubscriptionConfirmation | None:
-    """Return the answer to a registration request, or None if it is none that may be answered.
+    """Return the answer to a registration request, or None for any other request.
 
     Raises: KeyFetchRequired.
     """
@@ -130,7 +130,7 @@ def x(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
 
 
 def meta(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
-    """Echo the challenge to whoever knows the verify token."""
+    """Echo the challenge of a request with the verify token."""
     query = _query(attempt.request, "GET")
     expected, given = attempt.options.verify_token, query.get("hub.verify_token", "")
     if query.get("hub.mode") != "subscribe" or not expected.strip():
@@ -181,7 +181,7 @@ def confirm_aws_sns(
 
 
 def unisender(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
-    """Answer the look that Unisender takes at a new address."""
+    """Answer the GET by which Unisender checks a new address."""
     return HandshakeReply() if attempt.request.method.upper() == "GET" else None
 
 
@@ -201,16 +201,13 @@ def _query(request: WebhookRequest, method: str) -> dict[str, str]:
     return dict(parse_qsl(query))
 
 
-def _echo(word: str) -> HandshakeReply | None:
-    return (
-        HandshakeReply(headers=_TEXT_HEADERS, body=header_bytes(word))
-        if _PLAIN_TOKEN.fullmatch(word)
-        else None
-    )
+def _echo(token: str) -> HandshakeReply | None:
+    is_plain = _PLAIN_TOKEN.fullmatch(token)
+    return HandshakeReply(headers=_TEXT_HEADERS, body=header_bytes(token)) if is_plain else None
 
 
-def _hmac_of_token(attempt: VerificationContext, word: str) -> bytes:
-    if not _PLAIN_TOKEN.fullmatch(word):
+def _hmac_of_token(attempt: VerificationContext, token: str) -> bytes:
+    if not _PLAIN_TOKEN.fullmatch(token):
         raise SignatureInvalid("malformed_body")
     (_, secret), *_ = signing.nonblank_secrets(attempt.secrets)
-    return hmac.digest(signing.secret_bytes(secret), header_bytes(word), "sha256")
+    return hmac.digest(signing.secret_bytes(secret), header_bytes(token), "sha256")

@@ -28,10 +28,7 @@ _SCALAR_DECODER: "msgspec.json.Decoder[JsonScalar]" = msgspec.json.Decoder(JsonS
 
 
 def json_field(body: bytes, path: str) -> JsonScalar | None:
-    """Return the text or whole number at a path such as ``$.data.object.id``, or None.
-
-    Raises: ConfigInvalid, if the path is not one.
-    """
+    """Return the text or whole number at a path such as ``$.data.object.id``, or None."""
     wanted = parse_json_path(path)
     if EACH_ELEMENT in wanted:
         raise ConfigInvalid(_json_path_error(path))
@@ -40,10 +37,7 @@ def json_field(body: bytes, path: str) -> JsonScalar | None:
 
 @lru_cache(1024)
 def parse_json_path(path: str) -> tuple[PathStep, ...]:
-    """Return the steps of a path.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the steps of a path."""
     if not path.startswith("$") or len(path) > _MAX_PATH_LENGTH:
         raise ConfigInvalid(_json_path_error(path))
     found: list[PathStep] = []
@@ -114,7 +108,7 @@ def _descend(text: bytes | Raw, step: PathStep) -> bytes | Raw | None:
     return _TEXT_DECODER.decode(text).encode()
 
 
-#: stands for a member that is not there
+#: marks a missing member
 MISSING_MEMBER = Raw()
 
 
@@ -136,23 +130,20 @@ _ROOT = re.compile(r"(form|header|standard):([A-Za-z0-9_.-]+)(@.*)?")
 
 
 class PathPart(msgspec.Struct, frozen=True):
-    """One piece of a place."""
+    """One part of a field path."""
 
     #: ``event``, ``request``, ``form``, ``header``, ``standard`` or ``always``
     root: str
     #: of a field or header; the text itself for ``always``
     name: str
-    #: the way through JSON
+    #: the steps through JSON
     path: tuple[PathStep, ...]
     optional: bool
 
 
 @lru_cache(1024)
 def parse_field_path(place: str) -> tuple[PathPart, ...]:
-    """Return the pieces of a place.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the parts of a field path."""
     return tuple(
         _parse_part(text.removesuffix("?"), text.endswith("?")) for text in place.split("+")
     )
@@ -160,10 +151,7 @@ def parse_field_path(place: str) -> tuple[PathPart, ...]:
 
 @lru_cache(256)
 def parse_batch_path(place: str) -> PathPart:
-    """Return where a list of events stands.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the path of a list of events."""
     found = _parse_part(place, optional=False)
     if found.root not in {"event", "form"}:
         raise ConfigInvalid(_field_path_error(place))

@@ -34,6 +34,9 @@ STANDARD_WEBHOOKS = Scheme(
 
 SVIX = replace(STANDARD_WEBHOOKS, name="svix", title="Svix", header="svix-signature")
 
+#: timestamp and body are signed; signatures are fresh for five minutes
+_TIMESTAMPED = Scheme(name="", title="", window=300, covers=("time", "body"))
+
 _GITHUB = Scheme(
     name="github",
     title="GitHub",
@@ -84,15 +87,14 @@ _HUBSPOT_V1 = replace(
     accepted_options=(),
 )
 
-_SENDGRID = Scheme(
+_SENDGRID = replace(
+    _TIMESTAMPED,
     name="sendgrid",
     title="SendGrid events",
     header="X-Twilio-Email-Event-Webhook-Signature",
     content="{timestamp}{body}",
     algorithm="ECDSA P-256 SHA-256",
     encoding="base64",
-    window=300,
-    covers=("time", "body"),
     id=(signed("$.sg_event_id"),),
     type=(signed("$.event"),),
     batch="$[*]",
@@ -100,13 +102,23 @@ _SENDGRID = Scheme(
     note="the secret is the public key that SendGrid shows",
 )
 
+_ZENDESK = replace(
+    _TIMESTAMPED,
+    name="zendesk",
+    title="Zendesk",
+    header="X-Zendesk-Webhook-Signature",
+    timestamp="header:x-zendesk-webhook-signature-timestamp",
+    unit="iso",
+    content="{timestamp}{body}",
+    encoding="base64",
+    id=(signed("$.account_id+$.type+$.id"), unsigned("header:X-Zendesk-Webhook-Invocation-Id")),
+    type=(signed("$.type"),),
+)
+
 #: sorted by name
 SCHEMES = (
     replace(
-        SVIX,
-        name="agentmail",
-        title="AgentMail",
-        type=(signed("$.event_type"), signed("$.type")),
+        SVIX, name="agentmail", title="AgentMail", type=(signed("$.event_type"), signed("$.type"))
     ),
     Scheme(
         name="aws-sns",
@@ -126,7 +138,7 @@ SCHEMES = (
         keyless=True,
         verifier=sns.verify_sns,
         handshake=handshakes.confirm_aws_sns,
-        note="the certificate is fetched from its pinned address; only listed topics are let in",
+        note="the certificate is fetched from its pinned address; only listed topics are accepted",
     ),
     Scheme(
         name="basic",
@@ -162,21 +174,21 @@ SCHEMES = (
         type=(signed("$.triggerEvent"),),
     ),
     replace(SVIX, name="clerk", title="Clerk"),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="discord",
         title="Discord",
         header="X-Signature-Ed25519",
         content="{timestamp}{body}",
         algorithm="Ed25519",
-        window=300,
-        covers=("time", "body"),
         id=(signed("$.id"), signed("$.event.type+$.event.timestamp+$.event.data.id?")),
         type=(signed("$.event.type"), signed("$.type")),
         verifier=discord_sendgrid.verify_discord,
         handshake=handshakes.discord,
         note="the secret is the public key of the application",
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="elevenlabs",
         title="ElevenLabs",
         header="ElevenLabs-Signature",
@@ -185,7 +197,6 @@ SCHEMES = (
         timestamp_prefix="t=",
         content="{timestamp}.{body}",
         window=1800,
-        covers=("time", "body"),
         id=(signed("$.type+$.data.conversation_id+$.event_timestamp?"),),
         type=(signed("$.type"),),
     ),
@@ -402,7 +413,8 @@ SCHEMES = (
         accepted_options=("header",),
         note="whsec_ is part of the key",
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="paddle",
         title="Paddle Billing",
         header="Paddle-Signature",
@@ -412,7 +424,6 @@ SCHEMES = (
         content="{timestamp}:{body}",
         window=5,
         late="run",
-        covers=("time", "body"),
         id=(signed("$.event_id"),),
         type=(signed("$.event_type"),),
         note="five seconds are soon over, so what is late runs",
@@ -426,15 +437,14 @@ SCHEMES = (
         id=(signed("$.event.id"),),
         type=(signed("$.event.event_type"),),
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="plaid",
         title="Plaid",
         header="Plaid-Verification",
         content="JWT with the SHA-256 of {body}",
         algorithm="ES256",
         encoding="JWT",
-        window=300,
-        covers=("time", "body"),
         type=(signed("$.webhook_type?+$.webhook_code"),),
         keyless=True,
         verifier=plaid.verify_plaid,
@@ -493,20 +503,15 @@ SCHEMES = (
         ),
         type=(unsigned("header:Shopify-Topic+header:Shopify-Action?"),),
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="slack",
         title="Slack",
         header="X-Slack-Signature",
         signature_prefixes=(("v0=", "sha256"),),
         timestamp="header:x-slack-request-timestamp",
         content="v0:{timestamp}:{body}",
-        window=300,
-        covers=("time", "body"),
-        id=(
-            signed("$.event_id"),
-            signed("form:payload@.trigger_id"),
-            signed("form:trigger_id"),
-        ),
+        id=(signed("$.event_id"), signed("form:payload@.trigger_id"), signed("form:trigger_id")),
         type=(
             signed("$.event.type"),
             signed("$.type"),
@@ -527,7 +532,8 @@ SCHEMES = (
         accepted_options=("public_url",),
     ),
     STANDARD_WEBHOOKS,
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="stripe",
         title="Stripe",
         header="Stripe-Signature",
@@ -535,8 +541,6 @@ SCHEMES = (
         signature_prefixes=(("v1=", "sha256"),),
         timestamp_prefix="t=",
         content="{timestamp}.{body}",
-        window=300,
-        covers=("time", "body"),
         id=(signed("$.id"),),
         type=(signed("$.type"),),
         volatile=("$.pending_webhooks",),
@@ -625,15 +629,14 @@ SCHEMES = (
         id=(signed("$.id"),),
         type=(signed("$.type"),),
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="webflow",
         title="Webflow",
         header="X-Webflow-Signature",
         timestamp="header:x-webflow-timestamp",
         unit="ms",
         content="{timestamp}:{body}",
-        window=300,
-        covers=("time", "body"),
         type=(signed("$.triggerType"),),
     ),
     Scheme(
@@ -652,44 +655,23 @@ SCHEMES = (
         encoding="base64",
         handshake=handshakes.x,
     ),
-    Scheme(
-        name="zendesk",
-        title="Zendesk",
-        header="X-Zendesk-Webhook-Signature",
-        timestamp="header:x-zendesk-webhook-signature-timestamp",
-        unit="iso",
-        content="{timestamp}{body}",
-        encoding="base64",
-        window=300,
-        covers=("time", "body"),
-        id=(
-            signed("$.account_id+$.type+$.id"),
-            unsigned("header:X-Zendesk-Webhook-Invocation-Id"),
-        ),
-        type=(signed("$.type"),),
-    ),
-    Scheme(
+    _ZENDESK,
+    replace(
+        _ZENDESK,
         name="zendesk-legacy-order",
         title="Zendesk, as documented in 2021",
-        header="X-Zendesk-Webhook-Signature",
-        timestamp="header:x-zendesk-webhook-signature-timestamp",
-        unit="iso",
         content="{body}{timestamp}",
-        encoding="base64",
-        window=300,
-        covers=("time", "body"),
-        type=(signed("$.type"),),
+        id=(),
         note="the order of an older page of their documentation",
     ),
-    Scheme(
+    replace(
+        _TIMESTAMPED,
         name="zoom",
         title="Zoom",
         header="X-Zm-Signature",
         signature_prefixes=(("v0=", "sha256"),),
         timestamp="header:x-zm-request-timestamp",
         content="v0:{timestamp}:{body}",
-        window=300,
-        covers=("time", "body"),
         id=(signed("$.event+$.event_ts+$.payload.object.uuid?+$.payload.object.id?"),),
         type=(signed("$.event"),),
         handshake=handshakes.zoom,

@@ -15,7 +15,7 @@ BUILT_IN_SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in SCHEMES
 
 
 def find_scheme(name: str) -> Scheme:
-    """Return the scheme of that name; what comes along cannot be replaced.
+    """Return the scheme of that name; built-in schemes cannot be replaced.
 
     Raises: UnknownScheme, or SchemeInvalid if a package offers one that cannot be used.
     """
@@ -33,7 +33,7 @@ def find_scheme(name: str) -> Scheme:
 
 
 def installed_schemes() -> tuple[EntryPoint, ...]:
-    """Return what installed packages offer, unopened."""
+    """Return the entry points of installed packages, not loaded."""
     return tuple(entry_points(group=ENTRY_POINT_GROUP))
 
 
@@ -50,7 +50,7 @@ def _load_entry_point(offer: EntryPoint) -> Scheme:
     try:
         found = offer.load()
     except Exception as error:
-        # A package is somebody else's code: whatever it raises, its name is what helps.
+        # Third-party code may raise anything; the name of the package helps most.
         raise SchemeInvalid(
             f"{_describe_entry_point(offer)} cannot be loaded: {type(error).__name__}: {error}"
         ) from error

@@ -10,11 +10,11 @@ from oncebox.webhooks.http_request import WebhookRequest
 
 
 class FieldPath(msgspec.Struct, frozen=True):
-    """Where an id or a type stands, and whether the signature covers it.
+    """The path of an id or a type, and whether the signature covers it.
 
     ``$.id`` is in the JSON of the event, ``^.object`` in that of the whole request, ``form:token``
     in a form, ``header:x-id`` in a header, ``standard:id`` in the family of headers that was
-    verified, ``=inbound`` always the same. ``+`` joins several, ``?`` marks what may be missing.
+    verified, ``=inbound`` is a constant. ``+`` joins several, ``?`` marks optional ones.
     """
 
     path: str
@@ -22,23 +22,23 @@ class FieldPath(msgspec.Struct, frozen=True):
 
 
 def signed(path: str) -> FieldPath:
-    """Return a place that the signature covers."""
+    """Return a path that the signature covers."""
     return FieldPath(path, signed=True)
 
 
 def unsigned(path: str) -> FieldPath:
-    """Return a place that anybody on the way could have written."""
+    """Return a path that the signature does not cover."""
     return FieldPath(path, signed=False)
 
 
 class SchemeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a source may say about its scheme."""
+    """Options of a source for its scheme."""
 
     #: seconds a signature stays fresh, both ways; 0 is for ever
     window: Annotated[int, msgspec.Meta(ge=0)] | None = None
     #: the address as the sender knows it, for schemes that sign it; the query is the request's
     public_url: str = ""
-    #: SNS topics that are let in
+    #: allowed SNS topics
     topics: tuple[str, ...] = ()
     #: what Meta sends back at registration
     verify_token: str = ""
@@ -48,9 +48,9 @@ class SchemeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     algorithm: str = ""
     #: ``hex``, ``HEX``, ``base64`` or ``base64url``
     encoding: str = ""
-    #: what stands before the signature, such as ``sha256=``; the default may be there or not
+    #: prefix of the signature, such as ``sha256=``; the default prefix is optional
     prefix: str | None = None
-    #: what stands between several signatures
+    #: separator of several signatures
     separator: str = ""
     #: what is signed, such as ``{timestamp}.{body}``
     content: str = ""
@@ -58,15 +58,15 @@ class SchemeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timestamp: str = ""
     #: ``s``, ``ms`` or ``iso``
     unit: str = ""
-    #: where the id stands, such as ``$.id`` or ``header:x-delivery``
+    #: path of the id, such as ``$.id`` or ``header:x-delivery``
     id: str = ""
-    #: where the type stands
+    #: path of the type
     type: str = ""
-    #: where the list of events stands, such as ``$.events[*]``
+    #: path of the list of events, such as ``$.events[*]``
     batch: str = ""
     #: members that change from one attempt to the next, such as ``$.attempt``
     volatile: tuple[str, ...] = ()
-    #: let requests in that nobody signed
+    #: accept unsigned requests
     allow_unsigned: bool = False
 
 
@@ -84,7 +84,7 @@ NO_PUBLIC_KEYS: PublicKeys = dict[str, str]()
 
 
 class VerificationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a verifier may look at."""
+    """The input of a verifier."""
 
     scheme: "Scheme"
     request: WebhookRequest
@@ -94,15 +94,14 @@ class VerificationContext(msgspec.Struct, frozen=True, kw_only=True):
     options: SchemeOptions = NO_OPTIONS
     keys: PublicKeys = NO_PUBLIC_KEYS
 
-    def __repr__(self) -> str:
-        """Show the scheme; secrets are in the rest."""
+    def __repr__(self) -> str:  # without the secrets
         return f"VerificationContext({self.scheme.name})"
 
 
 class SignatureMatch(msgspec.Struct, frozen=True):
-    """What a verifier found: the secret that fits, and when the request was signed."""
+    """The matching secret, and when the request was signed."""
 
-    #: its place among the secrets; -1 for a fetched key, or for none at all
+    #: its index among the secrets; -1 for a fetched key, or for none at all
     secret_index: int
     #: milliseconds, where the signature covers a time
     signed_at: int | None = None
@@ -130,7 +129,7 @@ HandshakeHandler = Callable[
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
-    """How one provider signs, and where the parts of its requests stand."""
+    """How one provider signs, and where the parts of its requests are."""
 
     name: str
     title: str
@@ -138,15 +137,15 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     header: str = ""
     #: further headers that may hold one, such as during a rotation
     extra_headers: tuple[str, ...] = ()
-    #: what stands before the whole list
+    #: prefix of the whole list
     header_prefix: str = ""
-    #: what stands between several entries; empty: there is one
+    #: separator of several entries; empty: there is one
     separator: str = ""
-    #: what an entry that counts begins with, and the hash it then uses
+    #: prefixes of signatures, and the hash for each
     signature_prefixes: tuple[tuple[str, str], ...] = (("", "sha256"),)
-    #: what the entry with the time begins with
+    #: prefix of the entry with the time
     timestamp_prefix: str = ""
-    #: where the time stands otherwise: ``header:…``, or ``$.…`` in the body
+    #: path of the time otherwise: ``header:…``, or ``$.…`` in the body
     timestamp: str = ""
     unit: str = "s"
     #: what is signed
@@ -156,13 +155,13 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     encoding: str = "hex"
     #: how the key comes out of the secret: ``utf8``, ``whsec`` or ``whsec-or-utf8``
     key: str = "utf8"
-    #: how the algorithm is called where no table of marks tells it
+    #: the name of the algorithm, where ``signature_prefixes`` do not tell it
     algorithm: str = ""
     #: other spellings of the address that the sender may have signed
     url_variants: Callable[[str], Sequence[str]] | None = None
     #: seconds, both ways; None is for ever
     window: int | None = None
-    #: what happens by default to a good signature outside the window: ``hold`` or ``run``
+    #: the default for valid signatures outside the window: ``hold`` or ``run``
     late: str = "hold"
     #: what the signature covers, in words
     covers: tuple[str, ...] = ("body",)
@@ -171,7 +170,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     batch: str = ""
     #: members that change from one attempt to the next; no part of the fingerprint
     volatile: tuple[str, ...] = ()
-    #: one signature fits several spellings of a body, so that it stands for them all
+    #: several spellings of a body have the same signature, which is then the fingerprint
     malleable: bool = False
     #: the body may come compressed
     gzip: bool = False
@@ -184,7 +183,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     handshake: HandshakeHandler | None = None
     #: the headers that the signature of this very request covers
     signed_headers: Callable[[WebhookRequest], frozenset[str]] | None = None
-    #: a word of warning
+    #: a hint or a warning
     note: str = ""
 
     @cached_property
@@ -204,7 +203,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def algorithm_label(self) -> str:
-        """The algorithm, for people."""
+        """The algorithm as shown to users."""
         if self.algorithm:
             return self.algorithm
         names = dict.fromkeys(
@@ -213,7 +212,7 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
         return f"{'HMAC-' if self.keyed else ''}{' or '.join(names)}"
 
     def covers_path(self, path: str) -> bool:
-        """Return whether the signature covers what stands at a path."""
+        """Return whether the signature covers a path."""
         return all(self._covers_part(part) for part in path.split("+"))
 
     def _covers_part(self, part: str) -> bool:

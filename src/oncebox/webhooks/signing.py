@@ -22,18 +22,12 @@ def secret_bytes(secret: str) -> bytes:
 
 
 def decode_whsec(secret: str) -> bytes:
-    """Return the key of a Standard Webhooks secret: base64, padded or not, prefixed or not.
-
-    Raises: ValueError.
-    """
+    """Return the key of a Standard Webhooks secret: base64, padded or not, prefixed or not."""
     return decode_unpadded_base64(secret.removeprefix(SECRET_PREFIX))
 
 
 def decode_unpadded_base64(text: str) -> bytes:
-    """Return the bytes of base64 whose padding may be missing.
-
-    Raises: ValueError.
-    """
+    """Return the bytes of base64 whose padding may be missing."""
     raw = secret_bytes(text).rstrip(b"=")
     try:
         return base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True)
@@ -41,24 +35,19 @@ def decode_unpadded_base64(text: str) -> bytes:
         raise ValueError("not base64") from error
 
 
-def _decode_whsec_or_text(secret: str) -> bytes:
-    return decode_whsec(secret) if secret.startswith(SECRET_PREFIX) else secret_bytes(secret)
-
-
-#: how a key comes out of a secret, by the name used in tables
+#: derivations of a key from a secret, by the name used in tables
 KEY_DERIVATIONS: dict[str, Callable[[str], bytes]] = {
     "utf8": secret_bytes,
     "whsec": decode_whsec,
-    "whsec-or-utf8": _decode_whsec_or_text,
+    "whsec-or-utf8": lambda secret: (
+        decode_whsec(secret) if secret.startswith(SECRET_PREFIX) else secret_bytes(secret)
+    ),
     "hex": bytes.fromhex,
 }
 
 
 def nonblank_secrets(secrets: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the secrets that are not blank, with their places.
-
-    Raises: SignatureInvalid, if there is none: no secret means no.
-    """
+    """Return the secrets that are not blank, with their indexes; refuse to go on without one."""
     found = [(index, secret) for index, secret in enumerate(secrets) if secret.strip()]
     if not found:
         raise SignatureInvalid("missing_secret")
@@ -66,10 +55,7 @@ def nonblank_secrets(secrets: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def hmac_keys(secrets: Sequence[str], derive: Callable[[str], bytes]) -> list[tuple[int, bytes]]:
-    """Return the keys that the secrets hold, with their places.
-
-    Raises: SignatureInvalid, if none can be used.
-    """
+    """Return the keys of the secrets, with their indexes."""
     keys: list[tuple[int, bytes]] = []
     for index, secret in nonblank_secrets(secrets):
         try:
@@ -85,19 +71,13 @@ def hmac_keys(secrets: Sequence[str], derive: Callable[[str], bytes]) -> list[tu
 
 @lru_cache(256)
 def ed25519_public_key(key: bytes) -> Ed25519PublicKey:
-    """Return a public key from its 32 bytes.
-
-    Raises: ValueError.
-    """
+    """Return a public key from its 32 bytes."""
     return Ed25519PublicKey.from_public_bytes(key)
 
 
 @lru_cache(256)
 def p256_public_key(text: str) -> EllipticCurvePublicKey:
-    """Return a public key from PEM, or from its base64 without the frame.
-
-    Raises: ValueError.
-    """
+    """Return a public key from PEM, or from its base64 without the frame."""
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - slow, and only here
         load_der_public_key,
         load_pem_public_key,
@@ -113,11 +93,8 @@ def p256_public_key(text: str) -> EllipticCurvePublicKey:
     return key
 
 
-_ED25519_SEED_BYTES = 32
-
-
 def sign(secret: str | Sequence[str], id_: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Return the headers of a signed request; several secrets sign it side by side.
+    """Return the headers of a signed request; each secret adds a signature.
 
     A secret is ``whsec_…`` for ``v1``, or ``whsk_…`` (a private key) for ``v1a``. ``timestamp`` is
     in milliseconds, as everywhere, and goes out in seconds.
@@ -141,9 +118,9 @@ def _signature(secret: str, message: bytes) -> str:
         raise SignatureInvalid("missing_secret")
     try:
         if secret.startswith(PRIVATE_KEY_PREFIX):
-            # A private key is its seed, with or without the public key behind it.
+            # A private key is its seed of 32 bytes, with or without the public key behind it.
             raw = decode_unpadded_base64(secret.removeprefix(PRIVATE_KEY_PREFIX))
-            signed = Ed25519PrivateKey.from_private_bytes(raw[:_ED25519_SEED_BYTES]).sign(message)
+            signed = Ed25519PrivateKey.from_private_bytes(raw[:32]).sign(message)
             return f"v1a,{base64.b64encode(signed).decode()}"
         key = decode_whsec(secret)
     except ValueError as error:

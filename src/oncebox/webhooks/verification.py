@@ -1,4 +1,7 @@
-"""Signature verification: source options, signed content, HMAC comparison, freshness."""
+"""Signature verification: source options, signed content, HMAC comparison, freshness.
+
+See docs/decisions/0013-use-strict-verification-for-webhook-signatures.md.
+"""
 
 import hashlib
 import hmac
@@ -28,16 +31,13 @@ from oncebox.webhooks.scheme import (
 )
 
 _PLACEHOLDER = re.compile(r"\{(body|timestamp|method|url|secret|header:[A-Za-z0-9-]+)\}")
-#: a piece is literal, or the name of a hole
+#: a literal, or the name of a placeholder
 TemplatePart = bytes | str
 
 
 @lru_cache(1024)
 def parse_template(template: str) -> tuple[TemplatePart, ...]:
-    """Return the literal parts and the holes of a template.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the literals and placeholders of a template."""
     parts = _PLACEHOLDER.split(template)
     if any(brace in literal for literal in parts[::2] for brace in "{}"):
         raise ConfigInvalid(
@@ -51,10 +51,7 @@ def parse_template(template: str) -> tuple[TemplatePart, ...]:
 
 
 def signed_messages(attempt: VerificationContext, timestamp: str, secret: bytes) -> list[bytes]:
-    """Return what the sender may have signed; several only where the address has spellings.
-
-    Raises: SignatureInvalid, if a header that belongs to it is missing.
-    """
+    """Return the messages that may have been signed: one per spelling of the address."""
     template = attempt.scheme.content
     if template == "{body}":
         return [attempt.request.body]
@@ -103,12 +100,12 @@ MAX_SIGNATURES = 8
 _MAX_ENTRIES = 32
 _MAX_HEADER_LENGTH = 8_192
 
-#: a signature as it was written, and the hash its mark names
+#: a signature as written, and the name of its hash
 CandidateSignature = tuple[bytes, str]
 
 
 def verify_hmac(attempt: VerificationContext) -> SignatureMatch:
-    """Compare what the header says with what each secret would have made of the content."""
+    """Compare the signatures in the header with those of each secret."""
     scheme = attempt.scheme
     keys = signing.hmac_keys(attempt.secrets, signing.KEY_DERIVATIONS[scheme.key])
     candidates, stamp = candidate_signatures(scheme, attempt.request)
@@ -124,10 +121,7 @@ def find_matching_secret(
     candidates: list[CandidateSignature],
     timestamp: str,
 ) -> int:
-    """Return the place of the secret that fits.
-
-    Raises: SignatureInvalid.
-    """
+    """Return the index of the matching secret."""
     write = DIGEST_ENCODERS[attempt.scheme.encoding]
     keyed = attempt.scheme.keyed
     messages = signed_messages(attempt, timestamp, b"") if keyed else []
@@ -147,10 +141,7 @@ def find_matching_secret(
 def candidate_signatures(
     scheme: Scheme, request: WebhookRequest
 ) -> tuple[list[CandidateSignature], str]:
-    """Return the signatures that count, and the time that stands among them.
-
-    Raises: SignatureInvalid, if there is none.
-    """
+    """Return the signatures of known versions, and the timestamp beside them."""
     names = scheme.header_names
     found, stamp = _parse_signature_header(scheme, request.header(names[0]))
     for name in names[1:]:
@@ -164,10 +155,7 @@ def candidate_signatures(
 
 
 def split_signature_header(value: str, separator: str) -> list[str]:
-    """Return the entries of a header.
-
-    Raises: SignatureInvalid, if it is too long.
-    """
+    """Return the entries of a header."""
     if len(value) > _MAX_HEADER_LENGTH:
         raise SignatureInvalid("malformed_signature")
     if not separator:
@@ -192,13 +180,13 @@ def _parse_signature_header(scheme: Scheme, value: str) -> tuple[list[CandidateS
                 found.append((header_bytes(part[len(mark) :]), algorithm))
                 break
     if len(stamps) > 1:
-        # Which of two times was signed is the sender's to say, not ours to try.
+        # It is not known which of the two was signed.
         raise SignatureInvalid("malformed_timestamp")
     return found, stamps[0] if stamps else ""
 
 
 def _timestamp(attempt: VerificationContext, stamp: str) -> str:
-    """Return the time as it is written; empty where there is none and none is needed."""
+    """Return the timestamp as written; empty where there is none and none is needed."""
     scheme = attempt.scheme
     if scheme.timestamp_prefix:
         if not stamp:
@@ -223,15 +211,12 @@ def _optional_timestamp(attempt: VerificationContext) -> str:
     return ""
 
 
-#: what every scheme takes
+#: options of every scheme
 _COMMON_OPTIONS = frozenset({"window", "id", "type", "batch", "volatile"})
 
 
 def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
-    """Return options as a source keeps them.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the options in a source's table."""
     if not values:
         return NO_OPTIONS
     try:
@@ -243,10 +228,7 @@ def parse_options(values: Mapping[str, Any]) -> SchemeOptions:
 def source_options(
     scheme: Scheme, values: Mapping[str, Any], *, public_url: str = "", allow_unsigned: bool = False
 ) -> SchemeOptions:
-    """Return the options of a source, with those of its own settings that the scheme takes.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the options of a source, with those of its fields that the scheme accepts."""
     settings = {"public_url": public_url, "allow_unsigned": allow_unsigned}
     taken = {
         name: value for name, value in settings.items() if value and name in scheme.accepted_options
@@ -257,11 +239,12 @@ def source_options(
 def check_scheme(
     scheme: Scheme, secrets: Sequence[str], options: SchemeOptions = NO_OPTIONS
 ) -> None:
-    """Refuse a source that could never verify a request, or would let in everything.
-
-    Raises: ConfigInvalid.
-    """
-    given = {name for name in options.__struct_fields__ if _is_set(options, name)}
+    """Refuse a source that could never verify a request, or would accept everything."""
+    given = {
+        name
+        for name in options.__struct_fields__
+        if getattr(options, name) != getattr(NO_OPTIONS, name)
+    }
     if extra := given - _COMMON_OPTIONS - set(scheme.accepted_options):
         raise ConfigInvalid(f"the scheme {scheme.name} does not take {', '.join(sorted(extra))}")
     apply_options(scheme, options)
@@ -282,10 +265,7 @@ def check_scheme(
 
 @lru_cache(1024)
 def apply_options(scheme: Scheme, options: SchemeOptions) -> Scheme:
-    """Return a scheme as the options ask for it.
-
-    Raises: ConfigInvalid, if an option has a value nobody knows.
-    """
+    """Return a scheme with the options applied."""
     allowed = _COMMON_OPTIONS.union(scheme.accepted_options)
     changes: dict[str, Any] = {
         name: value
@@ -305,7 +285,7 @@ def apply_options(scheme: Scheme, options: SchemeOptions) -> Scheme:
 
 
 def _check_paths(scheme: Scheme) -> None:
-    """Find out now, not at the first request, that a path or a template is none."""
+    """Refuse invalid paths and templates now, not at the first request."""
     if scheme.verifier is None:
         parse_template(scheme.content)
     for place in (*scheme.id, *scheme.type):
@@ -317,7 +297,6 @@ def _check_paths(scheme: Scheme) -> None:
 
 
 def _signature_changes(scheme: Scheme, options: SchemeOptions) -> dict[str, Any]:
-    """Return the changes to how the signature is made."""
     changes: dict[str, Any] = {}
     algorithm = options.algorithm or scheme.signature_prefixes[0][1]
     if "algorithm" in scheme.accepted_options and options.algorithm:
@@ -346,10 +325,6 @@ def _check_choice(what: str, value: str, known: Sequence[str] | Mapping[str, obj
     return value
 
 
-def _is_set(options: SchemeOptions, name: str) -> bool:
-    return bool(getattr(options, name) != getattr(NO_OPTIONS, name))
-
-
 #: every reason a request is refused for, and what it means
 REASONS: dict[str, str] = {
     "missing_secret": "no secret is configured, or it is blank",
@@ -372,7 +347,7 @@ REASONS: dict[str, str] = {
     "expired_certificate": "the certificate was not valid at the time",
     "expired_key": "the key had been withdrawn at the time",
     "wrong_algorithm": "the request asks for an algorithm that the scheme does not use",
-    "topic_not_allowed": "the topic is not among those that are let in",
+    "topic_not_allowed": "the topic is not among the allowed ones",
     "unsigned": "nothing is signed, and the source does not allow that",
     "unusable_options": "the options of the source are not of the form that the scheme needs",
     "scheme_failed": "the code of an added scheme failed",
@@ -380,20 +355,20 @@ REASONS: dict[str, str] = {
 
 
 class Freshness(StrEnum):
-    """How the time that was signed compares with the receive clock."""
+    """The signed time compared with the receive clock."""
 
-    #: inside the window, or dated by a scheme that has none
+    #: inside the window, or the scheme has none
     FRESH = "fresh"
-    #: a good signature, older than the window
+    #: a valid signature, older than the window
     LATE = "late"
-    #: there is no time to judge by
+    #: no time is signed
     UNDATED = "undated"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A request that is what its sender signed."""
+    """The verdict on an authentic request."""
 
-    #: the place of the secret that fits; -1 for a fetched key, or where nothing is signed
+    #: the index of the matching secret; -1 for a fetched key, or where nothing is signed
     secret_index: int
     #: when it was signed, in milliseconds
     signed_at: int | None
@@ -409,13 +384,11 @@ def verify(
     options: SchemeOptions = NO_OPTIONS,
     keys: PublicKeys = NO_PUBLIC_KEYS,
 ) -> Verdict:
-    """Return the verdict on a request; an old but good one is ``late``.
+    """Return the verdict on a request; a valid but old one is ``late``.
 
-    ``now`` is the receive clock in milliseconds; None judges no time.
+    ``now`` is the receive clock in milliseconds; None skips the check of the time.
 
-    Raises: SignatureInvalid, and KeyFetchRequired where a public key must be fetched first;
-        whatever
-    the request holds, nothing else.
+    Raises: SignatureInvalid; KeyFetchRequired, if a public key must be fetched first; nothing else.
     """
     attempt = VerificationContext(
         scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
@@ -425,7 +398,7 @@ def verify(
 
 
 def match_signature(attempt: VerificationContext) -> SignatureMatch:
-    """Return the secret that fits and the time that was signed, without judging the time.
+    """Return the matching secret and the signed time, without checking the time.
 
     Raises: SignatureInvalid, KeyFetchRequired.
     """
@@ -439,7 +412,7 @@ def match_signature(attempt: VerificationContext) -> SignatureMatch:
     except ConfigInvalid as error:
         raise SignatureInvalid("unusable_options") from error
     except Exception as error:
-        # A scheme may be somebody else's code, and a request anybody's bytes: fail closed.
+        # A scheme may be third-party code, and the request is untrusted: fail closed.
         raise SignatureInvalid("scheme_failed") from error
 
 
@@ -452,7 +425,7 @@ def verify_fresh(
     options: SchemeOptions = NO_OPTIONS,
     keys: PublicKeys = NO_PUBLIC_KEYS,
 ) -> Verdict:
-    """Return the verdict on a request that is good and fresh.
+    """Return the verdict on a request that is valid and fresh.
 
     Raises: SignatureInvalid, also for a late one; KeyFetchRequired.
     """
@@ -462,11 +435,16 @@ def verify_fresh(
     return verdict
 
 
+def window_seconds(attempt: VerificationContext) -> int:
+    """Return how long a signature is fresh; 0 is for ever."""
+    window = attempt.options.window
+    return (attempt.scheme.window if window is None else window) or 0
+
+
 def _freshness(attempt: VerificationContext, found: SignatureMatch) -> Freshness:
     if found.signed_at is None or attempt.now is None:
         return Freshness.UNDATED
-    window = attempt.options.window
-    allowed = (attempt.scheme.window if window is None else window) or 0
+    allowed = window_seconds(attempt)
     age = attempt.now - found.signed_at
     if not allowed or -allowed * 1000 <= age <= allowed * 1000:
         return Freshness.FRESH

@@ -25,20 +25,19 @@ from oncebox.workers.sends.transport_pool import TransportPool
 
 
 class Workers:
-    """Makes the workers of one box; starting and stopping them is its own affair."""
+    """Makes the workers of one box, which claim under one name; the box starts and stops them."""
 
     def __init__(
-        self, rooms: Components, settings: Settings, handlers: Handlers, *, name: str
+        self, components: Components, settings: Settings, handlers: Handlers, *, name: str
     ) -> None:
-        """Make workers that claim under this name."""
-        self._components = rooms
+        self._components = components
         self._handlers = handlers
         self._worker_name = name
         self._settings = settings
-        self._telemetry = rooms.telemetry
+        self._telemetry = components.telemetry
 
     def handler_worker(self) -> DeliveryWorker:
-        """Return who runs the handlers."""
+        """Return the worker that runs the handlers."""
         settings, ledger = self._settings.worker, self._components.ledger
         targets = handler_targets(
             self._handlers,
@@ -60,28 +59,28 @@ class Workers:
         )
 
     def mail_worker(self) -> DeliveryWorker:
-        """Return who reads mail."""
-        reading, rooms = self._settings.reading, self._components
+        """Return the worker that parses mail."""
+        reading, components = self._settings.reading, self._components
         settings = msgspec.structs.replace(self._settings.worker, concurrency=reading.concurrency)
         rules = default_retry_rules(self._settings.retry)
         tenants = MailTargets(
-            rooms.ledger, worker=self._worker_name, lease=settings.lease, rules=rules
+            components.ledger, worker=self._worker_name, lease=settings.lease, rules=rules
         )
         reader = MailProcessor(
-            rooms.ledger,
+            components.ledger,
             ParserPool(self._settings.parser, self._telemetry),
             make_authenticator(self._settings.mail).authenticate,
-            rooms.artifact_cipher,
+            components.artifact_cipher,
             self._telemetry,
-            rooms.mail_cipher,
+            components.mail_cipher,
             rules=rules,
             limit=reading.limit,
             random=random.random,
         )
-        rooms.exit_stack.push_async_callback(reader.close)
+        components.exit_stack.push_async_callback(reader.close)
         return DeliveryWorker(
-            rooms.ledger,
-            Claimer(rooms.ledger, tenants.list_targets),
+            components.ledger,
+            Claimer(components.ledger, tenants.list_targets),
             reader,
             self._telemetry,
             settings=settings,
@@ -91,12 +90,12 @@ class Workers:
         )
 
     def send_worker(self) -> SendWorker:
-        """Return who hands mail over."""
-        rooms = self._components
+        """Return the worker that sends mail."""
+        components = self._components
         return SendWorker(
-            rooms.ledger,
-            rooms.send_cipher,
-            rooms.outbox.outcomes,
+            components.ledger,
+            components.send_cipher,
+            components.outbox.outcomes,
             self._telemetry,
             name=self._worker_name,
             settings=self._settings.sends,
@@ -105,12 +104,9 @@ class Workers:
         )
 
     def evidence_worker(self) -> DeliveryWorker:
-        """Return who works on webhooks about our mail that have no handler."""
-        settings, ledger, evidence = (
-            self._settings.worker,
-            self._components.ledger,
-            self.send_evidence(),
-        )
+        """Return the worker for provider webhooks that have no handler."""
+        settings, ledger = self._settings.worker, self._components.ledger
+        evidence = self.send_evidence()
         rules = default_retry_rules(self._settings.retry)
 
         def own() -> list[tuple[str, str]]:
@@ -129,30 +125,30 @@ class Workers:
         )
 
     def send_evidence(self) -> SendEvidence:
-        """Return what hears of our mail from those who took it."""
-        rooms = self._components
+        """Return the recorder of provider events."""
+        components = self._components
 
         def find(tenant: str, source: str) -> Source | None:
-            entry = rooms.sources.find(tenant, source)
+            entry = components.sources.find(tenant, source)
             return entry.source if entry else None
 
-        return SendEvidence(rooms.ledger, rooms.send_cipher, self._telemetry, find)
+        return SendEvidence(components.ledger, components.send_cipher, self._telemetry, find)
 
     def fail_open(self) -> FailOpenWorker:
-        """Return who sends past the ledger while that is away, because it was chosen."""
-        rooms = self._components
-        beside = FailOpenWorker(
-            FailOpenSpool(self._settings.folder / "fail-open.spool", rooms.master_key),
-            rooms.ledger,
-            rooms.send_cipher,
-            TransportPool(rooms.send_cipher),
+        """Return the worker that sends without the ledger while that is unavailable."""
+        components = self._components
+        worker = FailOpenWorker(
+            FailOpenSpool(self._settings.folder / "fail-open.spool", components.master_key),
+            components.ledger,
+            components.send_cipher,
+            TransportPool(components.send_cipher),
             self._telemetry,
             timeout=self._settings.sends.transport_timeout,
         )
-        rooms.outbox.set_fail_open(beside)
-        rooms.exit_stack.push_async_callback(beside.close)
-        return beside
+        components.outbox.fail_open_sender = worker
+        components.exit_stack.push_async_callback(worker.close)
+        return worker
 
     def sequencer(self) -> Sequencer:
-        """Return who numbers events."""
+        """Return the worker that numbers events."""
         return Sequencer(self._components.ledger, self._telemetry, self._settings.events)

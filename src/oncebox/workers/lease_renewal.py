@@ -22,4 +22,4 @@ async def renew_periodically(
             telemetry.store_errors.labels(error.code).inc()
         except Exception:
             # All leases depend on this; the next renewal may succeed.
-            telemetry.log.exception("renewal_stumbled")
+            telemetry.log.exception("lease_renewal_failed")

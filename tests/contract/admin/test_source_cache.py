@@ -360,7 +360,7 @@ def test_two_sources_of_the_file_may_not_share_an_address() -> None:
 
 
 def test_a_guessable_address_for_another_tenant_must_be_meant() -> None:
-    with pytest.raises(ConfigInvalid, match="nobody guesses"):
+    with pytest.raises(ConfigInvalid, match="cannot be guessed"):
         source_cache.read_configured({"stripe": STRIPE}, TENANT, KEY)
 
     assert source_cache.read_configured({"stripe": STRIPE}, "default", KEY)[0].public_id == "stripe"

@@ -22,7 +22,6 @@ from oncebox.model.inboxes.artifact import (
     ClaimGranted,
 )
 from oncebox.model.inboxes.inbox import InboxPolicy
-from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from tests.support.clerk import TENANT, Clerk
 from tests.support.finds import AGENT, OTHER, Finds, Letter, code, judge_link, link
@@ -318,20 +317,20 @@ def test_a_crash_costs_nothing_even_if_another_sender_wrote_meanwhile(finds: Fin
     assert others.why == "senders_differ"
 
 
-def test_a_conflict_is_solved_by_naming_the_sender_or_the_purpose(finds: Finds) -> None:
-    finds.file(code("111111"), code("222222", sender="a@other.example"))
-    finds.file(code("333333", sender="a@other.example", subject="Reset your password"))
+def test_a_conflict_is_solved_by_naming_the_messages(finds: Finds) -> None:
+    shop, other = finds.file(code("111111"), code("222222", sender="a@other.example"))
+    (reset,) = finds.file(code("333333", sender="a@other.example", subject="Reset your password"))
     wishes = [
         finds.wish(),
-        finds.wish(sender="shop.example", claim_key="1"),
-        finds.wish(sender="a@other.example"),
-        finds.wish(sender="a@other.example", purpose=Purpose.RESET, claim_key="2"),
-        finds.wish(sender="nobody.example"),
+        finds.wish(messages=frozenset({shop.message_id}), claim_key="1"),
+        finds.wish(messages=frozenset({other.message_id, reset.message_id})),
+        finds.wish(messages=frozenset({reset.message_id}), claim_key="2"),
+        finds.wish(messages=frozenset()),
     ]
-    all_, by_domain, both, by_purpose, nobody = finds.claim(*wishes)
+    all_, by_sender, both, by_purpose, nobody = finds.claim(*wishes)
 
     assert isinstance(all_, ClaimConflict)
-    assert granted(by_domain).value.value == "111111"
+    assert granted(by_sender).value.value == "111111"
     assert isinstance(both, ClaimConflict)
     assert both.why == "purposes_differ"
     assert granted(by_purpose).value.value == "333333"

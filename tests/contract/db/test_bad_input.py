@@ -342,7 +342,7 @@ def test_a_full_disk_refuses_without_losing_what_it_acknowledged(tmp_path: Path)
     ended = _mounted("true", tmp_path, _OPEN % (KEY, fill.strip()))
 
     assert ended.stdout.startswith("True True True disk_full True"), ended
-    assert "free some room" in ended.stdout
+    assert "free some space" in ended.stdout
 
 
 async def _fill(program: Program) -> None:

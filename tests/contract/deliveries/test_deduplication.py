@@ -15,7 +15,7 @@ def test_a_new_arrival_is_received_and_due_at_once(clerk: Clerk) -> None:
     accepted = clerk.accept_one("order-1")
 
     assert (accepted.arrival, accepted.state) == (ArrivalKind.NEW, DeliveryState.RECEIVED)
-    assert accepted.sighting is None
+    assert accepted.duplicate_class is None
     facts = clerk.facts(accepted.id)
     assert (facts.key, facts.variant, facts.due_at) == ("order-1", "", clerk.now)
     assert (facts.tries, facts.fence, facts.give_up_at) == (0, 0, None)
@@ -99,28 +99,28 @@ def test_a_sighting_keeps_its_first_and_last_time(clerk: Clerk) -> None:
     clerk.now += 1_000
     clerk.accept_one()
 
-    (seen,) = clerk.inspect(first.id).sightings
+    (seen,) = clerk.inspect(first.id).duplicates
     assert (seen.first_at, seen.last_at) == (clerk.now - 1_000, clerk.now)
 
 
 def test_a_late_acknowledgement_is_seen_as_our_own_fault(clerk: Clerk) -> None:
     clerk.accept(clerk.arrival(received_at=clerk.now - ACK_TIMEOUT_MS))
 
-    assert clerk.accept_one().sighting == DuplicateClass.ACK_TIMEOUT
+    assert clerk.accept_one().duplicate_class == DuplicateClass.ACK_TIMEOUT
 
 
 def test_a_repeat_after_the_providers_retries_is_a_redelivery(clerk: Clerk) -> None:
     clerk.accept_one()
     clerk.now += RETRY_SPAN_MS + 1
 
-    assert clerk.accept_one().sighting == DuplicateClass.REDELIVERY
+    assert clerk.accept_one().duplicate_class == DuplicateClass.REDELIVERY
 
 
 def test_a_conflicting_body_is_stored_held(clerk: Clerk) -> None:
     first = clerk.accept_one(body=b"one")
     other = clerk.accept_one(body=b"two")
 
-    assert (other.arrival, other.state, other.sighting) == (
+    assert (other.arrival, other.state, other.duplicate_class) == (
         ArrivalKind.CONFLICT,
         DeliveryState.HELD,
         DuplicateClass.CONFLICT,
@@ -308,7 +308,7 @@ def test_a_redelivery_brings_dead_work_back_with_fresh_tries(clerk: Clerk) -> No
 
     answer = clerk.accept_one()
 
-    assert (answer.state, answer.sighting) == (DeliveryState.DEAD, DuplicateClass.REDELIVERY)
+    assert (answer.state, answer.duplicate_class) == (DeliveryState.DEAD, DuplicateClass.REDELIVERY)
     facts = clerk.facts(delivery.id)
     assert (facts.state, facts.tries, facts.rearms, facts.late) == (
         DeliveryState.RECEIVED,

@@ -57,7 +57,7 @@ def test_an_inspection_holds_all_that_belongs_to_a_delivery(clerk: Clerk) -> Non
     assert seen.delivery.id == delivery.id
     assert [each.outcome for each in seen.tries] == ["failed"]
     assert [each.name for each in seen.effects] == ["mail"]
-    assert [each.sighting for each in seen.sightings] == ["provider_retry"]
+    assert [each.duplicate_class for each in seen.duplicates] == ["provider_retry"]
     assert [each.action for each in seen.audit] == ["hold"]
     assert seen.next_action == "needs a person: operator"
 

@@ -66,7 +66,7 @@ async def test_a_storm_of_one_event_is_one_delivery(intake: Intake, database: Da
         ArrivalKind.NEW: 1,
         ArrivalKind.DUPLICATE: 399,
     }
-    seen = (await database.read(inspections.inspect, TENANT, answers[0].id, 0)).sightings
+    seen = (await database.read(inspections.inspect, TENANT, answers[0].id, 0)).duplicates
     assert sum(each.count for each in seen) == 399
 
 
@@ -133,7 +133,7 @@ async def test_an_echo_is_told_and_nothing_is_stored(intake: Intake) -> None:
     ours = await intake.accept(SOURCE, key="1", body=BODY)
     echo = await intake.accept(SOURCE, key="2", body=BODY, echo_of=ours.id)
 
-    assert (echo.id, echo.sighting) == (ours.id, DuplicateClass.ECHO)
+    assert (echo.id, echo.duplicate_class) == (ours.id, DuplicateClass.ECHO)
 
 
 async def test_numbers_and_rules_order_a_lane(intake: Intake, database: Database) -> None:

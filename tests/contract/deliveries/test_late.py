@@ -41,7 +41,7 @@ def test_a_late_repeat_is_a_stale_sighting_and_holds_nothing(clerk: Clerk) -> No
     clerk.now += 10 * MINUTE
     again = clerk.accept_one(verdict="late", hold_reason="late")
 
-    assert (again.id, again.arrival, again.sighting) == (
+    assert (again.id, again.arrival, again.duplicate_class) == (
         first.id,
         ArrivalKind.DUPLICATE,
         DuplicateClass.STALE,
@@ -74,7 +74,7 @@ def test_our_own_forward_that_comes_back_is_an_echo_and_runs_nothing(clerk: Cler
     ours = clerk.accept_one("1")
     echo = clerk.accept_one(ours.id, echo_of=ours.id)
 
-    assert (echo.id, echo.arrival, echo.sighting) == (
+    assert (echo.id, echo.arrival, echo.duplicate_class) == (
         ours.id,
         ArrivalKind.DUPLICATE,
         DuplicateClass.ECHO,
@@ -95,15 +95,15 @@ def test_the_first_repeats_of_each_class_are_kept_as_they_came(clerk: Clerk) -> 
 
     examples = clerk.inspect(first.id).examples
     assert [
-        each.headers for each in examples if each.sighting == DuplicateClass.PROVIDER_RETRY
+        each.headers for each in examples if each.duplicate_class == DuplicateClass.PROVIDER_RETRY
     ] == [
         (("X-Try", "0"),),
         (("X-Try", "1"),),
         (("X-Try", "2"),),
     ]
-    assert [each.road for each in examples if each.sighting == DuplicateClass.CROSS_PATH] == [
-        "poll"
-    ] * 3
+    assert [
+        each.road for each in examples if each.duplicate_class == DuplicateClass.CROSS_PATH
+    ] == ["poll"] * 3
     assert clerk.sightings(first.id) == {
         DuplicateClass.PROVIDER_RETRY: 5,
         DuplicateClass.CROSS_PATH: 5,

@@ -1,6 +1,7 @@
 """Quarantine: rejected requests are kept within caps, their secrets sealed, and admitted once."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def _rejected(source: str = SOURCE, body: bytes = b"{}", **more: Any) -> Rejecte
 
 def _keep(clerk: Clerk, *rejected: RejectedRequest, **caps: int) -> list[QuarantinedRequest]:
     kept = [quarantine.redact(each, KEY) for each in rejected]
-    clerk.run(quarantine.store, kept, QuarantineSettings(**caps), clerk.now)
+    counts = Counter((each.tenant, each.source, each.duplicate_class) for each in kept)
+    clerk.run(quarantine.store, kept, counts, QuarantineSettings(**caps), clerk.now)
     return kept
 
 
@@ -59,7 +61,11 @@ def test_a_rejected_request_is_kept_with_its_reason(clerk: Clerk) -> None:
     (kept,) = _keep(clerk, _rejected(reason="future"))
 
     (listed,) = clerk.run(quarantine.newest, TENANT)
-    assert (listed.id, listed.reason, listed.sighting) == (kept.id, "future", DuplicateClass.STALE)
+    assert (listed.id, listed.reason, listed.duplicate_class) == (
+        kept.id,
+        "future",
+        DuplicateClass.STALE,
+    )
     assert clerk.run(quarantine.get, TENANT, kept.id) == kept
 
 
@@ -148,7 +154,9 @@ def test_every_rejection_is_counted_by_its_class_kept_or_not(clerk: Clerk) -> No
     reasons = ["mismatch", "mismatch", "future", "missing"]
     _keep(clerk, *(_rejected(reason=reason) for reason in reasons), source_count=1)
 
-    counted = {each.sighting: each.count for each in clerk.run(quarantine.count_rejects, TENANT)}
+    counted = {
+        each.duplicate_class: each.count for each in clerk.run(quarantine.count_rejects, TENANT)
+    }
     assert counted == {DuplicateClass.FORGED: 2, DuplicateClass.STALE: 1, DuplicateClass.UNCLEAR: 1}
     assert len(_ids(clerk)) == 1
 

@@ -39,7 +39,7 @@ def test_a_retry_with_the_same_unsigned_key_is_a_plain_duplicate(clerk: Clerk) -
     first = _accept(clerk, "1")
     again = _accept(clerk, "1")
 
-    assert (again.id, again.arrival, again.sighting) == (
+    assert (again.id, again.arrival, again.duplicate_class) == (
         first.id,
         ArrivalKind.DUPLICATE,
         DuplicateClass.PROVIDER_RETRY,
@@ -53,7 +53,7 @@ def test_a_known_body_under_a_fresh_unsigned_key_is_held_as_a_suspicious_replay(
     first = _accept(clerk, "1")
     replay = _accept(clerk, "2")
 
-    assert (replay.arrival, replay.state, replay.sighting) == (
+    assert (replay.arrival, replay.state, replay.duplicate_class) == (
         ArrivalKind.SUSPICIOUS_REPLAY,
         DeliveryState.HELD,
         DuplicateClass.SUSPICIOUS_REPLAY,
@@ -110,7 +110,7 @@ def test_a_repeat_of_a_replay_is_a_duplicate_of_it(clerk: Clerk) -> None:
     replay = _accept(clerk, "2")
     again = _accept(clerk, "2")
 
-    assert (again.id, again.arrival, again.sighting) == (
+    assert (again.id, again.arrival, again.duplicate_class) == (
         replay.id,
         ArrivalKind.DUPLICATE,
         DuplicateClass.SUSPICIOUS_REPLAY,

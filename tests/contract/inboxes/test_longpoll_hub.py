@@ -8,8 +8,8 @@ import pytest
 
 from oncebox import errors
 from oncebox.core.metrics import Telemetry
+from oncebox.db import notify
 from oncebox.errors.http import TooManyRequests
-from oncebox.ledger import notifications
 from oncebox.ledger.inboxes import longpoll
 from oncebox.ledger.inboxes.longpoll import InboxPosition, LongPollHub, Waiter
 from oncebox.ledger.transactions import Ledger
@@ -229,10 +229,10 @@ async def test_nothing_is_read_when_nobody_waits(room: LongPollHub, desk: Sorter
     visitor = enter(room, desk)
     await settled(visitor)
     visitor.leave()
-    await asyncio.sleep(notifications._POLL_SECONDS * 1.5)
+    await asyncio.sleep(notify._POLL_SECONDS * 1.5)
     before = room._ledger._database.reads  # type: ignore[attr-defined]
     await desk.file("inb_1", mail())
-    await asyncio.sleep(notifications._POLL_SECONDS * 1.5)
+    await asyncio.sleep(notify._POLL_SECONDS * 1.5)
 
     assert room._ledger._database.reads == before  # type: ignore[attr-defined]
     assert room.waiters == 0

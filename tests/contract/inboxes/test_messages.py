@@ -217,7 +217,9 @@ def test_a_delivery_that_is_run_again_changes_nothing(room: Mailroom) -> None:
 
 def test_text_that_no_database_takes_is_left_out_of_the_columns(room: Mailroom) -> None:
     (delivery,) = room.claimed(mail())
-    sender = msgspec.structs.replace(room.filing(delivery).parsed.sender, address="a\0nn@x")
+    sender = msgspec.structs.replace(
+        room.filing(delivery).document.parsed.sender, address="a\0nn@x"
+    )
     filing = room.filing(delivery, lambda it: msgspec.structs.replace(it, sender=sender))
     room.clerk.run(FILE, [filing], room.clerk.now)
 
@@ -311,11 +313,11 @@ def test_deeds_of_one_kind_are_one_call(room: Mailroom) -> None:
     assert [each.hook_result for each in settled] == [1, 2]
 
 
-def test_a_deed_belongs_to_a_try_that_ends_well(room: Mailroom) -> None:
+def test_a_commit_hook_belongs_to_a_try_that_is_done(room: Mailroom) -> None:
     (delivery,) = room.claimed(mail())
     deed = CommitHook(FILE, None)
 
-    with pytest.raises(ValueError, match="ends well"):
+    with pytest.raises(ValueError, match="a try that is done"):
         Settlement(
             delivery=delivery,
             state=DeliveryState.FAILED,

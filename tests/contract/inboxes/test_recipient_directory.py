@@ -60,9 +60,9 @@ class Bench:
         local, _, domain = email.rpartition("@")
         return await self.directory.find(local, domain)
 
-    def glance(self, email: str) -> RecipientRoute | None:
+    def find_cached(self, email: str) -> RecipientRoute | None:
         local, _, domain = email.rpartition("@")
-        return self.directory.glance(local, domain)
+        return self.directory.find_cached(local, domain)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_an_inbox_is_found_by_every_spelling_of_its_address(bench: Bench) 
     for spelling in (inbox.email, inbox.email.upper(), f"{local}+tag@OnceBox.test"):
         assert await bench.find(spelling) == at(inbox)
     assert len(bench.looks) == 1
-    assert bench.glance(inbox.email) == at(inbox)
+    assert bench.find_cached(inbox.email) == at(inbox)
 
 
 async def test_what_is_unknown_ended_or_elsewhere_is_told_apart(bench: Bench) -> None:
@@ -109,7 +109,7 @@ async def test_the_default_domain_is_ours_before_its_first_inbox(bench: Bench) -
 )
 async def test_what_is_no_address_is_unknown_without_a_question(bench: Bench, email: str) -> None:
     assert await bench.find(email) == UNKNOWN
-    assert bench.glance(email) == UNKNOWN
+    assert bench.find_cached(email) == UNKNOWN
     assert bench.looks == []
 
 
@@ -118,7 +118,7 @@ async def test_only_open_inboxes_are_remembered(bench: Bench) -> None:
     bench.room.close(closed.id, 0)
     for email in (closed.email, "nobody@oncebox.test", "nobody@example.com"):
         await bench.find(email)
-        assert bench.glance(email) is None
+        assert bench.find_cached(email) is None
 
     assert bench.looks == [1, 1, 1]
 
@@ -136,7 +136,7 @@ async def test_a_close_elsewhere_is_seen_within_the_bound(bench: Bench) -> None:
     bench.room.close(inbox.id, 0)
     bench.seconds += ROUTE_CACHE_SECONDS
 
-    assert bench.glance(inbox.email) is None
+    assert bench.find_cached(inbox.email) is None
     assert await bench.find(inbox.email) == CLOSED
 
 
@@ -147,9 +147,9 @@ async def test_a_close_in_this_process_is_seen_at_once(bench: Bench) -> None:
     bench.room.close(inbox.id, 0)
     bench.directory.invalidate(inbox.id)
 
-    assert bench.glance(inbox.email) is None
+    assert bench.find_cached(inbox.email) is None
     assert await bench.find(inbox.email) == CLOSED
-    assert bench.glance(other.email) == at(other)
+    assert bench.find_cached(other.email) == at(other)
 
 
 async def test_an_answer_from_before_a_close_is_not_remembered_after_it(bench: Bench) -> None:
@@ -162,7 +162,7 @@ async def test_an_answer_from_before_a_close_is_not_remembered_after_it(bench: B
     bench.gate.set()
     await asking
 
-    assert bench.glance(inbox.email) is None
+    assert bench.find_cached(inbox.email) is None
 
 
 async def test_an_inbox_expires_on_time_though_nobody_swept_and_it_is_remembered(
@@ -174,7 +174,7 @@ async def test_an_inbox_expires_on_time_though_nobody_swept_and_it_is_remembered
     bench.room.clerk.now += 1
 
     assert before == at(inbox)
-    assert bench.glance(inbox.email) is None
+    assert bench.find_cached(inbox.email) is None
     assert await bench.find(inbox.email) == CLOSED
 
 
@@ -185,7 +185,7 @@ async def test_a_draining_inbox_ends_on_time_though_it_is_remembered(bench: Benc
     bench.room.clerk.now += MINUTE
 
     assert before == at(inbox)
-    assert bench.glance(inbox.email) is None
+    assert bench.find_cached(inbox.email) is None
     assert await bench.find(inbox.email) == CLOSED
 
 
@@ -200,7 +200,7 @@ async def test_a_catch_all_gets_what_no_inbox_has(bench: Bench) -> None:
     rest = RecipientRoute(RecipientStatus.OPEN, domain.catch_all or "", TENANT)
 
     assert await bench.find("anybody+x@mine.test") == rest
-    assert bench.glance("anybody@mine.test") == rest
+    assert bench.find_cached("anybody@mine.test") == rest
     assert await bench.find(own.email) == at(own)
     assert await bench.find(ended.email) == CLOSED
     assert await bench.find("u%evil@mine.test") == UNKNOWN
@@ -283,7 +283,7 @@ async def test_a_store_that_is_down_is_said_and_what_is_remembered_still_holds(
     await bench.find(known.email)
     bench.down = True
 
-    assert bench.glance(known.email) == at(known)
+    assert bench.find_cached(known.email) == at(known)
     with pytest.raises(StoreUnavailable):
         await bench.find(other.email)
     bench.down = False
@@ -291,18 +291,18 @@ async def test_a_store_that_is_down_is_said_and_what_is_remembered_still_holds(
 
 
 async def test_the_memory_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipient_directory, "_MOST_CACHED", 10)
+    monkeypatch.setattr(recipient_directory, "_MAX_CACHED", 10)
     bench.room.add_domain("mine.test", catch_all=True)
     for number in range(30):
         await bench.find(f"a{number}@mine.test")
 
     assert len(bench.directory._cached) == 10
-    assert bench.glance("a29@mine.test") is not None
-    assert bench.glance("a0@mine.test") is None
+    assert bench.find_cached("a29@mine.test") is not None
+    assert bench.find_cached("a0@mine.test") is None
 
 
 async def test_the_queue_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipient_directory, "_MOST_WAITING", 5)
+    monkeypatch.setattr(recipient_directory, "_MAX_WAITING", 5)
     found = await asyncio.gather(
         *(bench.find(f"a{number}@oncebox.test") for number in range(8)), return_exceptions=True
     )

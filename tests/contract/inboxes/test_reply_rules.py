@@ -9,9 +9,8 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.errors import KeyInvalid, NotFound, StateConflict
 from oncebox.errors.sends import RepliesToAutomaticMail, SendBudgetSpent, SendCoolingDown
-from oncebox.ledger.sends.outbox import Outbox, ReplyChecker, ReplyRules
+from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.transactions import Ledger
-from oncebox.mail.compose.replies import is_automatic, reply_headers
 from oncebox.model.inboxes.message import new_message
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus
 from oncebox.model.sends.intent import Intent, SendOrigin
@@ -23,7 +22,6 @@ from tests.support.mailer import BOX
 
 OPERATOR = SendOrigin(tenant=TENANT, key="key_0")
 AGENT = SendOrigin(tenant=TENANT, key="key_1", is_agent=True)
-ETIQUETTE = ReplyRules(is_automatic=is_automatic, reply_headers=reply_headers)
 
 
 class Office:
@@ -39,7 +37,7 @@ class Office:
             lambda: SCRIBE,
             SendSettings(**settings),
             telemetry,
-            replies=ReplyChecker(ledger, VAULT, ETIQUETTE),
+            mail_cipher=VAULT,
         )
 
     def receive(self, raw: bytes, inbox: str = "inb_1", **change: Any) -> str:
@@ -58,7 +56,7 @@ class Office:
             ((sealed,),) = tx.execute("SELECT message FROM oncebox_send_bodies")
             return bytes(sealed)
 
-        return BOX.decrypt_message(TENANT, told.send.id, await self.database.read(read))
+        return BOX.decrypt_field("message", TENANT, told.send.id, await self.database.read(read))
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from oncebox.db.database import Database
 from oncebox.db.group_commit import retry_until_available
 from oncebox.errors import (
     CommitUnknown,
-    DatabaseUnreachable,
     DiskFull,
     StateConflict,
     StoreError,
@@ -25,12 +24,12 @@ from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown, SendKeyConfli
 from oncebox.ledger import maintenance
 from oncebox.ledger.admin import audit
 from oncebox.ledger.sends import fail_open, sends, transports
+from oncebox.ledger.sends.fail_open import SpooledSend
 from oncebox.ledger.sends.outbox import Outbox
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import Intent, SendOrigin
 from oncebox.model.sends.send import AnswerStatus, Send, SendLimits, SendState
-from oncebox.model.sends.spool import SpooledSend
 from oncebox.model.sends.transports import BreakerRules, NewTransport, SendOutcome
 from oncebox.settings import SendSettings
 from oncebox.testing.smtp import ScriptedSmtp
@@ -82,7 +81,7 @@ class Station:
             timeout=60.0,
             rules=self.rules,
         )
-        self.outbox.set_fail_open(self.beside)
+        self.outbox.fail_open_sender = self.beside
 
     async def restart(self) -> None:
         """End, whatever is under way, and begin anew; the ways are known as they were."""
@@ -93,7 +92,9 @@ class Station:
 
     async def add_way(self, name: str = RELAY, kind: str = "smtp") -> None:
         """Configure a way to the server."""
-        sealed = BOX.encrypt_config(TENANT, name, transport_config.encode_config(smtp(self.server)))
+        sealed = BOX.encrypt_field(
+            "config", TENANT, name, transport_config.encode_config(smtp(self.server))
+        )
         new = NewTransport(name=name, kind=kind, config=sealed if kind == "smtp" else None)
         await self.database.write(transports.add, new, self.deed())
 
@@ -165,7 +166,7 @@ async def test_a_box_fails_open_only_where_that_was_chosen(
     async with house.box:
         await house.send()
 
-        assert (house.rooms.outbox._fail_open_sender is not None) is chosen
+        assert (house.rooms.outbox.fail_open_sender is not None) is chosen
 
 
 # open by choice
@@ -443,7 +444,7 @@ async def test_nothing_is_handed_over_that_cannot_be_spooled(
     station: Station, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     station.outage.go()
-    await station.beside._require_spool(DatabaseUnreachable())
+    await station.beside._acquire_spool()
     real, left = os.fsync, [failing]
 
     def full(handle: int) -> None:
@@ -716,7 +717,7 @@ async def test_a_box_sends_while_its_server_is_away(
         async with house.box:
             await house.add(server)
             first = await house.send("order_1", wait=30)
-            beside = house.rooms.outbox._fail_open_sender
+            beside = house.rooms.outbox.fail_open_sender
             await until(lambda: bool(beside._known_transports))
             proxy.cut_any_reply()
             proxy.cut_all()

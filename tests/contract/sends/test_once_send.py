@@ -33,7 +33,7 @@ async def _run(
         wanted = sends.SendFilter(TENANT)
         found: list[Send] = await program.box.components.database.read(sends.newest, wanted)
         for each in found:
-            await program.box.components.outbox.wait_outcome(each, 30)
+            await program.box.components.outbox.outcomes.wait(each, 30)
         found = await program.box.components.database.read(sends.newest, wanted)
     return seen.delivery.state, found
 

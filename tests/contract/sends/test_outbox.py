@@ -20,6 +20,7 @@ from oncebox.ledger.sends import lifecycle, sends, submission
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.compose import mime_writer
+from oncebox.mail.compose.replies import is_automatic, reply_headers
 from oncebox.mail.compose.templates import Template, fill_template
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent, SendOrigin, intent_key
@@ -51,7 +52,12 @@ def _fill(email: Email) -> Email:
     return fill_template(email, RECEIPT)
 
 
-SCRIBE = MailComposer(fill=_fill, compose=mime_writer.compose)
+SCRIBE = MailComposer(
+    fill=_fill,
+    compose=mime_writer.compose,
+    is_automatic=is_automatic,
+    reply_headers=reply_headers,
+)
 
 
 class Desk:
@@ -138,7 +144,7 @@ async def test_another_audience_under_a_key_of_ones_own_is_refused(desk: Desk) -
 
 async def test_who_waits_hears_of_the_end(desk: Desk) -> None:
     told = await desk.outbox.send(ME, ORDER)
-    waiting = [asyncio.create_task(desk.outbox.wait_outcome(told.send, 30)) for _ in range(3)]
+    waiting = [asyncio.create_task(desk.outbox.outcomes.wait(told.send, 30)) for _ in range(3)]
     await asyncio.sleep(0)
     await desk.sent(told.send)
 
@@ -149,7 +155,7 @@ async def test_who_waits_hears_of_an_end_that_another_process_brought(
     desk: Desk, clerk: Clerk
 ) -> None:
     told = await desk.outbox.send(ME, ORDER)
-    waiting = asyncio.create_task(desk.outbox.wait_outcome(told.send, 30))
+    waiting = asyncio.create_task(desk.outbox.outcomes.wait(told.send, 30))
     await asyncio.sleep(0)
     word = SendReport(tenant=TENANT, id=told.send.id, fence=0, outcome=TAKEN)
     await asyncio.to_thread(clerk.run, lifecycle.settle, [word], desk.database.clock())
@@ -160,14 +166,14 @@ async def test_who_waits_hears_of_an_end_that_another_process_brought(
 async def test_who_waits_long_enough_hears_how_it_stands(desk: Desk) -> None:
     told = await desk.outbox.send(ME, ORDER)
 
-    assert (await desk.outbox.wait_outcome(told.send, 0.01)).state is SendState.PENDING
+    assert (await desk.outbox.outcomes.wait(told.send, 0.01)).state is SendState.PENDING
 
 
 async def test_what_is_frozen_is_what_was_meant(desk: Desk) -> None:
     filled_in = Email(sender=MAIL.sender, to=MAIL.to, template="receipt", variables={"number": 7})
     new = desk.outbox.compose(ME, replace(ORDER, email=filled_in))
 
-    message = BOX.decrypt_message(TENANT, new.id, new.message)
+    message = BOX.decrypt_field("message", TENANT, new.id, new.message)
     assert b"Subject: Paid: 7\r\n" in message
     assert new.message_id.encode() in message
 

@@ -368,8 +368,8 @@ async def test_every_tenant_is_heard_about_its_own_mail_and_no_other(
         public_id=THEIRS[4:], texts=[OTHER_SECRET],
     )  # fmt: skip
     await rooms.sources.refresh()
-    sealed = rooms.send_cipher.encrypt_config(
-        "rival", "way", encode_config(resend(provider, source="theirs"))
+    sealed = rooms.send_cipher.encrypt_field(
+        "config", "rival", "way", encode_config(resend(provider, source="theirs"))
     )
     new = NewTransport(name="way", kind="resend", config=sealed)
     await rooms.database.write(transports.add, new, deed())

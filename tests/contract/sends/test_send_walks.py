@@ -14,8 +14,8 @@ import pytest
 from oncebox.db.database import Transaction
 from oncebox.errors import OnceboxError
 from oncebox.ledger.sends import fail_open
+from oncebox.ledger.sends.fail_open import SpooledSend
 from oncebox.model.sends.send import TRANSITIONS, AnswerStatus, OnUnknown, Send, SendState
-from oncebox.model.sends.spool import SpooledSend
 from oncebox.model.sends.transports import SendOutcome
 from tests.support.clerk import LEASE, Clerk
 from tests.support.databases import Session

@@ -7,7 +7,7 @@ import dkim
 import pytest
 
 from oncebox.ledger.sends import suppressions, transports
-from oncebox.mail.auth.dkim_sign import dkim_dns_record, read_signing_key
+from oncebox.mail.auth.dkim_sign import read_signing_key
 from oncebox.model.sends.send import AnswerStatus, Send, SendState
 from oncebox.model.sends.transports import (
     NewTransport,
@@ -17,7 +17,8 @@ from oncebox.model.sends.transports import (
     TransportRate,
 )
 from oncebox.testing.smtp import ScriptedSmtp
-from oncebox.transports.transport_config import DkimKey
+from oncebox.transports.dkim_signing import DkimKey
+from tests.mail.signing import dkim_dns_record
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
 from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, smtp, until
@@ -169,7 +170,7 @@ async def test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try(place: 
 async def test_a_transport_that_cannot_be_read_costs_no_mail(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
-    sealed_elsewhere = house.rooms.send_cipher.encrypt_config("other", "relay", b"{}")
+    sealed_elsewhere = house.rooms.send_cipher.encrypt_field("config", "other", "relay", b"{}")
 
     wrong = NewTransport(name="relay", kind="smtp", config=sealed_elsewhere)
     await house.rooms.database.write(transports.change, wrong, house.deed())

@@ -49,7 +49,7 @@ def _way(mailer: Mailer, name: str = RELAY) -> ConfiguredTransport:
 
 
 def test_a_transport_is_added_changed_and_listed_by_its_place(mailer: Mailer) -> None:
-    sealed = BOX.encrypt_config(TENANT, "second", b"secret")
+    sealed = BOX.encrypt_field("config", TENANT, "second", b"secret")
     new = NewTransport(name="second", kind="resend", config=sealed, position=-1)
     mailer.clerk.run(transports.add, new, mailer.deed())
     with pytest.raises(StateConflict):
@@ -59,9 +59,12 @@ def test_a_transport_is_added_changed_and_listed_by_its_place(mailer: Mailer) ->
 
     names = [each.name for each in mailer.clerk.run(transports.of_tenant, TENANT)]
     assert names == [RELAY, "second"]
-    assert BOX.decrypt_config(TENANT, "second", _way(mailer, "second").config or b"") == b"secret"
+    assert (
+        BOX.decrypt_field("config", TENANT, "second", _way(mailer, "second").config or b"")
+        == b"secret"
+    )
     with pytest.raises(MasterKeyWrong):
-        BOX.decrypt_config(TENANT, RELAY, sealed)
+        BOX.decrypt_field("config", TENANT, RELAY, sealed)
     assert mailer.audited("transport:second") == [
         ("transport add", "resend"),
         ("transport change", "resend"),

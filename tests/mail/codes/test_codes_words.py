@@ -30,7 +30,7 @@ _TEXTS = [(sample[0], f"{sample[1]} {sample[2]}") for sample in (*WITH_CODE, *WI
     ],
 )
 def test_words_are_found_inside_of_others(text: str, senses: list[Sense]) -> None:
-    plain = folding.fold_in_place(text)
+    plain = folding.fold_same_length(text)
     german = _WORDS.vocabularies(lexicon.DetectedLanguages(("de",), certain=True))
     hits = german.hits(plain, 0, len(plain))
 
@@ -42,7 +42,8 @@ def test_most_texts_are_known_by_their_language() -> None:
     texts = [(spelled.get(name, name), text) for name, text in _TEXTS]
     known = [(name, text) for name, text in texts if name in _LANGUAGES]
     told = [
-        name in _WORDS.detect_languages(folding.fold_in_place(text)).names for name, text in known
+        name in _WORDS.detect_languages(folding.fold_same_length(text)).names
+        for name, text in known
     ]
 
     assert sum(told) >= 0.75 * len(told)
@@ -63,7 +64,7 @@ def test_languages_with_equal_counts_are_ordered_by_tag() -> None:
 def test_no_language_is_certain_that_has_no_table() -> None:
     for name, text in _TEXTS:
         if name not in _LANGUAGES and "-" not in name:
-            assert not _WORDS.detect_languages(folding.fold_in_place(text)).certain
+            assert not _WORDS.detect_languages(folding.fold_same_length(text)).certain
 
 
 def test_every_decimal_digit_becomes_ascii() -> None:
@@ -76,5 +77,5 @@ def test_every_decimal_digit_becomes_ascii() -> None:
 
 @given(st.text())
 def test_folding_keeps_every_place(text: str) -> None:
-    assert len(folding.fold_in_place(text)) == len(text)
+    assert len(folding.fold_same_length(text)) == len(text)
     assert len(folding.fold_digits(text)) == len(text)

@@ -20,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncebox.errors.sends import SigningInvalid
-from oncebox.mail.auth.dkim_sign import SigningKey, dkim_dns_record, read_signing_key, sign_dkim
+from oncebox.mail.auth.dkim_sign import SigningKey, read_signing_key, sign_dkim
 from oncebox.mail.auth.dkim_verify import check_dkim
 from oncebox.mail.compose.mime_writer import compose
 from oncebox.model.inboxes.received_mail import AuthResult
 from oncebox.model.sends.email import Attachment, Email
 from tests.mail.compose.test_mime_writer import emails, usable
+from tests.mail.signing import dkim_dns_record
 
 NOW = 1_794_830_400_123
 NAME = "s1._domainkey.example.com"

@@ -24,8 +24,8 @@ FILES = {
     if file.name.endswith(".toml")
 }
 SECTIONS: dict[str, tuple[type[msgspec.Struct], Callable[[str], str]]] = {
-    "": (Language, folding.fold_in_place),
-    "code": (CodeWords, folding.fold_in_place),
+    "": (Language, folding.fold_same_length),
+    "code": (CodeWords, folding.fold_same_length),
     "link": (LinkWords, folding.fold_text),
     "purpose": (PurposeWords, lambda word: " ".join(folding.fold_words(word))),
 }

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncebox.errors.mail import InboxInvalid
-from oncebox.mail.links.link_policy import LinkVerdict, link_verdict
+from oncebox.mail.links.link_policy import link_verdict
 from oncebox.model.inboxes import link_rules
+from oncebox.model.inboxes.link_rules import LinkVerdict
 
 HOST = "example.com"
 #: what the policy says, written anew: no link that is handed out may look otherwise

@@ -166,7 +166,7 @@ async def test_resends_are_granted_within_the_budget_and_then_refused(api: Api) 
 
     assert [(each["number"], each["left"]) for each in (first, second)] == [(1, 1), (2, 0)]
     assert (refused["code"], refused["retry_safe"]) == ("resend_limit_reached", False)
-    assert "wait for what is on its way" in refused["detail"]
+    assert "wait for the mail that was sent" in refused["detail"]
     assert stats["resends"] == {"granted": 2, "allowed": 2, "left": 0}
     assert events.status_code == 200
     telemetry = api.box.components.telemetry

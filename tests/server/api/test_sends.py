@@ -527,7 +527,7 @@ async def test_a_bounce_on_the_list_shows_its_reason(api: Api) -> None:
         send_id=sent["id"],
         created_at=_deed(api).at,
     )
-    await api.box.components.ledger.write(suppressions.add_reported, api.home, new)
+    await api.box.components.ledger.write(suppressions.add, new, _deed(api))
     (listed,) = (await api.call("GET", "/v1/suppressions")).json()["data"]
 
     assert (listed["reason"], listed["send_id"]) == ("hard_bounce", sent["id"])

@@ -152,8 +152,8 @@ def _send_by(service: Running, server: ScriptedSmtp) -> None:
     written = SmtpConfig(
         relay=Relay(host=server.host, port=server.port, security=RelaySecurity.NONE)
     )
-    sealed = rooms.send_cipher.encrypt_config(
-        tenant, "relay", transport_config.encode_config(written)
+    sealed = rooms.send_cipher.encrypt_field(
+        "config", tenant, "relay", transport_config.encode_config(written)
     )
     new = NewTransport(name="relay", kind=transport_config.transport_kind(written), config=sealed)
     deed = AuditEntry(id=ids.new("aud"), tenant=tenant, at=rooms.ledger.clock(), who="test", why="")

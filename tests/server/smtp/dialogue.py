@@ -31,7 +31,7 @@ class World:
         self._directory = Listed("a", "b", "c", "d")
         self._directory.unknown_at_first = {*self.slow, *self.down}
         rules = SessionRules.from_settings(self.settings, "mx.oncebox.test", starttls=self.starttls)
-        self.session = SmtpSession(rules, self._directory.glance, "192.0.2.1")
+        self.session = SmtpSession(rules, self._directory.find_cached, "192.0.2.1")
 
     def hear(self, chunks: Iterable[bytes]) -> str:
         """Feed everything; return the whole transcript."""
@@ -65,7 +65,7 @@ class World:
         if local in self.down:
             return session.recipient_found(None)
         self._directory.unknown_at_first.discard(local)
-        return session.recipient_found(self._directory.glance(*session.address))
+        return session.recipient_found(self._directory.find_cached(*session.address))
 
 
 def codes(transcript: str) -> list[int]:

@@ -355,7 +355,7 @@ async def test_nothing_a_client_says_enters_a_log_or_a_metric(
         await line.reply()
     line.close()
 
-    assert "smtp_trouble" in caplog.text
+    assert "smtp_temporary_failure" in caplog.text
     assert CANARY not in caplog.text + server.telemetry.scrape()
 
 

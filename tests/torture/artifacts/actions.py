@@ -175,9 +175,9 @@ def _resolve(url: str, world: Path) -> None:
             happened = called(world, each.name)
             state = ActionState.DONE if happened else ActionState.NOT_DONE
             now = time.time_ns() // 1_000_000
-            deed = AuditEntry(id=ids.new("aud"), tenant=TENANT, at=now, who="person", why="looked")
+            entry = AuditEntry(id=ids.new("aud"), tenant=TENANT, at=now, who="person", why="looked")
             place = (each.attempt_id, each.name)
-            session.run(partial(actions.resolve, place=place, state=state, deed=deed))
+            session.run(partial(actions.resolve, place=place, state=state, entry=entry))
 
 
 def _states(url: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from oncebox.ledger.artifacts.claims import Grants
 from oncebox.ledger.ciphers import ArtifactCipher
 from oncebox.model.inboxes.artifact import ArtifactClaimant, ArtifactClaimRequest, ClaimGranted
 from oncebox.model.inboxes.inbox import InboxPolicy
+from oncebox.model.inboxes.link_rules import LinkVerdict
 from tests.torture.ledger.boxes import MASTER_KEY
 
 TENANT, KEY = "default", "key_agents"
@@ -56,7 +57,7 @@ def _read(pipe: int, orders: asyncio.Queue[str]) -> None:
         orders.put_nowait(word)
 
 
-def _no_links(_url: str, _policy: InboxPolicy) -> claims.LinkVerdict:
+def _no_links(_url: str, _policy: InboxPolicy) -> LinkVerdict:
     raise NotImplementedError
 
 

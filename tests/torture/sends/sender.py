@@ -70,7 +70,9 @@ async def _add_way(box: Oncebox, given: argparse.Namespace) -> None:
     """Configure the way to the fake, unless somebody did already."""
     database, tenant = box.components.database, box.settings.tenant
     chosen = _way(given)
-    sealed = box.components.send_cipher.encrypt_config(tenant, "fake", ways.encode_config(chosen))
+    sealed = box.components.send_cipher.encrypt_field(
+        "config", tenant, "fake", ways.encode_config(chosen)
+    )
     new = NewTransport(name="fake", kind=ways.transport_kind(chosen), config=sealed)
     deed = audit.AuditEntry(
         id=ids.new("aud"), tenant=tenant, at=database.clock(), who="torture", why="to be tortured"

@@ -14,9 +14,24 @@ class CheckStatus(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing the doctor looked at."""
+    """The result of one check."""
 
     check: str
     status: CheckStatus
     message: str
     remedy: str = ""
+
+
+def ok(check: str, message: str) -> Check:
+    """Return a check that passed."""
+    return Check(check, CheckStatus.OK, message)
+
+
+def warn(check: str, message: str, remedy: str) -> Check:
+    """Return a check that found something to look at."""
+    return Check(check, CheckStatus.WARN, message, remedy)
+
+
+def fail(check: str, message: str, remedy: str) -> Check:
+    """Return a check that failed."""
+    return Check(check, CheckStatus.FAIL, message, remedy)

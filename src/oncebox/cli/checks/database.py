@@ -1,11 +1,12 @@
 """Doctor checks of the database: schema, durability, key, sources, overdue work, sends."""
 
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from contextlib import closing
 
-from oncebox.cli.checks import Check, CheckStatus
+from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
 from oncebox.cli.checks.machine import check_disk, check_machine, check_ports
 from oncebox.cli.context import database_file
+from oncebox.cli.files import master_key_path
 from oncebox.cli.output.times import ago, duration
 from oncebox.cli.reader import Reader
 from oncebox.core import clock
@@ -25,58 +26,10 @@ _sql = load(__package__, "database.sql")
 
 #: as many as are worth counting
 _MAX_COUNTED = 1_000
-#: milliseconds a send may be due before somebody should have claimed it
-_OVERDUE = 60_000
-
-
-def check_sends(tx: Transaction, tenant: str, now: int) -> list[Check]:
-    """Find sends that need an operator, and transports that do not send."""
-    ways = transports.of_tenant(tx, tenant)
-    checks = [*_check_transports(ways, now), *_overdue_sends(tx, tenant, now)]
-    doubtful = len(sends.list_unknown(tx, tenant, most=_MAX_COUNTED))
-    remedy = "see: oncebox send list --state unknown" if doubtful else ""
-    status = CheckStatus.WARN if doubtful else CheckStatus.OK
-    return [*checks, Check("unknown sends", status, str(doubtful), remedy)]
-
-
-def _check_transports(ways: Sequence[ConfiguredTransport], now: int) -> list[Check]:
-    if not ways:
-        return [Check("transports", CheckStatus.OK, "none: mail would be stored and not sent")]
-    if all(each.kind == LOG_TRANSPORT for each in ways):
-        message = "there is only log: mail is stored and not sent"
-        return [Check("transports", CheckStatus.WARN, message, "add one: oncebox transport add")]
-    return [found for each in ways if (found := _check_transport(each, now))] or [
-        Check("transports", CheckStatus.OK, f"{len(ways)} without trouble")
-    ]
-
-
-def _check_transport(way: ConfiguredTransport, now: int) -> Check | None:
-    if way.paused:
-        return Check(
-            "transport", CheckStatus.WARN, f"{way.name} is paused", "oncebox transport resume"
-        )
-    if way.state(now) != "resting" or way.rests_until is None:
-        return None
-    again = ago(way.rests_until, now)
-    message = f"{way.name} is suspended after {way.failures} failures and tried again {again}"
-    return Check("transport", CheckStatus.WARN, message, f"see: oncebox transport test {way.name}")
-
-
-def _overdue_sends(tx: Transaction, tenant: str, now: int) -> list[Check]:
-    return [
-        Check(
-            "waiting sends",
-            CheckStatus.WARN,
-            f"mail of transport {each.name} is overdue by more than a minute",
-            "run: oncebox serve, or oncebox worker",
-        )
-        for each in transports.with_due_sends(tx, now - _OVERDUE)
-        if each.tenant == tenant
-    ]
-
-
-#: milliseconds a clock may be off before times in the ledger mislead
-_CLOCK_OFF = 2_000
+#: milliseconds by which work may be overdue
+_MAX_OVERDUE = 60_000
+#: milliseconds of clock difference from which times in the ledger mislead
+_MAX_CLOCK_OFFSET = 2_000
 #: SQLite's number for synchronous = FULL
 _FULL = 2
 
@@ -91,25 +44,18 @@ async def run_all(settings: Settings) -> AsyncIterator[Check]:
     if path is not None:
         for check in check_disk(path.parent):
             yield check
-    if path is not None and not path.exists():
-        yield Check(
-            "database",
-            CheckStatus.WARN,
-            "there is none yet",
-            "the first delivery or worker creates it",
-        )
-        return
+        if not path.exists():
+            yield warn("database", "there is none yet", "the first delivery or worker creates it")
+            return
     try:
         reader = Reader(settings, check_schema=False)
     except OnceboxError as error:
-        yield _failed_check("database", error)
+        yield _failed("database", error)
         return
-    try:
-        yield Check("database", CheckStatus.OK, f"{reader.session.kind}, reachable")
+    with closing(reader):
+        yield ok("database", f"{reader.session.kind}, reachable")
         async for check in _check_contents(reader):
             yield check
-    finally:
-        reader.close()
 
 
 async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
@@ -119,13 +65,13 @@ async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
         yield check
     yield _check_clock(reader)
     if schema.status is not CheckStatus.OK:
-        return  # there is nothing yet that a key could fit, and no work
+        return  # there is no key to check yet, and no work
     key = _check_master_key(reader)
     yield key
     if key.status is CheckStatus.OK:
         for check in _check_sources(reader):
             yield check
-        for check_work in (_check_deliveries, check_sends):
+        for check_work in (_check_deliveries, _check_sends):
             for check in reader.read(check_work, reader.settings.tenant, reader.clock()):
                 yield check
         for check in await _check_dns(reader):
@@ -133,13 +79,12 @@ async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
 
 
 async def _check_dns(reader: Reader) -> list[Check]:
-    """Look the domains of this tenant up in the DNS."""
     from oncebox.cli.checks.dns import check_domains  # noqa: PLC0415 - the resolver is slow to load
 
     settings = reader.settings
     service = InboxService(settings.inboxes, home=settings.tenant)
-    found = reader.read(service.domains, settings.tenant)
-    return await check_domains(settings, [each.name for each in found])
+    domains = reader.read(service.domains, settings.tenant)
+    return await check_domains(settings, [each.name for each in domains])
 
 
 def _check_schema(reader: Reader) -> Check:
@@ -150,8 +95,8 @@ def _check_schema(reader: Reader) -> Check:
         status = CheckStatus.WARN if kind == "sqlite" else CheckStatus.FAIL
         return Check("schema", status, str(error), "run: oncebox migrate")
     except OnceboxError as error:
-        return _failed_check("schema", error)
-    return Check("schema", CheckStatus.OK, f"at {migrate.shipped_migrations(kind)[-1].name}")
+        return _failed("schema", error)
+    return ok("schema", f"at {migrate.shipped_migrations(kind)[-1].name}")
 
 
 def _check_sqlite(tx: Transaction) -> list[Check]:
@@ -159,16 +104,12 @@ def _check_sqlite(tx: Transaction) -> list[Check]:
     (version,) = tx.all(_sql.sqlite_version)[0]
     (journal,) = tx.all(_sql.journal_mode)[0]
     (synchronous,) = tx.all(_sql.synchronous)[0]
+    later = "" if journal == "wal" else "; the service changes it to wal when it starts"
     return [
-        Check("sqlite version", CheckStatus.OK, str(version)),
-        Check("write-ahead log", CheckStatus.OK, _journal_text(str(journal))),
+        ok("sqlite version", str(version)),
+        ok("write-ahead log", f"journal_mode is {journal}{later}"),
         _expect("sync", synchronous >= _FULL, f"synchronous is {synchronous}", "FULL"),
     ]
-
-
-def _journal_text(mode: str) -> str:
-    later = "" if mode == "wal" else "; the service changes it to wal when it starts"
-    return f"journal_mode is {mode}{later}"
 
 
 def _check_postgres(tx: Transaction) -> list[Check]:
@@ -185,29 +126,27 @@ def _check_postgres(tx: Transaction) -> list[Check]:
 
 def _expect(name: str, fine: object, message: str, wanted: str) -> Check:
     if fine:
-        return Check(name, CheckStatus.OK, message)
-    remedy = f"set it to {wanted}, or a power cut loses acknowledged work"
-    return Check(name, CheckStatus.FAIL, message, remedy)
+        return ok(name, message)
+    return fail(name, message, f"set it to {wanted}, or a power cut loses acknowledged work")
 
 
 def _check_clock(reader: Reader) -> Check:
     offset = abs(reader.clock() - clock.system())
     message = f"{duration(offset)} between this host and the database"
-    if offset <= _CLOCK_OFF:
-        return Check("clock", CheckStatus.OK, message)
-    return Check("clock", CheckStatus.WARN, message, "switch on time synchronisation on both")
+    if offset <= _MAX_CLOCK_OFFSET:
+        return ok("clock", message)
+    return warn("clock", message, "turn on time synchronisation on both")
 
 
 def _check_master_key(reader: Reader) -> Check:
-    missing = _lost_key_file(reader.settings)
-    if missing is not None:
-        remedy = "restore it from the backup; what it encrypted cannot be read without it"
-        return Check("master key", CheckStatus.FAIL, f"there is no key file {missing}", remedy)
+    settings = reader.settings
+    if not settings.master_key_file and (path := master_key_path(settings)) and not path.exists():
+        remedy = "restore it from the backup; encrypted data cannot be read without it"
+        return fail("master key", f"there is no key file {path}", remedy)
     try:
-        key = reader.master_key
+        return ok("master key", f"{reader.master_key.id} fits this database")
     except OnceboxError as error:
-        return _failed_check("master key", error)
-    return Check("master key", CheckStatus.OK, f"{key.id} fits this database")
+        return _failed("master key", error)
 
 
 def _check_sources(reader: Reader) -> list[Check]:
@@ -215,57 +154,83 @@ def _check_sources(reader: Reader) -> list[Check]:
     try:
         entries = reader.sources().all(reader.settings.tenant)
     except OnceboxError as error:
-        return [_failed_check("sources", error)]
-    troubled = [
-        Check("source", CheckStatus.WARN, f"{entry.source.name} is {entry.state}", entry.note)
+        return [_failed("sources", error)]
+    return [
+        warn("source", f"{entry.source.name} is {entry.state}", entry.note)
         for entry in entries
         if entry.troubles
-    ]
-    return troubled or [Check("sources", CheckStatus.OK, f"{len(entries)} without trouble")]
-
-
-def _lost_key_file(settings: Settings) -> Path | None:
-    if settings.master_key or settings.master_key_file:
-        return None
-    path = database_file(settings)
-    if path is None or path.with_suffix(".key").exists():
-        return None
-    return path.with_suffix(".key")
+    ] or [ok("sources", f"{len(entries)} without trouble")]
 
 
 def _check_deliveries(tx: Transaction, tenant: str, now: int) -> list[Check]:
     """Find overdue work and work that needs an operator."""
-    checks = [
-        found
+    overdue = [
+        (source, *inspections.overdue(tx, tenant, source, now - _MAX_OVERDUE))
         for source in inspections.sources(tx, tenant)
-        if (found := _overdue_deliveries(tx, tenant, source, now))
     ]
-    checks = checks or [Check("waiting work", CheckStatus.OK, "none is overdue")]
+    checks = [
+        warn(
+            "waiting work",
+            f"{count} of source {source} overdue by up to {duration(now - since)}",
+            f"run a worker with a handler for {source}: oncebox worker module:box",
+        )
+        for source, count, since in overdue
+        if since is not None
+    ]
     counts = inspections.count_dead_and_held(tx, tenant)
-    for state, remedy in (
-        ("dead", "see: oncebox dead list"),
-        ("held", "see: oncebox delivery list --state held"),
-    ):
-        count = counts.get(state, 0)
-        status = CheckStatus.WARN if count else CheckStatus.OK
-        checks.append(Check(f"{state} deliveries", status, str(count), remedy if count else ""))
-    doubtful = len(actions.newest(tx, tenant, state=ActionState.UNKNOWN, most=_MAX_COUNTED))
-    status = CheckStatus.WARN if doubtful else CheckStatus.OK
-    remedy = "see: oncebox action list" if doubtful else ""
-    return [*checks, Check("held actions", status, str(doubtful), remedy)]
+    unknown = actions.newest(tx, tenant, state=ActionState.UNKNOWN, most=_MAX_COUNTED)
+    held = "oncebox delivery list --state held"
+    return [
+        *(checks or [ok("waiting work", "none is overdue")]),
+        _expect_none("dead deliveries", counts.get("dead", 0), "oncebox dead list"),
+        _expect_none("held deliveries", counts.get("held", 0), held),
+        _expect_none("held actions", len(unknown), "oncebox action list"),
+    ]
 
 
-def _overdue_deliveries(tx: Transaction, tenant: str, source: str, now: int) -> Check | None:
-    count, since = inspections.overdue(tx, tenant, source, now - _OVERDUE)
-    if since is None:
+def _check_sends(tx: Transaction, tenant: str, now: int) -> list[Check]:
+    """Find sends that need an operator, and transports that do not send."""
+    overdue = [
+        warn(
+            "waiting sends",
+            f"mail of transport {each.name} is overdue by more than a minute",
+            "run: oncebox serve, or oncebox worker",
+        )
+        for each in transports.with_due_sends(tx, now - _MAX_OVERDUE)
+        if each.tenant == tenant
+    ]
+    unknown = sends.list_unknown(tx, tenant, most=_MAX_COUNTED)
+    return [
+        *_check_transports(transports.of_tenant(tx, tenant), now),
+        *overdue,
+        _expect_none("unknown sends", len(unknown), "oncebox send list --state unknown"),
+    ]
+
+
+def _check_transports(configured: Sequence[ConfiguredTransport], now: int) -> list[Check]:
+    if not configured:
+        return [ok("transports", "none: mail would be stored and not sent")]
+    if all(each.kind == LOG_TRANSPORT for each in configured):
+        message = "there is only log: mail is stored and not sent"
+        return [warn("transports", message, "add one: oncebox transport add")]
+    checks = [check for each in configured if (check := _check_transport(each, now))]
+    return checks or [ok("transports", f"{len(configured)} without trouble")]
+
+
+def _check_transport(transport: ConfiguredTransport, now: int) -> Check | None:
+    name = transport.name
+    if transport.paused:
+        return warn("transport", f"{name} is paused", "oncebox transport resume")
+    if transport.state(now) != "resting" or transport.rests_until is None:
         return None
-    return Check(
-        "waiting work",
-        CheckStatus.WARN,
-        f"{count} of source {source} overdue by up to {duration(now - since)}",
-        f"run a worker with a handler for {source}: oncebox worker module:box",
-    )
+    again = ago(transport.rests_until, now)
+    message = f"{name} is suspended after {transport.failures} failures and tried again {again}"
+    return warn("transport", message, f"see: oncebox transport test {name}")
 
 
-def _failed_check(name: str, error: OnceboxError) -> Check:
-    return Check(name, CheckStatus.FAIL, error.code, str(error))
+def _expect_none(name: str, count: int, command: str) -> Check:
+    return warn(name, str(count), f"see: {command}") if count else ok(name, "0")
+
+
+def _failed(name: str, error: OnceboxError) -> Check:
+    return fail(name, error.code, str(error))

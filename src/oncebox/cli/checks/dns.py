@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from oncebox.cli.checks import Check, CheckStatus
+from oncebox.cli.checks import Check, ok, warn
 from oncebox.errors.mail import DnsRecordNotFound, ResolverError
 from oncebox.model.inboxes.addresses import dns_records
 from oncebox.settings import Settings
@@ -20,7 +20,7 @@ async def check_domains(
     """Ask for the mail servers of each domain, and for their addresses."""
     public = [each for each in domains if dns_records(each, "")][:_MAX_DOMAINS]
     if not public:
-        return [Check("dns", CheckStatus.OK, "no domain of ours is known outside")]
+        return [ok("dns", "no domain of ours is known outside")]
     resolver = DnsResolver(settings.mail.dns_servers)
     asked = {each: asyncio.create_task(_check_domain(resolver, settings, each)) for each in public}
     await asyncio.wait(asked.values(), timeout=within)
@@ -49,7 +49,7 @@ async def _check_domain(resolver: Resolver, settings: Settings, name: str) -> Ch
         )
     if not await _has_address(resolver, ours):
         return _dns_warning(name, f"{ours} has no address", f"set an A or AAAA record for {ours}")
-    return Check("dns", CheckStatus.OK, f"{name}: mail comes to {ours}")
+    return ok("dns", f"{name}: mail comes to {ours}")
 
 
 async def _has_address(resolver: Resolver, host: str) -> bool:
@@ -58,7 +58,7 @@ async def _has_address(resolver: Resolver, host: str) -> bool:
 
 
 def _dns_warning(name: str, message: str, remedy: str) -> Check:
-    return Check("dns", CheckStatus.WARN, f"{name}: {message}", remedy)
+    return warn("dns", f"{name}: {message}", remedy)
 
 
 def _dns_timeout(name: str, task: "asyncio.Task[Check]") -> Check:

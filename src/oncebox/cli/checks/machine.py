@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from oncebox.cli import files
-from oncebox.cli.checks import Check, CheckStatus
+from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
 from oncebox.core import clock
 from oncebox.core.files import refuse_network_filesystem
 from oncebox.errors import DatabaseUnsafe, ListenAddressUnavailable
@@ -20,17 +20,17 @@ from oncebox.server.http.http_server import listen
 from oncebox.settings import Settings
 
 _MEBIBYTE = 1024 * 1024
-#: free bytes below which commits will soon fail, and below which somebody should know
+#: free bytes below which commits will soon fail, and below which to warn
 _TOO_LITTLE, _LITTLE = 100 * _MEBIBYTE, 1024 * _MEBIBYTE
-#: the same for files that can still be made
+#: the same for inodes
 _TOO_FEW, _FEW = 1_000, 10_000
-#: days before its end when a certificate should have been renewed
+#: days before its expiry when a certificate should have been renewed
 _RENEW_DAYS = 14
 _EXTRA = re.compile(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]")
 
 
 def check_machine(settings: Settings) -> Iterator[Check]:
-    """Look at what is there before any database is opened."""
+    """Check what can be checked before a database is opened."""
     yield _check_extras()
     if settings.smtp.tls_certificate:
         yield _check_certificate(settings.smtp.tls_certificate, settings.smtp.tls_key or None)
@@ -40,20 +40,20 @@ def check_machine(settings: Settings) -> Iterator[Check]:
 
 
 def check_disk(folder: Path) -> Iterator[Check]:
-    """Look at the file system a SQLite file lies on, or would lie on."""
+    """Check the file system of a SQLite file, which need not exist yet."""
     present = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     try:
         refuse_network_filesystem(present)
     except DatabaseUnsafe as error:
-        yield Check("file system", CheckStatus.FAIL, error.code, str(error))
+        yield fail("file system", error.code, str(error))
     else:
-        yield Check("file system", CheckStatus.OK, f"{folder} is local")
-    remedy = f"free some room on the disk of {folder}"
+        yield ok("file system", f"{folder} is local")
+    remedy = f"free some space on the disk of {folder}"
     free = shutil.disk_usage(present).free
     message = f"{free // _MEBIBYTE} MiB free"
     yield _check_amount("disk space", free, (_TOO_LITTLE, _LITTLE), message, remedy)
     found = os.statvfs(present)
-    if found.f_files:  # some file systems have no limit and say 0
+    if found.f_files:  # 0: no limit
         message = f"{found.f_favail} more files can be made"
         remedy = f"delete files on the disk of {folder}, or use another"
         yield _check_amount("inodes", found.f_favail, (_TOO_FEW, _FEW), message, remedy)
@@ -64,7 +64,7 @@ def _check_amount(
 ) -> Check:
     too_little, little = limits
     if left >= little:
-        return Check(name, CheckStatus.OK, message)
+        return ok(name, message)
     return Check(name, CheckStatus.FAIL if left < too_little else CheckStatus.WARN, message, remedy)
 
 
@@ -72,38 +72,38 @@ def _check_key_mode(path: Path) -> Iterator[Check]:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
-        return  # whether it should be there is seen when the database is opened
+        return  # whether it is required is checked when the database is opened
     except OSError as error:
         remedy = "run this as the user of the service"
-        yield Check("key file", CheckStatus.WARN, f"{path}: {error.strerror}", remedy)
+        yield warn("key file", f"{path}: {error.strerror}", remedy)
         return
     message = f"{path} has mode {mode:04o}"
     if mode & 0o077:
         remedy = f"let only its owner read it: chmod 600 {path}"
-        yield Check("key file", CheckStatus.WARN, message, remedy)
+        yield warn("key file", message, remedy)
     else:
-        yield Check("key file", CheckStatus.OK, message)
+        yield ok("key file", message)
 
 
 def _check_certificate(file: str, key: str | None) -> Check:
-    """Look whether the files can be read, belong together, and for how long they are good."""
+    """Check that the files are readable, match, and have not expired."""
     remedy = "check smtp.tls_certificate and smtp.tls_key"
     try:
-        # A key with a passphrase would ask for it, and nobody is there.
+        # A key with a passphrase would prompt for it.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, key, password=lambda: b"")
         ends = _certificate_end(Path(file))
     except ssl.SSLError as error:
         mismatch = error.reason == "KEY_VALUES_MISMATCH"
         message = "the key is not the certificate's" if mismatch else "the files cannot be used"
-        return Check("tls", CheckStatus.FAIL, message, remedy)
+        return fail("tls", message, remedy)
     except OSError as error:
-        return Check("tls", CheckStatus.FAIL, f"cannot be read: {error.strerror}", remedy)
+        return fail("tls", f"cannot be read: {error.strerror}", remedy)
     except ValueError:
-        return Check("tls", CheckStatus.FAIL, "the files cannot be used", remedy)
+        return fail("tls", "the files cannot be used", remedy)
     days = (ends - datetime.fromtimestamp(clock.system() / 1000, UTC)).days
-    message = f"{file} is good until {ends:%Y-%m-%d}"
+    message = f"{file} is valid until {ends:%Y-%m-%d}"
     if days >= _RENEW_DAYS:
-        return Check("tls", CheckStatus.OK, message)
+        return ok("tls", message)
     return Check(
         "tls", CheckStatus.FAIL if days < 0 else CheckStatus.WARN, message, "renew the certificate"
     )
@@ -116,14 +116,14 @@ def _certificate_end(file: Path) -> datetime:
 
 
 def _check_extras() -> Check:
-    """Say which extras are installed; without one, only what needs it is missing."""
+    """List the installed extras; a missing one is no problem."""
     found: dict[str, bool] = {}
     for text in metadata.requires("oncebox") or ():
         if wanted := _EXTRA.match(text):
             name, extra = wanted.groups()
             found[extra] = found.get(extra, True) and _is_installed(name)
-    told = [f"{extra} {'is' if there else 'is not'} installed" for extra, there in found.items()]
-    return Check("extras", CheckStatus.OK, ", ".join(told) or "there are none")
+    texts = [f"{extra} {'is' if there else 'is not'} installed" for extra, there in found.items()]
+    return ok("extras", ", ".join(texts) or "there are none")
 
 
 def _is_installed(name: str) -> bool:
@@ -134,7 +134,7 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-#: seconds for whoever listens to say who it is
+#: seconds for a listening process to identify itself
 _ANSWER_TIMEOUT = 2.0
 _MAX_BYTES = 4096
 _PROBE_REQUEST = (
@@ -144,30 +144,30 @@ _LOOPBACK_OF_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noq
 
 
 async def check_ports(settings: Settings) -> list[Check]:
-    """Look at where the service listens, or would."""
+    """Check the ports the service listens on."""
     http, smtp = settings.http, settings.smtp
-    looks = [_check_port("http port", http.host, http.port, _PROBE_REQUEST, b'"lease_lost"')]
+    checks = [_check_port("http port", http.host, http.port, _PROBE_REQUEST, b'"lease_lost"')]
     if smtp.enabled:
-        looks.append(_check_port("smtp port", smtp.host, smtp.port, b"", b"ESMTP Oncebox"))
-    return await asyncio.gather(*looks)
+        checks.append(_check_port("smtp port", smtp.host, smtp.port, b"", b"ESMTP Oncebox"))
+    return await asyncio.gather(*checks)
 
 
 async def _check_port(name: str, host: str, port: int, ask: bytes, sign: bytes) -> Check:
     if port == 0:
-        return Check(name, CheckStatus.OK, "a free one is taken at every start")
+        return ok(name, "a free one is chosen at every start")
     try:
         for each in listen(host, port):
             each.close()
     except ListenAddressUnavailable as error:
         if sign in await _first_bytes(_LOOPBACK_OF_ANY.get(host, host), port, ask):
-            return Check(name, CheckStatus.OK, f"{host}:{port}, Oncebox answers there")
+            return ok(name, f"{host}:{port}, Oncebox answers there")
         setting = f"{name.partition(' ')[0]}.port"
-        return Check(name, CheckStatus.WARN, str(error), f"choose another with {setting}")
-    return Check(name, CheckStatus.OK, f"{host}:{port} is free")
+        return warn(name, str(error), f"choose another with {setting}")
+    return ok(name, f"{host}:{port} is free")
 
 
 async def _first_bytes(host: str, port: int, ask: bytes) -> bytes:
-    """Return what whoever listens says first; nothing if it is silent."""
+    """Return the first bytes of a server's answer; empty if it is silent."""
     said = b""
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT):

@@ -1,4 +1,4 @@
-"""`oncebox action list|resolve`: once-only actions of attempts, and unknown outcomes."""
+"""`oncebox action list|resolve`: an agent's once-only actions; record an unknown outcome."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import (
     audit_entry,
     audit_options_with_reason,
+    limit_option,
     require_reason,
     tenant_of,
     tenant_option,
@@ -26,10 +27,7 @@ _OPEN_STATES = {ActionState.STARTED, ActionState.VERIFYING}
 
 @click.command(
     "list",
-    epilog=examples(
-        "oncebox action list",
-        "oncebox action list --all --attempt signup-42 --json",
-    ),
+    epilog=examples("oncebox action list", "oncebox action list --all --attempt signup-42 --json"),
 )
 @click.option("--all", "everything", is_flag=True, help="List all actions.")
 @click.option("--attempt", "attempt_id", metavar="ID", help="Filter by attempt.")
@@ -38,13 +36,7 @@ _OPEN_STATES = {ActionState.STARTED, ActionState.VERIFYING}
     type=click.Choice([str(each) for each in ActionState]),
     help="Filter by state; implies --all.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
+@limit_option
 @tenant_option
 @with_context
 def list_(
@@ -69,14 +61,13 @@ def list_(
             )
         else:
             found = reader.read(actions.list_unknown, owner, now, attempt_id=attempt_id, most=limit)
-    if call.out.as_json:
-        for each in found:
-            call.out.record(_action_record(each))
-    elif call.out.quiet:
+    if call.out.quiet and not call.out.as_json:
         for each in found:
             call.out.line(each.attempt_id, each.name)
     else:
-        call.out.table(_COLUMNS, [_action_row(call, each, now) for each in found])
+        call.out.listing(
+            found, _COLUMNS, lambda each: _action_row(call, each, now), record=_action_record
+        )
 
 
 @click.command(
@@ -93,7 +84,7 @@ def list_(
 @tenant_option
 @audit_options_with_reason
 @with_context
-def resolve(  # noqa: PLR0913 - a entry simply has this many sides
+def resolve(  # noqa: PLR0913 - its options
     call: CommandContext,
     *,
     attempt_id: str,
@@ -110,30 +101,27 @@ def resolve(  # noqa: PLR0913 - a entry simply has this many sides
     that is not done may run again.
     """
     if done is None:
-        raise click.UsageError("say what you found: --done or --not-done")
+        raise click.UsageError("give the outcome: --done or --not-done")
     reason, stored = require_reason(why), _encode_result(result, done=done)
 
     async def work(components: Components) -> Action:
         entry = audit_entry(components, tenant, who=who, why=reason)
-        task = ActionRef(Requester(tenant=entry.tenant), attempt_id, name)
-        sealed = None if stored is None else components.attempts.encrypt_result(task, stored)
+        ref = ActionRef(Requester(tenant=entry.tenant), attempt_id, name)
+        encrypted = None if stored is None else components.attempts.encrypt_result(ref, stored)
         state = ActionState.DONE if done else ActionState.NOT_DONE
         return await components.database.write(
-            actions.resolve, (attempt_id, name), state, entry, sealed
+            actions.resolve, (attempt_id, name), state, entry, encrypted
         )
 
     resolved = call.run(work)
-    if call.out.as_json:
-        call.out.record(_action_record(resolved))
-    elif not call.out.quiet:
-        call.out.line(resolved.attempt_id, resolved.name, resolved.state)
+    call.out.result(_action_record(resolved), resolved.attempt_id, resolved.name, resolved.state)
 
 
 def _encode_result(text: str | None, *, done: bool) -> bytes | None:
     if text is None:
         return None
     if not done:
-        raise click.UsageError("what is not done has no result; leave --result away")
+        raise click.UsageError("only a done action has a result; omit --result")
     try:
         return msgspec.json.encode(msgspec.json.decode(text))
     except msgspec.DecodeError as error:
@@ -145,14 +133,9 @@ def _encode_result(text: str | None, *, done: bool) -> bytes | None:
 def _action_row(call: CommandContext, action: Action, now: int) -> tuple[object, ...]:
     begun = ago(action.started_at, now) if call.out.on_terminal else iso_time(action.started_at)
     return (
-        action.attempt_id,
-        action.name,
-        action.state,
-        action.safe,
-        begun,
-        _lease_text(action, now),
-        action.holder,
-    )
+        action.attempt_id, action.name, action.state, action.safe, begun,
+        _lease_text(action, now), action.holder,
+    )  # fmt: skip
 
 
 def _lease_text(action: Action, now: int) -> str:
@@ -163,7 +146,7 @@ def _lease_text(action: Action, now: int) -> str:
 
 
 def _action_record(action: Action) -> dict[str, Any]:
-    """Return an action for JSON, without its result, which is the agent's."""
-    told: dict[str, Any] = msgspec.to_builtins(action)
-    del told["result"]
-    return told | {"has_result": action.result is not None}
+    """Return an action for JSON, without its result, which only the agent may read."""
+    record: dict[str, Any] = msgspec.to_builtins(action)
+    del record["result"]
+    return record | {"has_result": action.result is not None}

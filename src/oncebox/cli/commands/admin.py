@@ -1,11 +1,20 @@
 """`oncebox key`, `tenant`, `domain`, `suppression`: administration."""
 
-from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any, Unpack
 
 import click
+import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_entry, audit_options, print_removed, tenant_of, tenant_option
+from oncebox.cli.options import (
+    AuditOptions,
+    audit_entry,
+    audit_options,
+    print_removed,
+    tenant_of,
+    tenant_option,
+)
 from oncebox.cli.output.times import iso_time, parse_duration
 from oncebox.components import Components
 from oncebox.ledger.admin import api_keys, tenants
@@ -44,15 +53,13 @@ _KEY_COLUMNS = ("key", "state", "name", "scopes", "begins with", "made", "expire
 @tenant_option
 @audit_options
 @with_context
-def new_key(  # noqa: PLR0913 - a key simply has this many sides
+def new_key(
     call: CommandContext,
     *,
     scopes: tuple[str, ...],
     name: str,
     expires: float | None,
-    tenant: str | None,
-    who: str,
-    why: str,
+    **audit: Unpack[AuditOptions],
 ) -> None:
     """Create an API key and print it once.
 
@@ -60,21 +67,17 @@ def new_key(  # noqa: PLR0913 - a key simply has this many sides
     """
 
     async def work(components: Components) -> tuple[ApiKey, str]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         expires_at = None if expires is None else entry.at + round(expires * 1000)
         key, text = api_keys.generate(entry, scopes, expires_at=expires_at, name=name)
         await components.database.write(api_keys.add, key, text, entry)
         return key, text
 
     key, text = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_key_record(key, key.created_at), "key": text})
-    elif call.out.quiet:
-        call.out.line(text)
-    else:
-        call.out.line(key.id, text)
-        if call.out.on_terminal:
-            click.echo("it is not shown again", err=True)
+    record = {**_key_record(key, key.created_at), "key": text}
+    call.out.result(record, key.id, text, name=text)
+    if call.out.on_terminal and not (call.out.as_json or call.out.quiet):
+        click.echo("it is not shown again", err=True)
 
 
 @click.command("list")
@@ -84,14 +87,12 @@ def list_keys(call: CommandContext, *, tenant: str | None) -> None:
     """List API keys, oldest first, without their texts."""
     with call.reader() as reader:
         found, now = reader.read(api_keys.list_all, tenant_of(reader, tenant)), reader.clock()
-    if call.out.as_json:
-        for key in found:
-            call.out.record(_key_record(key, now))
-    elif call.out.quiet:
-        for key in found:
-            call.out.line(key.id)
-    else:
-        call.out.table(_KEY_COLUMNS, [_key_row(key, now) for key in found])
+    call.out.listing(
+        found,
+        _KEY_COLUMNS,
+        lambda key: _key_row(key, now),
+        record=lambda key: _key_record(key, now),
+    )
 
 
 @click.command("revoke")
@@ -99,36 +100,20 @@ def list_keys(call: CommandContext, *, tenant: str | None) -> None:
 @tenant_option
 @audit_options
 @with_context
-def revoke_key(
-    call: CommandContext, *, wanted: str, tenant: str | None, who: str, why: str
-) -> None:
+def revoke_key(call: CommandContext, *, wanted: str, **audit: Unpack[AuditOptions]) -> None:
     """Revoke an API key; services refuse it within seconds."""
 
     async def work(components: Components) -> tuple[ApiKey, int]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         id_ = await components.database.read(find_id, IdKind.KEY, entry.tenant, wanted)
         return await components.database.write(api_keys.revoke, id_, entry), entry.at
 
     key, now = call.run(work)
-    if call.out.as_json:
-        call.out.record(_key_record(key, now))
-    elif not call.out.quiet:
-        call.out.line(key.id, "revoked")
+    call.out.result(_key_record(key, now), key.id, "revoked")
 
 
 def _key_record(key: ApiKey, now: int) -> dict[str, object]:
-    return {
-        "id": key.id,
-        "tenant": key.tenant,
-        "name": key.name,
-        "hint": key.hint,
-        "scopes": list(key.scopes),
-        "state": key.state(now),
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "last_used_at": key.last_used_at,
-    }
+    return {**msgspec.structs.asdict(key), "state": key.state(now)}
 
 
 def _key_row(key: ApiKey, now: int) -> tuple[object, ...]:
@@ -156,10 +141,7 @@ def new_tenant(call: CommandContext, *, name: str, who: str, why: str) -> None:
         )
 
     made = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record(made)
-    else:
-        call.out.line(made.name)
+    call.out.result(made, made.name, name=made.name)
 
 
 @click.command("list")
@@ -168,18 +150,12 @@ def list_tenants(call: CommandContext) -> None:
     """List all tenants; `default` always exists."""
     with call.reader() as reader:
         found = reader.read(tenants.list_all)
-    if call.out.as_json:
-        for each in found:
-            call.out.record(each)
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.name)
-    else:
-        rows = ((each.name, iso_time(each.created_at) if each.created_at else "") for each in found)
-        call.out.table(("tenant", "made"), rows)
-
-
-_DOMAIN_COLUMNS = ("domain", "other addresses", "added")
+    call.out.listing(
+        found,
+        ("tenant", "made"),
+        lambda tenant: (tenant.name, iso_time(tenant.created_at) if tenant.created_at else ""),
+        name=lambda tenant: tenant.name,
+    )
 
 
 @click.command(
@@ -195,7 +171,7 @@ _DOMAIN_COLUMNS = ("domain", "other addresses", "added")
 @audit_options
 @with_context
 def add_domain(
-    call: CommandContext, *, name: str, catch_all: bool, tenant: str | None, who: str, why: str
+    call: CommandContext, *, name: str, catch_all: bool, **audit: Unpack[AuditOptions]
 ) -> None:
     """Accept mail for a domain and print the DNS records to set.
 
@@ -203,7 +179,7 @@ def add_domain(
     """
 
     async def work(components: Components) -> tuple[Domain, tuple[DnsRecord, ...]]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         requester = Requester(tenant=entry.tenant)
         domain = await components.database.write(
             components.inboxes.add_domain, name, requester, entry, catch_all=catch_all
@@ -212,14 +188,15 @@ def add_domain(
         return domain, _dns_records(components.settings, domain)
 
     domain, found = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_domain_record(domain, found), "action": "added"})
-    elif call.out.quiet:
-        call.out.line(domain.name)
-    else:
-        call.out.line(domain.name, "added", *_catch_all_cells(domain))
-        for each in found:
-            call.out.line(each.name, each.type, each.value)
+    catch_all_cell = () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
+    call.out.report(
+        {**_domain_record(domain, found), "action": "added"},
+        [
+            (domain.name, "added", *catch_all_cell),
+            *((each.name, each.type, each.value) for each in found),
+        ],
+        name=domain.name,
+    )
 
 
 @click.command("list")
@@ -231,14 +208,13 @@ def list_domains(call: CommandContext, *, tenant: str | None) -> None:
         service = InboxService(reader.settings.inboxes, home=reader.settings.tenant)
         domains = reader.read(service.domains, tenant_of(reader, tenant))
         found = [(each, _dns_records(reader.settings, each)) for each in domains]
-    if call.out.as_json:
-        for domain, its in found:
-            call.out.record(_domain_record(domain, its))
-    elif call.out.quiet:
-        for domain, _ in found:
-            call.out.line(domain.name)
-    else:
-        call.out.table(_DOMAIN_COLUMNS, [tuple(_domain_row(domain)) for domain, _ in found])
+    call.out.listing(
+        found,
+        ("domain", "other addresses", "added"),
+        lambda each: _domain_row(each[0]),
+        record=lambda each: _domain_record(*each),
+        name=lambda each: each[0].name,
+    )
 
 
 @click.command("remove")
@@ -246,13 +222,11 @@ def list_domains(call: CommandContext, *, tenant: str | None) -> None:
 @tenant_option
 @audit_options
 @with_context
-def remove_domain(
-    call: CommandContext, *, name: str, tenant: str | None, who: str, why: str
-) -> None:
+def remove_domain(call: CommandContext, *, name: str, **audit: Unpack[AuditOptions]) -> None:
     """Stop accepting mail for a domain; its inboxes and messages stay."""
 
     async def work(components: Components) -> None:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         await components.database.write(components.inboxes.remove_domain, name, entry)
 
     call.run(work)
@@ -264,26 +238,12 @@ def _dns_records(settings: Settings, domain: Domain) -> tuple[DnsRecord, ...]:
 
 
 def _domain_record(domain: Domain, found: tuple[DnsRecord, ...]) -> dict[str, object]:
-    return {
-        "name": domain.name,
-        "tenant": domain.tenant,
-        "catch_all": domain.catch_all,
-        "created_at": domain.created_at,
-        "records": found,
-    }
+    return {**msgspec.structs.asdict(domain), "records": found}
 
 
-def _catch_all_cells(domain: Domain) -> tuple[str, ...]:
-    return () if domain.catch_all is None else (f"catch-all {domain.catch_all}",)
-
-
-def _domain_row(domain: Domain) -> Iterator[str]:
-    yield domain.name
-    yield "refused" if domain.catch_all is None else domain.catch_all
-    yield iso_time(domain.created_at) if domain.created_at else ""
-
-
-_SUPPRESSION_COLUMNS = ("suppressed", "address", "reason", "send", "since")
+def _domain_row(domain: Domain) -> tuple[str, str, str]:
+    added = iso_time(domain.created_at) if domain.created_at else ""
+    return domain.name, "refused" if domain.catch_all is None else domain.catch_all, added
 
 
 @click.command("add", epilog=examples("oncebox suppression add ann@example.com --why 'she asked'"))
@@ -291,9 +251,7 @@ _SUPPRESSION_COLUMNS = ("suppressed", "address", "reason", "send", "since")
 @tenant_option
 @audit_options
 @with_context
-def add_suppression(
-    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
-) -> None:
+def add_suppression(call: CommandContext, *, address: str, **audit: Unpack[AuditOptions]) -> None:
     """Send no more mail to an address, in any spelling.
 
     Sends in flight are not stopped.
@@ -301,7 +259,7 @@ def add_suppression(
     key = parse_mailbox(address).key
 
     async def work(components: Components) -> tuple[Suppression, bool]:
-        entry = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audit)
         new = Suppression(
             fingerprint=components.send_cipher.address_fingerprint(entry.tenant, key),
             address=components.send_cipher.encrypt_address(entry.tenant, key),
@@ -312,12 +270,9 @@ def add_suppression(
         return new, await components.database.write(suppressions.add, new, entry)
 
     new, is_new = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**_suppression_record(new, key), "created": is_new})
-    elif call.out.quiet:
-        call.out.line(_suppression_id(new))
-    else:
-        call.out.line(_suppression_id(new), "added" if is_new else "was there already")
+    record = {**_suppression_record(new, key), "created": is_new}
+    done = "added" if is_new else "was there already"
+    call.out.result(record, record["id"], done, name=record["id"])
 
 
 @click.command("list", epilog=examples("oncebox suppression list --json | jq -r .address"))
@@ -343,22 +298,20 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
     with call.reader() as reader:
         owner = tenant_of(reader, tenant)
         stored = reader.read(suppressions.page, owner, after=mark, most=limit)
+        decrypt = reader.send_cipher.decrypt_address
         found = [
-            (each, reader.send_cipher.decrypt_address(owner, each.fingerprint, each.address))
+            _suppression_record(each, decrypt(owner, each.fingerprint, each.address))
             for each in stored
         ]
-    if call.out.as_json:
-        for each, address in found:
-            call.out.record(_suppression_record(each, address))
-    elif call.out.quiet:
-        for each, _ in found:
-            call.out.line(_suppression_id(each))
-    else:
-        rows = [
-            (_suppression_id(each), address, each.reason, each.send_id, iso_time(each.created_at))
-            for each, address in found
-        ]
-        call.out.table(_SUPPRESSION_COLUMNS, rows)
+    call.out.listing(
+        found,
+        ("suppressed", "address", "reason", "send", "since"),
+        lambda each: (
+            *itemgetter("id", "address", "reason", "send_id")(each),
+            iso_time(each["created_at"]),
+        ),
+        name=itemgetter("id"),
+    )
 
 
 @click.command("remove", epilog=examples("oncebox suppression remove ann@example.com --why fixed"))
@@ -367,30 +320,23 @@ def list_suppressions(call: CommandContext, *, limit: int, after: str, tenant: s
 @audit_options
 @with_context
 def remove_suppression(
-    call: CommandContext, *, address: str, tenant: str | None, who: str, why: str
+    call: CommandContext, *, address: str, **audit: Unpack[AuditOptions]
 ) -> None:
     """Send mail to an address again; suppressed mail is not sent until: oncebox send resend."""
     key = parse_mailbox(address).key
 
     async def work(components: Components) -> None:
-        entry = audit_entry(components, tenant, who=who, why=why)
-        await components.database.write(
-            suppressions.remove,
-            components.send_cipher.address_fingerprint(entry.tenant, key),
-            entry,
-        )
+        entry = audit_entry(components, **audit)
+        fingerprint = components.send_cipher.address_fingerprint(entry.tenant, key)
+        await components.database.write(suppressions.remove, fingerprint, entry)
 
     call.run(work)
     print_removed(call, key)
 
 
-def _suppression_id(found: Suppression) -> str:
-    return found.fingerprint.hex()
-
-
-def _suppression_record(found: Suppression, address: str) -> dict[str, object]:
+def _suppression_record(found: Suppression, address: str) -> dict[str, Any]:
     return {
-        "id": _suppression_id(found),
+        "id": found.fingerprint.hex(),
         "address": address,
         "reason": found.reason,
         "send_id": found.send_id,

@@ -29,7 +29,9 @@ def completion(call: CommandContext, *, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     if kind is None:
-        raise ConfigInvalid(f"this version of click knows no {shell}; install click 8.2 or newer")
+        raise ConfigInvalid(
+            f"this version of click does not support {shell}; install click 8.2 or newer"
+        )
     root = click.get_current_context().find_root().command
     script = kind(root, {}, _PROGRAM, _VARIABLE).source()
     if call.out.as_json:

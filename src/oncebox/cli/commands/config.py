@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import click
 import msgspec
@@ -17,6 +17,7 @@ from oncebox.errors import ConfigInvalid
 from oncebox.settings import (
     SendSettings,
     Settings,
+    all_settings,
     name_problems,
     settings_from_environ,
     settings_from_file,
@@ -25,14 +26,9 @@ from oncebox.settings import (
 
 DEFAULT = "default"
 
-_MISSING: Any = object()
-
-#: the parts of a setting's name
-SettingPath = tuple[str, ...]
-
 
 class Setting(msgspec.Struct, frozen=True):
-    """A setting as it stands; nothing in it is secret."""
+    """A setting with its effective value, which is hidden if secret."""
 
     name: str
     value: str | int | float | bool
@@ -42,37 +38,31 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class SettingOrigins:
-    """Knows what was set where; a value that cannot be used is no reason to say nothing."""
+    """Settings by origin; invalid values are kept, with the problem."""
 
-    def __init__(
-        self, given: Mapping[str, tuple[str, str]], environ: Mapping[str, str] | None = None
-    ) -> None:
-        """Take what was typed, as option and value by setting."""
+    def __init__(self, given: Mapping[str, tuple[str, str]]) -> None:
+        """Take the command-line options, as option and value by setting."""
         self._options = given
-        self._environ = os.environ if environ is None else environ
-        self._in_environ = settings_from_environ(self._environ)
-        self.file = settings_file(self._environ)
+        self._in_environ = settings_from_environ(os.environ)
+        self.file = settings_file()
         #: why the file cannot be read
         self.file_problem = ""
         try:
-            self._in_file = settings_from_file(self._environ)
+            self._in_file = settings_from_file(os.environ)
         except ConfigInvalid as error:
             self._in_file = {}
             self.file_problem = str(error)
 
     def raw(self, name: str) -> tuple[Any, str]:
-        """Return what a setting was set to, and where; None if it was nowhere."""
+        """Return the raw value of a setting and its origin; None if it is not set."""
         if name in self._options:
             option, value = self._options[name]
             return value, option
         path = tuple(name.split("."))
-        for tree, origin in (
-            (self._in_environ, variable_name(name)),
-            (self._in_file, str(self.file)),
-        ):
-            value = _find(tree, path)
-            if value is not _MISSING:
-                return value, origin
+        if (value := _find(self._in_environ, path)) is not None:
+            return value, variable_name(name)
+        if (value := _find(self._in_file, path)) is not None:
+            return value, str(self.file)
         return None, DEFAULT
 
     def settings(self) -> list[Setting]:
@@ -80,25 +70,25 @@ class SettingOrigins:
         return [self._setting(path, kind, default) for path, kind, default in all_settings()]
 
     def unknown_settings(self) -> list[Setting]:
-        """Return what was set and is no setting; never its value."""
-        problems = name_problems(self._in_file, self._environ)
-        found = [
+        """Return names that are set but are no settings, without their values."""
+        problems = name_problems(self._in_file, os.environ)
+        unknown = [
             Setting(_name_of_variable(name), "", name, problem)
-            if name in self._environ
+            if name in os.environ
             else Setting(name, "", str(self.file), problem)
             for name, problem in problems.items()
         ]
-        return [*found, *self._sections_with_values()]
+        return [*unknown, *self._sections_with_values()]
 
     def _sections_with_values(self) -> Iterator[Setting]:
-        sections = {path[0] for path, _, _ in all_settings() if len(path) > 1}
+        sections = {path[0] for path, _, _ in all_settings() if path[1:]}
         for tree, origin in ((self._in_environ, ""), (self._in_file, str(self.file))):
             for name in sorted(sections & tree.keys()):
                 if not isinstance(tree[name], Mapping):
-                    problem = f"{name} is a section; set what is in it"
+                    problem = f"{name} is a section; set the settings in it"
                     yield Setting(name, "", origin or variable_name(name), problem)
 
-    def _setting(self, path: SettingPath, kind: Any, default: Any) -> Setting:
+    def _setting(self, path: tuple[str, ...], kind: Any, default: Any) -> Setting:
         name = ".".join(path)
         value, origin = self.raw(name)
         if origin == DEFAULT:
@@ -110,25 +100,9 @@ class SettingOrigins:
         return Setting(name, redacted(name, value), origin)
 
 
-def all_settings(
-    section: type = Settings, above: SettingPath = ()
-) -> Iterator[tuple[SettingPath, Any, Any]]:
-    """Yield every setting with its type and its default."""
-    hints = get_type_hints(section, include_extras=True)
-    for field in msgspec.structs.fields(section):
-        kind = hints[field.name]
-        path = (*above, field.name)
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            yield from all_settings(kind, path)
-        else:
-            yield path, kind, {} if field.default is msgspec.NODEFAULT else field.default
-
-
-def _find(tree: Any, path: SettingPath) -> Any:
+def _find(tree: Any, path: tuple[str, ...]) -> Any:
     for step in path:
-        if not isinstance(tree, Mapping) or step not in tree:
-            return _MISSING
-        tree = tree[step]
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
     return tree
 
 
@@ -138,12 +112,8 @@ def _name_of_variable(variable: str) -> str:
     return f"{section}.{rest.replace('__', '.')}" if rest else variable
 
 
-_COLUMNS = ("setting", "value", "origin", "trouble")
-_DEFAULT_SERVICE_URL = "http://127.0.0.1:8808"
-
-
 class _File(msgspec.Struct, frozen=True):
-    """A file or folder that is looked for."""
+    """A file or folder that Oncebox uses."""
 
     name: str
     path: str
@@ -176,34 +146,28 @@ def show(call: CommandContext) -> None:
     wanted = [
         each for each in settings if not call.out.quiet or each.problem or each.origin != DEFAULT
     ]
-    call.out.table(
-        _COLUMNS, [(each.name, each.value, each.origin, each.problem) for each in wanted]
-    )
+    call.out.table(("setting", "value", "origin", "trouble"), map(msgspec.structs.astuple, wanted))
     for file in files:
         state = file.problem or ("found" if file.there else "not there")
         call.out.line(f"{file.name}: {file.path}", state)
 
 
 def _option_values(call: CommandContext) -> dict[str, tuple[str, str]]:
-    """Return what the options set; a folder alone means the database in it."""
-    typed: dict[str, tuple[str, str]] = {}
-    if call.data_dir is not None:
-        typed["data_dir"] = ("--data-dir", str(Path(call.data_dir).absolute()))
-        typed["database_url"] = ("--data-dir", "")
-    if call.database is not None:
-        typed["database_url"] = ("--database", call.database)
-    return typed
+    options = {"data_dir": "--data-dir", "database_url": "--database"}
+    if call.database is None:  # a folder alone means the database in it
+        options["database_url"] = "--data-dir"
+    return {name: (options[name], value) for name, value in call.setting_overrides().items()}
 
 
 def _location_settings(origins: SettingOrigins) -> Settings:
-    """Return the settings that say where things are, as far as they can be used."""
+    """Return the settings that locate files, as far as they are valid."""
 
     def text(name: str) -> str:
         value, _ = origins.raw(name)
         return value if isinstance(value, str) else ""
 
     def path(name: str) -> str:
-        return "" if "://" in text(name) else text(name)  # an address, typed in the wrong place
+        return "" if "://" in text(name) else text(name)  # a URL in the wrong setting
 
     return Settings(
         data_dir=path("data_dir"),
@@ -215,7 +179,7 @@ def _location_settings(origins: SettingOrigins) -> Settings:
 
 
 def _effective_settings(settings: list[Setting], place: Settings) -> Iterator[Setting]:
-    """Say what an empty setting comes to."""
+    """Fill in the effective value of empty settings."""
     meant = {
         "data_dir": str(place.folder),
         "database_url": place.database,
@@ -232,7 +196,7 @@ def _effective_settings(settings: list[Setting], place: Settings) -> Iterator[Se
 
 
 def _client_settings(place: Settings) -> Iterator[Setting]:
-    """Say which service the commands that need one would call, and with whose key."""
+    """Return the service and the key that clients would use."""
     file, problem = str(credentials.path(place.folder)), ""
     try:
         filed = credentials.read(place.folder)
@@ -244,7 +208,7 @@ def _client_settings(place: Settings) -> Iterator[Setting]:
     elif filed is not None:
         yield Setting("client.url", redacted_url(filed.url), file)
     else:
-        yield Setting("client.url", _DEFAULT_SERVICE_URL, DEFAULT, problem)
+        yield Setting("client.url", "http://127.0.0.1:8808", DEFAULT, problem)
     for name in ("ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE"):
         if os.environ.get(name):
             yield Setting("client.api_key", HIDDEN, name)
@@ -256,7 +220,7 @@ def _client_settings(place: Settings) -> Iterator[Setting]:
 
 
 def _installation_files(origins: SettingOrigins, place: Settings) -> Iterator[_File]:
-    """Say which files are looked for, and whether they are there."""
+    """Return the files Oncebox uses, and whether they exist."""
     yield _file("settings", origins.file, origins.file_problem)
     wanted = {
         "database": _database(place),
@@ -274,13 +238,13 @@ def _installation_files(origins: SettingOrigins, place: Settings) -> Iterator[_F
 def _database(place: Settings) -> Path | None:
     try:
         return database_file(place)
-    except ConfigInvalid:  # it is told with its setting
+    except ConfigInvalid:  # reported with its setting
         return None
 
 
 def _file(name: str, path: Path, problem: str = "") -> _File:
     try:
         there = path.exists()
-    except OSError as error:  # a folder that may not be looked into
+    except OSError as error:  # a folder without permission
         return _File(name, str(path), there=False, problem=error.strerror or "cannot be read")
     return _File(name, str(path), there=there, problem=problem)

@@ -1,33 +1,43 @@
-"""`oncebox migrate`, `backup` and `restore`: schema, backup archive, paused restore."""
+"""`oncebox migrate`, `backup` and `restore`: schema, backup archive, paused restore.
+
+See docs/decisions/0008-use-single-file-backups-and-paused-restores.md.
+"""
 
 import asyncio
 import errno
 import fcntl
+import io
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO
 from urllib.parse import quote
 
 import click
 import msgspec
 
-from oncebox.cli import files as cli_files
 from oncebox.cli.context import CommandContext, database_file, examples, with_context
-from oncebox.cli.files import settings_file
+from oncebox.cli.files import database_location, master_key_path, read_master_key, settings_file
 from oncebox.cli.options import audit_options
 from oncebox.cli.output.progress import byte_progress
-from oncebox.cli.output.redaction import redacted_url
 from oncebox.cli.output.times import file_timestamp, iso_time
 from oncebox.components import Components
 from oncebox.core import clock, encryption, faults, files
 from oncebox.db import migrate, sqlite_backup, startup
-from oncebox.db import migrate as migrations
-from oncebox.db.sqlite_backup import Archive, Manifest
+from oncebox.db.database import Database
+from oncebox.db.sqlite_backup import (
+    DATABASE_FILE,
+    KEY_FILE,
+    SETTINGS_FILE,
+    TEMPLATES_PREFIX,
+    Archive,
+    Manifest,
+    open_archive,
+)
 from oncebox.errors import (
     BackupDamaged,
     DatabaseReadOnly,
@@ -35,13 +45,18 @@ from oncebox.errors import (
     MasterKeyMissing,
     MasterKeyWrong,
     NotFound,
-    OnceboxError,
     StateConflict,
 )
 from oncebox.ledger import maintenance
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.sends.transports import ConfiguredTransport
 from oncebox.settings import Settings
+
+_MEBIBYTE = 1024 * 1024
+#: bytes needed beside twice the database, for templates and the like
+_BACKUP_SPARE = 16 * _MEBIBYTE
+#: bytes needed beside the database, for its log while it is migrated
+_RESTORE_SPARE = 64 * _MEBIBYTE
 
 
 @click.command("migrate")
@@ -52,105 +67,88 @@ def migrate_database(call: CommandContext) -> None:
     Migrations only go forward and cannot be undone; several hosts may call this at the same time.
     The service and commands that write also migrate a SQLite database.
     """
-    applied = asyncio.run(_apply_migrations(call.settings()))
-    if call.out.as_json:
-        call.out.record({"applied": applied})
-    elif not call.out.quiet:
-        for name in applied or ["nothing to do"]:
-            call.out.line(f"applied {name}" if applied else name)
+
+    async def work() -> list[str]:
+        async with _connected(call.settings().database) as database:
+            return await migrate.migrate(database)
+
+    applied = asyncio.run(work())
+    lines = [f"applied {name}" for name in applied] or ["nothing to do"]
+    call.out.report({"applied": applied}, [(line,) for line in lines])
 
 
-async def _apply_migrations(settings: Settings) -> list[str]:
-    database = startup.connect(settings.database, connections=1)
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Database]:
+    database = startup.connect(url, connections=1)
     try:
-        return await migrations.migrate(database)
+        yield database
     finally:
         await database.close()
 
 
-_MEBIBYTE = 1024 * 1024
-_DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+@contextmanager
+def staging_folder(folder: Path, space: int) -> Iterator[Path]:
+    """Create an empty private folder for one process with so much free space; remove it after.
+
+    Files a killed process left in it are deleted by the next.
+    """
+    try:
+        with _locked(folder):
+            try:
+                for left in folder.iterdir():
+                    left.unlink()
+                _check_free_space(folder, space)
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(
+                f"the disk of {folder.parent} is full; nothing was changed; free some space"
+            ) from error
+        raise DatabaseReadOnly(
+            f"{folder.parent} cannot be used ({error.strerror}); choose another folder, or check "
+            "its owner"
+        ) from error
 
 
 @contextmanager
-def staging_folder(folder: Path, room: int) -> Iterator[Path]:
-    """Make a private folder for one process, empty, with room for so many bytes; remove it after.
+def _locked(folder: Path) -> Iterator[None]:
+    """Create and lock a folder that no other process uses.
 
-    What a killed process has left in it is thrown away by the next.
-
-    Raises: StateConflict, DiskFull, DatabaseReadOnly.
+    Where everybody may create folders, one of this name may be a trap: a link to files that
+    would be deleted, or a folder of another user, who could read the copy.
     """
-    try:
-        handle = _lock_folder(folder)
-        try:
-            for left in folder.iterdir():
-                left.unlink()
-            _check_free_space(folder, room)
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(handle)
-    except OSError as error:
-        raise _folder_error(folder.parent, error) from error
-
-
-def _lock_folder(folder: Path) -> int:
-    """Have the folder for ourselves; whoever does not get it leaves it alone.
-
-    Where anybody may make folders, one of this name may be a trap: a link to files that would
-    be thrown away, or somebody's own, in which the copy could be read.
-    """
-    made = _make_folder(folder)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        if not made:
-            _check_owner(folder, handle)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException as error:
-        os.close(handle)
-        if isinstance(error, BlockingIOError):
-            raise StateConflict(
-                f"another process is at work in {folder}; wait for it, or stop it"
-            ) from error
-        raise
-    return handle
-
-
-def _check_owner(folder: Path, handle: int) -> None:
-    if os.fstat(handle).st_uid != os.geteuid():
-        raise StateConflict(
-            f"{folder} belongs to somebody else; remove it, or choose another folder"
-        )
-
-
-def _make_folder(folder: Path) -> bool:
-    """Make the folder; say whether it was not there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir(mode=0o700)
+        is_new = True
     except FileExistsError:
-        return False
-    return True
+        is_new = False
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if not is_new and os.fstat(handle).st_uid != os.geteuid():
+            raise StateConflict(
+                f"{folder} belongs to another user; remove it, or choose another folder"
+            )
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StateConflict(
+                f"another process uses {folder}; wait for it, or stop it"
+            ) from error
+        yield
+    finally:
+        os.close(handle)
 
 
-def _check_free_space(folder: Path, room: int) -> None:
+def _check_free_space(folder: Path, space: int) -> None:
     free = shutil.disk_usage(folder).free
-    if free < room:
+    if free < space:
         raise DiskFull(
-            f"{folder.parent} has {free // _MEBIBYTE} MiB free and {room // _MEBIBYTE} MiB are "
-            "needed; free some room, or choose another folder"
+            f"{folder.parent} has {free // _MEBIBYTE} MiB free and {space // _MEBIBYTE} MiB are "
+            "needed; free some space, or choose another folder"
         )
-
-
-def _folder_error(folder: Path, error: OSError) -> OnceboxError:
-    if error.errno in _DISK_FULL_ERRORS:
-        return DiskFull(f"the disk of {folder} is full; nothing was changed; free some room")
-    message = f"{folder} cannot be used ({error.strerror}); choose another, or check its owner"
-    return DatabaseReadOnly(message)
-
-
-#: what is needed beside twice the database, for templates and the like
-_BACKUP_SPARE = 16 * 1024 * 1024
 
 
 @click.command(
@@ -178,10 +176,18 @@ def backup(call: CommandContext, *, dest: Path, with_key: bool, force: bool) -> 
     key; store that separately.
     """
     settings, made_at = call.settings(), clock.system()
-    source = _database_to_copy(settings)
-    target = _backup_path(dest.absolute(), made_at)
-    _check_target(target, force=force)
-    _check_not_own_file(target, source, settings)
+    source = database_file(settings)
+    if source is None:
+        raise StateConflict(
+            "PostgreSQL has its own tools: copy the database with pg_dump, restore it with "
+            "pg_restore, and before anything is started run: oncebox restore --pause-only"
+        )
+    if not source.exists():
+        raise NotFound(f"there is no database at {source}; check --data-dir")
+    target = dest.absolute()
+    if target.is_dir():
+        target /= f"oncebox-{file_timestamp(made_at)}.tar"
+    _check_target(target, source, settings, force=force)
     making = target.with_name(f".{target.name}.making")
     with staging_folder(making, 2 * sqlite_backup.database_size(source) + _BACKUP_SPARE) as folder:
         packed = folder / "packed"
@@ -190,42 +196,17 @@ def backup(call: CommandContext, *, dest: Path, with_key: bool, force: bool) -> 
         faults.point("backup.packed")
         packed.replace(target)
         files.sync_folder(target.parent)
-    _print_backup(call, target, manifest, cli_files.master_key_path(settings))
+    _print_backup(call, target, manifest, settings)
 
 
-def _database_to_copy(settings: Settings) -> Path:
-    path = database_file(settings)
-    if path is None:
-        raise StateConflict(
-            "PostgreSQL has its own tools: copy the database with pg_dump, put it back with "
-            "pg_restore, and before anything is started run: oncebox restore --pause-only"
-        )
-    if not path.exists():
-        raise NotFound(f"there is no database at {path}; check --data-dir")
-    return path
-
-
-def _backup_path(dest: Path, made_at: int) -> Path:
-    return dest / f"oncebox-{file_timestamp(made_at)}.tar" if dest.is_dir() else dest
-
-
-def _check_target(target: Path, *, force: bool) -> None:
-    """Replace nothing unless told, and make no folder: perhaps a disk is not mounted."""
+def _check_target(target: Path, source: Path, settings: Settings, *, force: bool) -> None:
+    """Refuse a missing folder (perhaps a disk is not mounted), existing files and our own files."""
     if not target.parent.is_dir():
-        raise NotFound(f"there is no folder {target.parent}; make it, or mount it")
+        raise NotFound(f"there is no folder {target.parent}; create or mount it")
     if target.exists() and not force:
-        raise StateConflict(f"{target} is there already; choose another name, or say --force")
-
-
-def _check_not_own_file(target: Path, source: Path, settings: Settings) -> None:
-    """Put nothing in the place of what is copied, whatever was told."""
-    own = (
-        source,
-        *sqlite_backup.sidecar_files(source),
-        cli_files.master_key_path(settings),
-        settings_file(),
-    )
-    if target.resolve() in [each.resolve() for each in own if each is not None]:
+        raise StateConflict(f"{target} exists already; choose another name, or use --force")
+    own = (source, *sqlite_backup.sidecar_files(source), master_key_path(settings), settings_file())
+    if target.resolve() in [path.resolve() for path in own if path is not None]:
         raise StateConflict(f"{target} is in use by Oncebox itself; choose another name")
 
 
@@ -238,8 +219,8 @@ def _pack(
     *,
     with_key: bool,
 ) -> Manifest:
-    """Copy, check and pack everything; return what the archive says of itself."""
-    made = packed.with_name(sqlite_backup.DATABASE_FILE)
+    """Copy and verify the database, and pack it with the other files."""
+    made = packed.with_name(DATABASE_FILE)
     with byte_progress(call.out, "copying", sqlite_backup.database_size(source)) as advance:
         sqlite_backup.copy_database(source, made, advance)
     faults.point("backup.copied")
@@ -247,93 +228,83 @@ def _pack(
     manifest = Manifest(
         made_at=made_at, version=version("oncebox"), master_key_id=key_id, schema=schema
     )
-    files: dict[str, Path | bytes] = {sqlite_backup.DATABASE_FILE: made}
-    files.update(_template_files(settings))
+    small = _template_files(settings)
     if with_key:
-        files.update(_key_and_settings_files(settings, key_id))
+        small |= _key_and_settings_files(settings, key_id)
     packed.touch(mode=0o600)
-    with byte_progress(call.out, "packing", made.stat().st_size) as advance:
-        return sqlite_backup.write_archive(packed, manifest, files, advance)
+    with made.open("rb") as database:
+        contents: dict[str, IO[bytes]] = {DATABASE_FILE: database}
+        contents |= {name: io.BytesIO(content) for name, content in small.items()}
+        with byte_progress(call.out, "packing", made.stat().st_size) as advance:
+            return sqlite_backup.write_archive(packed, manifest, contents, advance)
 
 
-def _template_files(settings: Settings) -> Iterator[tuple[str, bytes]]:
+def _template_files(settings: Settings) -> dict[str, bytes]:
     folder = settings.templates_folder
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_file() and not path.name.startswith("."):
-            yield f"{sqlite_backup.TEMPLATES_PREFIX}{path.name}", path.read_bytes()
+    return {
+        f"{TEMPLATES_PREFIX}{path.name}": path.read_bytes()
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        if path.is_file() and not path.name.startswith(".")
+    }
 
 
-def _key_and_settings_files(settings: Settings, key_id: str) -> Iterator[tuple[str, bytes]]:
-    """Return what opens the rest.
-
-    Raises: MasterKeyError.
-    """
-    text = cli_files.read_master_key(settings)
+def _key_and_settings_files(settings: Settings, key_id: str) -> dict[str, bytes]:
+    text = read_master_key(settings)
     if text is None:
-        raise MasterKeyMissing(
-            f"there is no key file {cli_files.master_key_path(settings)} to put in"
-        )
+        raise MasterKeyMissing(f"there is no key file {master_key_path(settings)} to include")
     found = encryption.master_key_from_text(text).id
     if found != key_id:
         raise MasterKeyWrong(
             f"the database belongs to master key {key_id}, and {found} is configured"
         )
-    yield sqlite_backup.KEY_FILE, f"{text.strip()}\n".encode()
-    file = settings_file()
-    if file.is_file():
-        yield sqlite_backup.SETTINGS_FILE, file.read_bytes()
+    contents = {KEY_FILE: f"{text.strip()}\n".encode()}
+    if settings_file().is_file():
+        contents[SETTINGS_FILE] = settings_file().read_bytes()
+    return contents
 
 
-def _print_backup(call: CommandContext, target: Path, manifest: Manifest, key: Path | None) -> None:
+def _print_backup(
+    call: CommandContext, target: Path, manifest: Manifest, settings: Settings
+) -> None:
     size = target.stat().st_size
-    if call.out.as_json:
-        call.out.record({
+    if KEY_FILE in manifest.files:
+        advice = "is included: this file opens everything"
+    else:
+        advice = f"is not included: store {_key_location(settings)} in another place"
+    call.out.report(
+        {
             "file": str(target),
             "size": size,
             "made_at": manifest.made_at,
             "master_key_id": manifest.master_key_id,
             "files": list(manifest.files),
-        })  # fmt: skip
-    elif call.out.quiet:
-        call.out.line(target)
-    else:
-        call.out.outline([
+        },
+        [
             ("backup", target),
             ("bytes", size),
             ("made", iso_time(manifest.made_at)),
-            ("master key", manifest.master_key_id, _key_advice(manifest, key)),
-        ])  # fmt: skip
+            ("master key", manifest.master_key_id, advice),
+        ],
+        name=target,
+    )
 
 
-def _key_advice(manifest: Manifest, key: Path | None) -> str:
-    if sqlite_backup.KEY_FILE in manifest.files:
-        return "is in it: who has this file can open everything"
-    where = "what ONCEBOX_MASTER_KEY says" if key is None else str(key)
-    return f"is not in it: keep {where} in another place"
-
-
-#: what is needed beside the database, for its log while it is made ready
-_RESTORE_SPARE = 64 * 1024 * 1024
-
-
-class _Operator(NamedTuple):
-    """Who does it, and why."""
-
-    who: str
-    why: str
+def _key_location(settings: Settings) -> str:
+    path = master_key_path(settings)
+    return "ONCEBOX_MASTER_KEY" if path is None else str(path)
 
 
 class _RestoreResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore has done."""
+    """The result of a restore."""
 
     database: str
-    #: when the backup was made; none where there was only sending to pause
+    #: when the backup was made; none with --pause-only
     made_at: int | None = None
-    #: the database that was there before
+    #: where the previous database is now
     replaced: str | None = None
-    #: templates that were not there
+    #: templates that were missing
     templates: list[str] = []
-    #: templates that were not there, and could not be written
+    #: missing templates that could not be written
     templates_left: list[str] = []
     settings_inside: bool = False
     paused: list[dict[str, str]] = []
@@ -366,46 +337,42 @@ def restore(
     or the new database. The replaced one is kept beside it.
     """
     if (src is None) == (not pause_only):
-        raise click.UsageError("name the backup, or say --pause-only")
-    entry = _Operator(who, why)
-    outcome = _pause_only(call, entry) if src is None else _restore(call, src, entry, force=force)
-    _print_restore(call, src, outcome)
+        raise click.UsageError("name the backup, or use --pause-only")
+    result = (
+        _pause_only(call, who, why) if src is None else _restore(call, src, who, why, force=force)
+    )
+    call.out.report(result, _restore_lines(src, result))
 
 
-def _pause_only(call: CommandContext, entry: _Operator) -> _RestoreResult:
+def _pause_only(call: CommandContext, who: str, why: str) -> _RestoreResult:
     async def work(components: Components) -> _RestoreResult:
-        paused = await components.database.write(
-            maintenance.void_leases_and_pause,
-            now=components.database.clock(),
-            who=entry.who,
-            why=entry.why or "restored by other means",
+        paused = await _void_leases_and_pause(
+            components.database, who, why or "restored by other means"
         )
-        return _RestoreResult(
-            database=_database_location(components.settings), paused=_paused_transports(paused)
-        )
+        return _RestoreResult(database=database_location(components.settings), paused=paused)
 
     return call.run(work)
 
 
-def _database_location(settings: Settings) -> str:
-    """Return where the data lies, without a password."""
-    path = database_file(settings)
-    return str(path) if path else redacted_url(settings.database)
+async def _void_leases_and_pause(database: Database, who: str, why: str) -> list[dict[str, str]]:
+    paused: list[ConfiguredTransport] = await database.write(
+        maintenance.void_leases_and_pause, now=database.clock(), who=who, why=why
+    )
+    return [{"tenant": each.tenant, "transport": each.name} for each in paused]
 
 
-def _restore(call: CommandContext, src: Path, entry: _Operator, *, force: bool) -> _RestoreResult:
+def _restore(call: CommandContext, src: Path, who: str, why: str, *, force: bool) -> _RestoreResult:
     settings = call.settings()
     path = _restore_target(settings, force=force)
-    with Archive(src.absolute()) as packed:
+    with open_archive(src.absolute()) as packed:
+        manifest = packed.manifest
         key, templates = _check_master_key(settings, packed), _archived_templates(packed)
-        made_at = packed.manifest.made_at
         making = path.with_name(f"{path.name}.restoring")
-        with staging_folder(
-            making, packed.manifest.files[sqlite_backup.DATABASE_FILE].size + _RESTORE_SPARE
-        ) as folder:
-            made = folder / sqlite_backup.DATABASE_FILE
+        with staging_folder(making, manifest.files[DATABASE_FILE].size + _RESTORE_SPARE) as folder:
+            made = folder / DATABASE_FILE
             _unpack(call, packed, made)
-            paused = asyncio.run(_migrate_and_pause(made, made_at, entry))
+            why = why or f"restored from a backup of {iso_time(manifest.made_at)}"
+            paused = asyncio.run(_migrate_and_pause(made, who, why))
             faults.point("restore.ready")
             _copy_owner(made, path)
             if path.exists():
@@ -419,117 +386,90 @@ def _restore(call: CommandContext, src: Path, entry: _Operator, *, force: bool) 
         written, left = _write_templates(settings.templates_folder, templates)
         return _RestoreResult(
             database=str(path),
-            made_at=made_at,
+            made_at=manifest.made_at,
             replaced=str(kept) if replaced else None,
             templates=written,
             templates_left=left,
-            settings_inside=sqlite_backup.SETTINGS_FILE in packed.manifest.files,
-            paused=_paused_transports(paused),
+            settings_inside=SETTINGS_FILE in manifest.files,
+            paused=paused,
         )
 
 
 def _restore_target(settings: Settings, *, force: bool) -> Path:
     path = database_file(settings)
     if path is None:
-        raise StateConflict("put a PostgreSQL database back with pg_restore, then say --pause-only")
+        raise StateConflict("restore a PostgreSQL database with pg_restore, then use --pause-only")
     if not force and path.exists() and path.stat().st_size:
         raise StateConflict(
-            f"there is a database at {path}; to replace it, say --force: it is kept beside"
+            f"there is a database at {path}; replace it with --force: it is kept beside the new one"
         )
     return path
 
 
 def _check_master_key(settings: Settings, packed: Archive) -> tuple[Path, bytes] | None:
-    """Make sure that the key is there which opens the backup; return what is to be written.
-
-    Raises: MasterKeyError.
-    """
-    wanted, place = packed.manifest.master_key_id, cli_files.master_key_path(settings)
-    text = cli_files.read_master_key(settings)
+    """Check that the backup's master key is there; return the key file to write, if any."""
+    wanted, place = packed.manifest.master_key_id, master_key_path(settings)
+    text = read_master_key(settings)
     if text is not None:
         found = encryption.master_key_from_text(text).id
         if found == wanted:
             return None
-        where = "ONCEBOX_MASTER_KEY" if place is None else str(place)
         raise MasterKeyWrong(
-            f"the backup belongs to master key {wanted}, and {where} holds {found}; give the "
-            "right one, or move the file away if the backup has it inside"
+            f"the backup belongs to master key {wanted}, and {_key_location(settings)} holds "
+            f"{found}; configure the right one, or move the file away if the backup includes it"
         )
-    if place is None or sqlite_backup.KEY_FILE not in packed.manifest.files:
+    if place is None or KEY_FILE not in packed.manifest.files:
         raise MasterKeyMissing(
-            f"the backup belongs to master key {wanted}, which is not here; put its file at "
+            f"the backup belongs to master key {wanted}, which is missing; put its file at "
             f"{place}, or name it with ONCEBOX_MASTER_KEY_FILE"
         )
-    inside = packed.read_bytes(sqlite_backup.KEY_FILE)
+    inside = packed.read_bytes(KEY_FILE)
     if encryption.master_key_from_text(inside.decode("ascii", "replace")).id != wanted:
         raise BackupDamaged(
-            "the master key in the backup is not the one it belongs to; take another one"
+            "the master key in the backup is not the one it belongs to; use another backup"
         )
     return place, inside
 
 
 def _unpack(call: CommandContext, packed: Archive, made: Path) -> None:
-    """Write the database out, and read it through.
-
-    Raises: BackupDamaged, DatabaseCorrupt.
-    """
-    with (
-        byte_progress(
-            call.out, "unpacking", packed.manifest.files[sqlite_backup.DATABASE_FILE].size
-        ) as advance,
-        made.open("xb") as file,
-    ):
+    """Write the database to a file and verify it."""
+    size = packed.manifest.files[DATABASE_FILE].size
+    with byte_progress(call.out, "unpacking", size) as advance, made.open("xb") as file:
         made.chmod(0o600)
-        packed.unpack(sqlite_backup.DATABASE_FILE, file, advance)
+        packed.unpack(DATABASE_FILE, file, advance)
     faults.point("restore.unpacked")
     key_id, _ = sqlite_backup.verify_database(made)
     if key_id != packed.manifest.master_key_id:
-        raise BackupDamaged("the database in the backup belongs to another master key than it says")
+        raise BackupDamaged("the database in the backup has another master key than the manifest")
 
 
-async def _migrate_and_pause(
-    made: Path, made_at: int, entry: _Operator
-) -> list[ConfiguredTransport]:
-    """Bring a database to this version and let nothing leave it, before anybody sees it.
-
-    Raises: SchemaTooNew, MigrationChanged.
-    """
-    database = startup.connect(f"sqlite:///{quote(str(made))}")
-    try:
+async def _migrate_and_pause(made: Path, who: str, why: str) -> list[dict[str, str]]:
+    """Migrate a database and pause its transports before any service can open it."""
+    async with _connected(f"sqlite:///{quote(str(made))}") as database:
         await migrate.migrate(database)
-        return await database.write(
-            maintenance.void_leases_and_pause,
-            now=database.clock(),
-            who=entry.who,
-            why=entry.why or f"restored from a backup of {iso_time(made_at)}",
-        )
-    finally:
-        await database.close()
+        return await _void_leases_and_pause(database, who, why)
 
 
 def _copy_owner(new: Path, like: Path) -> None:
-    """Let a new file belong to whom a file belongs, or its folder: root restores for others."""
+    """Give a new file the owner of another file or its folder: root restores for others."""
     found = (like if like.exists() else like.parent).stat()
-    with suppress(PermissionError):  # whoever is not root makes files of their own
+    with suppress(PermissionError):  # only root may
         os.chown(new, found.st_uid, found.st_gid)
 
 
 def _archived_templates(packed: Archive) -> dict[str, bytes]:
-    """Return the templates by the names of their files.
-
-    Raises: BackupDamaged.
-    """
+    """Return the templates by file name."""
     return {
         file: packed.read_bytes(name)
         for name in packed.manifest.files
-        if name == f"{sqlite_backup.TEMPLATES_PREFIX}{(file := Path(name).name)}"
+        if name == f"{TEMPLATES_PREFIX}{(file := Path(name).name)}"
     }
 
 
 def _write_templates(folder: Path, templates: dict[str, bytes]) -> tuple[list[str], list[str]]:
-    """Write the templates that are not there; what people have edited since stays.
+    """Write missing templates, never over edited ones; return the written and the failed.
 
-    The database is in place by now, so what cannot be written is only told.
+    The database is in place by now, so a failure is only reported.
     """
     written, left = [], []
     for name, content in templates.items():
@@ -547,44 +487,26 @@ def _write_templates(folder: Path, templates: dict[str, bytes]) -> tuple[list[st
     return written, left
 
 
-def _paused_transports(paused: Sequence[ConfiguredTransport]) -> list[dict[str, str]]:
-    return [{"tenant": each.tenant, "transport": each.name} for each in paused]
-
-
-def _print_restore(call: CommandContext, src: Path | None, outcome: _RestoreResult) -> None:
-    if call.out.as_json:
-        call.out.record(outcome)
-    elif not call.out.quiet:
-        call.out.outline(_restore_lines(src, outcome))
-
-
-def _restore_lines(src: Path | None, outcome: _RestoreResult) -> Iterator[tuple[object, ...]]:
+def _restore_lines(src: Path | None, result: _RestoreResult) -> Iterator[tuple[object, ...]]:
     """Say what was done, what may happen again, and what to do now."""
-    yield "restored", outcome.database
-    if outcome.made_at is not None:
-        yield "as of", iso_time(outcome.made_at)
-    if outcome.replaced is not None:
-        yield "kept", outcome.replaced, "what was there before; delete it when all is well"
-    for name in outcome.templates:
+    yield "restored", result.database
+    if result.made_at is not None:
+        yield "as of", iso_time(result.made_at)
+    if result.replaced is not None:
+        yield "kept", result.replaced, "the previous database; delete it when all is well"
+    for name in result.templates:
         yield "template", name
-    for name in outcome.templates_left:
-        yield (
-            "template",
-            name,
-            f"cannot be written; tar -xOf {src} {sqlite_backup.TEMPLATES_PREFIX}{name}",
-        )
-    if outcome.settings_inside:
-        yield "settings", "are in the backup", f"tar -xOf {src} {sqlite_backup.SETTINGS_FILE}"
-    for way in outcome.paused:
-        yield "paused", way["transport"], way["tenant"]
-    yield "mail", "what left after that time is not known here, and would leave again"
-    yield "deliveries", "what was done after that time may run again; its journal is gone"
+    for name in result.templates_left:
+        command = f"tar -xOf {src} {TEMPLATES_PREFIX}{name}"
+        yield "template", name, f"cannot be written; {command}"
+    if result.settings_inside:
+        yield "settings", "are in the backup", f"tar -xOf {src} {SETTINGS_FILE}"
+    for each in result.paused:
+        yield "paused", each["transport"], each["tenant"]
+    yield "mail", "mail sent after that time is not known here, and would leave again"
+    yield "deliveries", "deliveries handled after that time may run again: their journal is gone"
     yield "look", "oncebox send list --state pending"
-    yield "start", "oncebox serve --role edge", "takes in, and runs and sends nothing"
-    for way in outcome.paused:
-        yield "then", shlex.join(["oncebox", "transport", "resume", *_resume_arguments(way)])
-
-
-def _resume_arguments(way: dict[str, str]) -> list[str]:
-    tenant = [] if way["tenant"] == DEFAULT_TENANT else ["--tenant", way["tenant"]]
-    return [way["transport"], *tenant]
+    yield "start", "oncebox serve --role edge", "receives, but runs and sends nothing"
+    for each in result.paused:
+        tenant = [] if each["tenant"] == DEFAULT_TENANT else ["--tenant", each["tenant"]]
+        yield "then", shlex.join(["oncebox", "transport", "resume", each["transport"], *tenant])

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import check_one_body, header_option, page_options
 from oncebox.cli.output import failures
 from oncebox.cli.output.printer import Printer
 from oncebox.cli.output.times import ago, duration, iso_time
@@ -19,8 +20,7 @@ from oncebox.core import clock
 from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, DeliveryState, Headers
-from oncebox.model.deliveries.effects import Effect
-from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord, DuplicateExample
+from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
 from oncebox.settings import Settings
 
 if TYPE_CHECKING:  # read-only commands do not load the components
@@ -52,9 +52,7 @@ _ARRIVAL_TEXT = {
 @click.option(
     "--type", "type_", default="", metavar="TYPE", help="Event type, such as invoice.paid."
 )
-@click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header. Repeatable."
-)
+@header_option
 @click.option(
     "--order-key",
     metavar="KEY",
@@ -68,14 +66,14 @@ _ARRIVAL_TEXT = {
     help="File with the body; - alone reads standard input.",
 )
 @with_context
-def accept(  # noqa: PLR0913 - a delivery simply has this many sides
+def accept(  # noqa: PLR0913 - a delivery has this many properties
     call: CommandContext,
     *,
     source: str,
     stdin: str | None,
     key: str | None,
     type_: str,
-    headers: tuple[str, ...],
+    headers: list[tuple[str, str]],
     order_key: str | None,
     body: str | None,
     body_file: Path | None,
@@ -86,7 +84,6 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
     with another body.
 
     """
-    pairs = [_parse_header(text) for text in headers]
     content = _read_body(call.settings(), stdin=stdin, text=body, file=body_file)
 
     async def work(components: "Components") -> Accepted:
@@ -94,14 +91,18 @@ def accept(  # noqa: PLR0913 - a delivery simply has this many sides
             source,
             key=key,
             body=content,
-            headers=pairs,
+            headers=headers,
             type_=type_,
             order_key=order_key,
             road=CHANNEL,
         )
 
     accepted = call.run(work, create=True)
-    _print_accepted(call, accepted)
+    if call.out.on_terminal:
+        cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
+    else:
+        cells = [accepted.arrival, accepted.state, accepted.duplicate_class or ""]
+    call.out.result(accepted, accepted.id, *cells, name=accepted.id)
     return failures.CONFLICT if accepted.arrival is ArrivalKind.CONFLICT else failures.OK
 
 
@@ -109,10 +110,7 @@ def _read_body(
     settings: Settings, *, stdin: str | None, text: str | None, file: Path | None
 ) -> bytes:
     """Return the body, reading no more than it takes to see that it is too large."""
-    if sum(each is not None for each in (stdin, text, file)) != 1:
-        raise click.UsageError(
-            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
-        )
+    check_one_body(stdin, text, file, required=True)
     if text is not None:
         return text.encode("utf-8", "surrogateescape")
     most = settings.limits.body + 1
@@ -122,27 +120,7 @@ def _read_body(
         return opened.read(most)
 
 
-def _parse_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
-    return name.strip(), value.strip()
-
-
-def _print_accepted(call: CommandContext, accepted: Accepted) -> None:
-    if call.out.as_json:
-        call.out.record(accepted)
-    elif call.out.quiet:
-        call.out.line(accepted.id)
-    elif call.out.on_terminal:
-        call.out.line(accepted.id, _ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state))
-    else:
-        call.out.line(accepted.id, accepted.arrival, accepted.state, accepted.sighting)
-
-
 DELIVERY_COLUMNS = ("delivery", "state", "source", "type", "key", "tries", "age", "note")
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
 
 
 @click.command(
@@ -156,16 +134,7 @@ _AFTER_ALL_IDS = "~"
     "--state", type=click.Choice([str(state) for state in DeliveryState]), help="Only these."
 )
 @click.option("--source", metavar="NAME", help="Filter by source.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@page_options
 @with_context
 def list_(
     call: CommandContext, *, state: str | None, source: str | None, limit: int, before: str
@@ -189,14 +158,7 @@ def print_deliveries(
             most=most,
         )
         now = reader.clock()
-    if call.out.as_json:
-        for facts in found:
-            call.out.record(facts)
-    elif call.out.quiet:
-        for facts in found:
-            call.out.line(facts.id)
-    else:
-        call.out.table(DELIVERY_COLUMNS, [delivery_row(facts, now, call.out) for facts in found])
+    call.out.listing(found, DELIVERY_COLUMNS, lambda facts: delivery_row(facts, now, call.out))
 
 
 def delivery_row(facts: DeliveryRecord, now: int, out: Printer) -> tuple[object, ...]:
@@ -265,11 +227,15 @@ def _inspect_all(
         inspections.inspect(tx, tenant, id_, now)
         for id_ in inspections.find(tx, tenant, wanted, source)
     ]
-    return [(each, _read_payload(tx, cipher, each.delivery) if cipher else None) for each in found]
-
-
-def _read_payload(tx: Transaction, cipher: "MailCipher", facts: DeliveryRecord) -> Payload | None:
-    return None if facts.purged_at else inspections.payload(tx, cipher, facts.tenant, facts.id)
+    return [
+        (
+            each,
+            inspections.payload(tx, cipher, tenant, each.delivery.id)
+            if cipher and not each.delivery.purged_at
+            else None,
+        )
+        for each in found
+    ]
 
 
 def inspection_record(
@@ -292,32 +258,26 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
         when = _time_and_age(each.ended_at, now)
         yield ("try", each.fence, each.outcome, when, each.worker, each.error)
     for effect in inspection.effects:
-        yield _effect_line(effect, now)
-    for seen in inspection.sightings:
+        when = _time_and_age(effect.ended_at or effect.started_at, now)
+        result = effect.error or (effect.result or b"").decode()
+        yield ("effect", effect.name, effect.state, when, f"safe={effect.safe}", result)
+    for seen in inspection.duplicates:
         times = f"{seen.count} time{'s' if seen.count > 1 else ''}"
-        yield (
-            "sighting",
-            seen.sighting,
-            times,
-            _time_and_age(seen.last_at, now),
-            f"by {seen.road}",
-        )
+        last = _time_and_age(seen.last_at, now)
+        yield ("sighting", seen.duplicate_class, times, last, f"by {seen.road}")
     for example in inspection.examples:
+        when, channel = _time_and_age(example.at, now), f"by {example.road}"
         yield (
             "example",
-            example.sighting,
-            _time_and_age(example.at, now),
-            *_duplicate_details(example),
+            example.duplicate_class,
+            when,
+            channel,
+            example.verdict,
+            example.secret_id,
         )
     for entry in inspection.audit:
-        yield (
-            "audit",
-            entry.action,
-            _time_and_age(entry.at, now),
-            entry.who,
-            entry.why,
-            entry.detail,
-        )
+        when = _time_and_age(entry.at, now)
+        yield ("audit", entry.action, when, entry.who, entry.why, entry.detail)
     if payload is not None:
         for name, value in payload[0]:
             yield ("header", name, value)
@@ -334,12 +294,8 @@ def _delivery_lines(facts: DeliveryRecord, now: int) -> Lines:
     if facts.type:
         yield ("type", facts.type)
     yield ("state", facts.state, *([facts.outcome] if facts.outcome else []))
-    yield (
-        "received",
-        _time_and_age(facts.received_at, now),
-        f"by {facts.road}",
-        f"{facts.size} bytes",
-    )
+    received = _time_and_age(facts.received_at, now)
+    yield ("received", received, f"by {facts.road}", f"{facts.size} bytes")
     yield from _evidence_lines(facts, now)
     if facts.lane is not None:
         number = f"number {facts.sequence}" if facts.sequence is not None else ""
@@ -367,7 +323,8 @@ def _evidence_lines(facts: DeliveryRecord, now: int) -> Lines:
 def _schedule_lines(facts: DeliveryRecord, now: int) -> Lines:
     """Return what a delivery waits for, or when it ended."""
     if facts.state is DeliveryState.PROCESSING and facts.due_at is not None:
-        yield ("lease", f"{_expiry_word(facts.due_at, now)} {ago(facts.due_at, now)}", facts.worker)
+        word = "expires" if facts.due_at > now else "expired"
+        yield ("lease", f"{word} {ago(facts.due_at, now)}", facts.worker)
     elif facts.state is DeliveryState.HELD:
         since = _time_and_age(facts.held_at, now) if facts.held_at is not None else ""
         yield ("held", facts.hold_reason, since)
@@ -379,28 +336,6 @@ def _schedule_lines(facts: DeliveryRecord, now: int) -> Lines:
         yield ("due", "when it is the first of its lane")
     else:
         yield ("due", _time_and_age(facts.due_at, now))
-
-
-def _expiry_word(due_at: int, now: int) -> str:
-    return "expires" if due_at > now else "expired"
-
-
-def _effect_line(effect: Effect, now: int) -> tuple[object, ...]:
-    when = _time_and_age(effect.ended_at or effect.started_at, now)
-    result = "" if effect.result is None else effect.result.decode()
-    return (
-        "effect",
-        effect.name,
-        effect.state,
-        when,
-        f"safe={effect.safe}",
-        effect.error or result,
-    )
-
-
-def _duplicate_details(example: DuplicateExample) -> tuple[object, ...]:
-    """Return the channel, verdict and secret of a duplicate."""
-    return (f"by {example.road}", example.verdict, example.secret_id)
 
 
 def _time_and_age(then: int, now: int) -> str:
@@ -440,7 +375,9 @@ def tail(
     with suppress(KeyboardInterrupt), call.reader() as reader:
         for facts in _follow_changes(reader, last, 0 if once else seconds):
             if source in {None, facts.source}:
-                _print_change(call, facts, reader.clock())
+                note = delivery_note(facts)
+                cells = (facts.id, facts.state, facts.source, facts.type, facts.key, note)
+                call.out.result(facts, iso_time(reader.clock()), *cells, name=facts.id)
 
 
 def _follow_changes(reader: "Reader", last: int, seconds: float | None) -> Iterator[DeliveryRecord]:
@@ -457,7 +394,6 @@ class DeliveryView:
     """What has been shown: the newest deliveries, and older ones as long as they are open."""
 
     def __init__(self, tenant: str) -> None:
-        """Begin with nothing shown."""
         self._tenant = tenant
         self._shown: dict[str, tuple[object, ...]] = {}
         self._last_audit_id = ""
@@ -513,20 +449,3 @@ class DeliveryView:
         for id_ in [id_ for id_ in self._shown if id_ <= floor]:
             if self._shown[id_][0] in _ENDED or len(self._shown) > _MAX_OPEN:
                 del self._shown[id_]
-
-
-def _print_change(call: CommandContext, facts: DeliveryRecord, now: int) -> None:
-    if call.out.as_json:
-        call.out.record(facts)
-    elif call.out.quiet:
-        call.out.line(facts.id)
-    else:
-        call.out.line(
-            iso_time(now),
-            facts.id,
-            facts.state,
-            facts.source,
-            facts.type,
-            facts.key,
-            delivery_note(facts),
-        )

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from oncebox.cli.commands.delivery import print_deliveries
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_options_with_reason, require_reason
+from oncebox.cli.options import audit_entry, audit_options_with_reason, page_options, require_reason
 from oncebox.cli.output import failures
 from oncebox.cli.output.progress import with_progress
 from oncebox.components import Components
-from oncebox.core import ids
 from oncebox.db.database import Transaction
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin.audit import AuditEntry
@@ -24,19 +23,10 @@ from oncebox.model.deliveries.effects import EffectState
 from oncebox.model.deliveries.inspection import DeliveryInspection
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: a change of one delivery, without its transaction: ``(tx, id, audit entry)``
+#: a change of one delivery: ``(tx, id, audit entry)``
 DeliveryChange = Callable[[Transaction, str, AuditEntry], None]
 
 _EFFECT_STATES = {"done": EffectState.DONE, "not-done": EffectState.NOT_DONE}
-
-
-class _DryRunDone(Exception):
-    """Carries what a change would have led to out of the transaction it undoes."""
-
-    def __init__(self, outcome: DeliveryInspection) -> None:
-        super().__init__()
-        self.outcome = outcome
 
 
 dry_run_option = click.option(
@@ -78,10 +68,10 @@ def replay(
     while the outcome of an effect is unknown; record it with --effect.
 
     """
-    change = partial(operations.replay, words=_effect_outcomes(effects))
+    change = partial(operations.replay, resolutions=_effect_outcomes(effects))
     if dry_run:
-        return print_dry_run(call, wanted, change, who=who)
-    return apply_to_all(call, [wanted], change, "replayed", who=who, why=why)
+        return _print_dry_run(call, wanted, change, who=who)
+    return _apply_to_all(call, [wanted], change, "replayed", who=who, why=why)
 
 
 @click.command("hold")
@@ -90,13 +80,13 @@ def replay(
 @with_context
 def hold(call: CommandContext, *, wanted: str, who: str, why: str | None) -> int:
     """Keep a waiting delivery from running until it is released."""
-    return apply_to_all(call, [wanted], operations.hold, "held", who=who, why=why)
+    return _apply_to_all(call, [wanted], operations.hold, "held", who=who, why=why)
 
 
 @click.command(
     "release",
     epilog=examples(
-        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done",
+        "oncebox delivery release dlv_… --why 'seen in the tracker' --effect open-issue=done"
     ),
 )
 @click.argument("wanted", metavar="ID")
@@ -118,13 +108,13 @@ def release(
     Refused while the outcome of an effect is unknown; record it with --effect.
 
     """
-    change = partial(operations.release, words=_effect_outcomes(effects))
+    change = partial(operations.release, resolutions=_effect_outcomes(effects))
     if dry_run:
-        return print_dry_run(call, wanted, change, who=who)
-    return apply_to_all(call, [wanted], change, "released", who=who, why=why)
+        return _print_dry_run(call, wanted, change, who=who)
+    return _apply_to_all(call, [wanted], change, "released", who=who, why=why)
 
 
-def apply_to_all(
+def _apply_to_all(
     call: CommandContext,
     wanted: list[str],
     change: DeliveryChange,
@@ -133,64 +123,50 @@ def apply_to_all(
     who: str,
     why: str | None,
 ) -> int:
-    """Change deliveries, each in a commit of its own with its audit; return the exit code.
-
-    Raises: NotFound, StateConflict, when there is only one and it is refused.
-    """
+    """Change deliveries, each in its own commit with its audit entry; return the exit code."""
     reason = require_reason(why)
+    if not wanted:
+        return failures.OK
 
     async def work(components: Components) -> int:
         worst = failures.OK
         for each in with_progress(call.out, done, wanted):
             try:
-                id_ = await _apply(components, each, change, who=who, why=reason)
+                entry = audit_entry(components, None, who=who, why=reason)
+                id_ = await components.database.read(_single_delivery, entry.tenant, each)
+                await components.database.write(change, id_, entry)
+                components.ledger.notify(DUE)
             except (NotFound, StateConflict) as error:
                 if len(wanted) == 1:
                     raise
                 worst = max(worst, failures.print_error(error, as_json=call.out.as_json))
             else:
-                _print_done(call, id_, done)
+                call.out.result({"id": id_, "action": done}, id_, done)
         return worst
 
     return call.run(work)
 
 
-def print_dry_run(call: CommandContext, wanted: str, change: DeliveryChange, *, who: str) -> int:
-    """Try a change out and undo it; print what it would do, and return the exit code."""
+def _print_dry_run(call: CommandContext, wanted: str, change: DeliveryChange, *, who: str) -> int:
+    """Make a change and roll it back; print what it would do, and return the exit code."""
 
     async def work(components: Components) -> int:
-        rehearsal = partial(_apply_and_roll_back, change=change)
+        entry = audit_entry(components, None, who=who, why="")
+        id_ = await components.database.read(_single_delivery, entry.tenant, wanted)
         try:
-            await _apply(components, wanted, rehearsal, who=who, why="")
-        except _DryRunDone as would:
-            _print_dry_run_outcome(call, would.outcome)
+            outcome = await components.ledger.dry_run(
+                operations.change_and_inspect, change, id_, entry
+            )
         except StateConflict as error:
-            _print_refusal(call, str(error))
+            if call.out.as_json:
+                call.out.record({"would_run": False, "refused": str(error)})
+            else:
+                call.out.outline([("would be refused", str(error))])
             return failures.CONFLICT
+        _print_dry_run_outcome(call, outcome)
         return failures.OK
 
     return call.run(work)
-
-
-async def _apply(
-    components: Components, wanted: str, change: DeliveryChange, *, who: str, why: str
-) -> str:
-    tenant = components.settings.tenant
-    id_ = await components.database.read(_single_delivery, tenant, wanted)
-    entry = AuditEntry(
-        id=ids.new("aud"), tenant=tenant, at=components.database.clock(), who=who, why=why
-    )
-    await components.database.write(change, id_, entry)
-    components.ledger.notify(DUE)
-    return id_
-
-
-def _apply_and_roll_back(
-    tx: Transaction, id_: str, entry: AuditEntry, *, change: DeliveryChange
-) -> NoReturn:
-    """Make the change, look at it, and leave by an exception so that nothing is committed."""
-    change(tx, id_, entry)
-    raise _DryRunDone(inspections.inspect(tx, entry.tenant, id_, entry.at))
 
 
 def _single_delivery(tx: Transaction, tenant: str, wanted: str) -> str:
@@ -204,33 +180,19 @@ def _single_delivery(tx: Transaction, tenant: str, wanted: str) -> str:
 
 
 def _effect_outcomes(effects: tuple[str, ...]) -> EffectResolutions:
-    words: dict[str, EffectState] = {}
+    outcomes: dict[str, EffectState] = {}
     for text in effects:
         name, _, word = text.rpartition("=")
         if not name or word not in _EFFECT_STATES:
             raise click.BadParameter(
                 f"{text!r} is not NAME=done or NAME=not-done", param_hint="--effect"
             )
-        words[name] = _EFFECT_STATES[word]
-    return words
-
-
-def _print_done(call: CommandContext, id_: str, done: str) -> None:
-    if call.out.as_json:
-        call.out.record({"id": id_, "action": done})
-    elif not call.out.quiet:
-        call.out.line(id_, done)
-
-
-def _print_refusal(call: CommandContext, reason: str) -> None:
-    if call.out.as_json:
-        call.out.record({"would_run": False, "refused": reason})
-    else:
-        call.out.outline([("would be refused", reason)])
+        outcomes[name] = _EFFECT_STATES[word]
+    return outcomes
 
 
 def _print_dry_run_outcome(call: CommandContext, outcome: DeliveryInspection) -> None:
-    """Say which effects would be left alone and which could run."""
+    """Print which effects would not run again and which could."""
     done = [each.name for each in outcome.effects if each.state is EffectState.DONE]
     again = [each.name for each in outcome.effects if each.state is not EffectState.DONE]
     if call.out.as_json:
@@ -252,20 +214,19 @@ _AFTER_ALL_IDS = "~"
 
 @click.command("list")
 @click.option("--source", metavar="NAME", help="Filter by source.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@page_options
 @with_context
 def list_dead(call: CommandContext, *, source: str | None, limit: int, before: str) -> None:
     """List dead deliveries, newest first."""
     print_deliveries(call, state=DeliveryState.DEAD, source=source, before=before, most=limit)
+
+
+def _selection_options(command: F) -> F:
+    """Add which dead deliveries are meant."""
+    ids = click.argument("wanted", metavar="[ID]…", nargs=-1)
+    everything = click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
+    source = click.option("--source", metavar="NAME", help="With --all: filter by source.")
+    return ids(everything(source(audit_options_with_reason(command))))
 
 
 @click.command(
@@ -275,68 +236,41 @@ def list_dead(call: CommandContext, *, source: str | None, limit: int, before: s
         "oncebox dead replay --all --source stripe --why 'the shop is back'",
     ),
 )
-@click.argument("wanted", metavar="[ID]…", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
-@click.option("--source", metavar="NAME", help="With --all: filter by source.")
-@audit_options_with_reason
+@_selection_options
 @with_context
-def replay_dead(
-    call: CommandContext,
-    *,
-    wanted: tuple[str, ...],
-    everything: bool,
-    source: str | None,
-    who: str,
-    why: str | None,
-) -> int:
+def replay_dead(call: CommandContext, /, *, who: str, why: str | None, **selected: Any) -> int:
     """Run dead deliveries again, oldest first.
 
     A delivery with an effect of unknown outcome is refused and does not stop the others; the exit
     code is then 4.
 
     """
-    chosen = _selected_ids(call, wanted, source, why, everything=everything)
-    change = partial(operations.replay, words={})
-    return (
-        apply_to_all(call, chosen, change, "replayed", who=who, why=why) if chosen else failures.OK
-    )
+    chosen = _selected_ids(call, why, **selected)
+    change = partial(operations.replay, resolutions={})
+    return _apply_to_all(call, chosen, change, "replayed", who=who, why=why)
 
 
 @click.command("seen", epilog=examples("oncebox dead seen --all --why 'known, the shop was down'"))
-@click.argument("wanted", metavar="[ID]…", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All dead deliveries.")
-@click.option("--source", metavar="NAME", help="With --all: filter by source.")
-@audit_options_with_reason
+@_selection_options
 @with_context
-def mark_seen(
-    call: CommandContext,
-    *,
-    wanted: tuple[str, ...],
-    everything: bool,
-    source: str | None,
-    who: str,
-    why: str | None,
-) -> int:
+def mark_seen(call: CommandContext, /, *, who: str, why: str | None, **selected: Any) -> int:
     """Acknowledge dead deliveries, so that retention may delete their bodies.
 
     A body is deleted when the retention of its source has passed; until then it can be replayed.
 
     """
-    chosen = _selected_ids(call, wanted, source, why, everything=everything)
-    return (
-        apply_to_all(call, chosen, operations.mark_seen, "seen", who=who, why=why) if chosen else 0
-    )
+    chosen = _selected_ids(call, why, **selected)
+    return _apply_to_all(call, chosen, operations.mark_seen, "seen", who=who, why=why)
 
 
 def _selected_ids(
     call: CommandContext,
-    wanted: tuple[str, ...],
-    source: str | None,
     why: str | None,
     *,
+    wanted: tuple[str, ...],
     everything: bool,
+    source: str | None,
 ) -> list[str]:
-    """Return the deliveries that are meant: some, or all that are dead."""
     require_reason(why)
     if bool(wanted) == everything:
         raise click.UsageError("name the deliveries, or say --all")

@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from oncebox.cli.checks import Check, CheckStatus
+from oncebox.cli.checks import Check, CheckStatus, fail
 from oncebox.cli.checks.database import run_all
 from oncebox.cli.context import CommandContext, with_context
 from oncebox.cli.output import failures
@@ -33,8 +33,8 @@ async def _run_checks(settings: Settings) -> list[Check]:
     checks = []
     try:
         async for check in run_all(settings):
-            checks.append(check)  # noqa: PERF401 - what was found before the trouble is told
+            checks.append(check)  # noqa: PERF401 - findings before the error are shown
     except PermissionError as error:
         message = f"{error.filename}: {error.strerror}"
-        checks.append(Check("access", CheckStatus.FAIL, message, failures.RUN_AS_SERVICE_USER))
+        checks.append(fail("access", message, failures.RUN_AS_SERVICE_USER))
     return checks

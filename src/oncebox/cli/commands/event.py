@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_COLUMNS = ("number", "at", "type", "subject", "inbox", "attempt", "data")
 #: seconds between two queries for new events
 _POLL_INTERVAL = 0.1
 _PAGE = 500
@@ -68,11 +67,8 @@ def list_(call: CommandContext, /, *, after: int | None, limit: int, **filters: 
             page = reader.read(event_log.read, wanted, position, limit - len(found))
             found += page.events
             position, more = page.up_to, page.has_more
-    if call.out.as_json or call.out.quiet:
-        for event in found:
-            _print_event(call, event)
-    else:
-        call.out.table(_COLUMNS, [_event_row(event) for event in found])
+    columns = ("number", "at", "type", "subject", "inbox", "attempt", "data")
+    call.out.listing(found, columns, _event_row)
 
 
 @click.command("follow", epilog=examples("oncebox event follow --type message.received --json"))
@@ -94,7 +90,7 @@ def follow(
         if after is None:
             after = reader.read(event_log.bounds, wanted.tenant).last
         for event in _follow_events(reader, wanted, after, seconds):
-            _print_event(call, event)
+            call.out.result(event, *_event_row(event), name=event.id)
 
 
 def _follow_events(
@@ -121,15 +117,6 @@ def _event_filter(
     return EventFilter(
         tenant=tenant_of(reader, tenant), types=frozenset(types), inbox_id=inbox, attempt_id=attempt
     )
-
-
-def _print_event(call: CommandContext, event: Event) -> None:
-    if call.out.as_json:
-        call.out.record(event)
-    elif call.out.quiet:
-        call.out.line(event.id)
-    else:
-        call.out.line(*_event_row(event))
 
 
 def _event_row(event: Event) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from oncebox.cli.context import CommandContext, examples, with_context
+from oncebox.cli.options import check_one_body, header_option
 from oncebox.cli.output import failures
 from oncebox.cli.output.progress import with_progress
 from oncebox.core import clock
@@ -28,72 +29,52 @@ from oncebox.webhooks import registry
 from oncebox.webhooks.explanation import explain
 from oncebox.webhooks.handshakes import answer_handshake
 from oncebox.webhooks.http_request import WebhookRequest
-from oncebox.webhooks.scheme import Scheme, SchemeOptions
-from oncebox.webhooks.verification import REASONS, Verdict, check_scheme, verify_fresh
+from oncebox.webhooks.scheme import FieldPath, Scheme, SchemeOptions
+from oncebox.webhooks.verification import REASONS, check_scheme, verify_fresh
 
-#: what the scheme of a provider is called here
+#: schemes that vectors call by the names used here
+_SAME_NAMES = (
+    "aws-sns", "discord", "elevenlabs", "github", "hook0", "linear", "mandrill", "outpost",
+    "paddle", "pagerduty", "plaid", "shopify", "slack", "square", "standard-webhooks", "stripe",
+    "twilio", "twitch", "typeform", "webflow", "zendesk", "zoom",
+)  # fmt: skip
+#: providers with a scheme of their own name here, by the format that vectors name
+_PROVIDERS_BY_FORMAT = {
+    "basic-auth": ("postmark",),
+    "github": ("meta",),
+    "github-legacy": ("bitbucket-server", "intercom"),
+    "hmac-b64-header": ("hookdeck", "woocommerce"),
+    "hmac-b64-sha512": ("generic-hmac",),
+    "hmac-hex-header": ("calcom", "gitea", "gocardless", "gogs", "mailersend", "nylas"),
+    "hmac-hex-header-sha1": ("vercel",),
+    "hmac-hex-sha1": ("generic-hmac",),
+    "hmac-hex-sha256": ("generic-hmac",),
+    "hmac-hex-sha512": ("generic-hmac",),
+    "mailgun-form": ("mailgun-inbound",),
+    "mailgun-json": ("mailgun",),
+    "sendgrid-ecdsa": ("sendgrid-inbound",),
+    "standard-webhooks": ("openai", "resend", "svix"),
+    "standard-webhooks-rawsecret": ("polar",),
+    "token-header": ("gitlab",),
+    "unisender-md5": ("unisender-go",),
+    "zoom-crc": ("zoom",),
+}
+#: the scheme of each provider and format in vectors
 SCHEME_NAMES: dict[tuple[str, str], str] = {
-    ("aws-sns", "aws-sns"): "aws-sns",
+    **{(name, name): name for name in _SAME_NAMES},
+    **{(name, form): name for form, names in _PROVIDERS_BY_FORMAT.items() for name in names},
     ("basic-auth", "basic-auth"): "basic",
-    ("bitbucket-server", "github-legacy"): "bitbucket-server",
-    ("calcom", "hmac-hex-header"): "calcom",
-    ("discord", "discord"): "discord",
-    ("elevenlabs", "elevenlabs"): "elevenlabs",
-    ("generic-hmac", "hmac-b64-sha512"): "generic-hmac",
-    ("generic-hmac", "hmac-hex-sha1"): "generic-hmac",
-    ("generic-hmac", "hmac-hex-sha256"): "generic-hmac",
-    ("generic-hmac", "hmac-hex-sha512"): "generic-hmac",
-    ("gitea", "hmac-hex-header"): "gitea",
-    ("github", "github"): "github",
     ("github", "github-legacy"): "github-legacy",
     ("gitlab", "standard-webhooks"): "gitlab-signing",
-    ("gitlab", "token-header"): "gitlab",
-    ("gocardless", "hmac-hex-header"): "gocardless",
-    ("gogs", "hmac-hex-header"): "gogs",
-    ("hook0", "hook0"): "hook0",
-    ("hookdeck", "hmac-b64-header"): "hookdeck",
     ("hubspot", "hubspot-v1"): "hubspot-v1",
     ("hubspot", "hubspot-v2"): "hubspot-v2",
     ("hubspot", "hubspot-v3"): "hubspot",
-    ("intercom", "github-legacy"): "intercom",
-    ("linear", "linear"): "linear",
-    ("mailersend", "hmac-hex-header"): "mailersend",
-    ("mailgun", "mailgun-json"): "mailgun",
-    ("mailgun-inbound", "mailgun-form"): "mailgun-inbound",
-    ("mandrill", "mandrill"): "mandrill",
-    ("meta", "github"): "meta",
-    ("nylas", "hmac-hex-header"): "nylas",
-    ("openai", "standard-webhooks"): "openai",
-    ("outpost", "outpost"): "outpost",
-    ("paddle", "paddle"): "paddle",
-    ("pagerduty", "pagerduty"): "pagerduty",
-    ("plaid", "plaid"): "plaid",
-    ("polar", "standard-webhooks-rawsecret"): "polar",
-    ("postmark", "basic-auth"): "postmark",
-    ("resend", "standard-webhooks"): "resend",
     ("sendgrid-event", "sendgrid-ecdsa"): "sendgrid",
-    ("sendgrid-inbound", "sendgrid-ecdsa"): "sendgrid-inbound",
-    ("shopify", "shopify"): "shopify",
     ("shopify", "shopify-events"): "shopify-events",
-    ("slack", "slack"): "slack",
-    ("square", "square"): "square",
-    ("standard-webhooks", "standard-webhooks"): "standard-webhooks",
-    ("stripe", "stripe"): "stripe",
-    ("svix", "standard-webhooks"): "svix",
-    ("twilio", "twilio"): "twilio",
-    ("twitch", "twitch"): "twitch",
-    ("typeform", "typeform"): "typeform",
-    ("unisender-go", "unisender-md5"): "unisender-go",
-    ("vercel", "hmac-hex-header-sha1"): "vercel",
-    ("webflow", "webflow"): "webflow",
-    ("woocommerce", "hmac-b64-header"): "woocommerce",
     ("x-twitter", "twitter"): "x",
-    ("zendesk", "zendesk"): "zendesk",
     ("zendesk", "zendesk-legacy-order"): "zendesk-legacy-order",
-    ("zoom", "zoom"): "zoom",
-    ("zoom", "zoom-crc"): "zoom",
 }
-#: the general scheme, by the name of its hash and encoding
+#: options of generic-hmac, by the format that vectors name
 _HMAC_OPTIONS = {
     "hmac-b64-sha512": SchemeOptions(algorithm="sha512", encoding="base64"),
     "hmac-hex-sha1": SchemeOptions(algorithm="sha1"),
@@ -124,7 +105,7 @@ class Vector(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorVerdict(msgspec.Struct, frozen=True):
-    """What became of a vector."""
+    """The verdict on a vector."""
 
     id: str
     #: ``valid``, ``invalid`` or ``challenge``
@@ -133,10 +114,7 @@ class VectorVerdict(msgspec.Struct, frozen=True):
 
 
 def load_vectors(path: Path) -> list[Vector]:
-    """Return the vectors of a file: a JSON list, or an object a line.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the vectors of a file: a JSON list, or an object a line."""
     text = path.read_bytes()
     try:
         if text.lstrip().startswith(b"["):
@@ -148,22 +126,15 @@ def load_vectors(path: Path) -> list[Vector]:
 
 
 def judge_vector(vector: Vector) -> VectorVerdict:
-    """Return what a vector is: valid and fresh, a handshake that would be answered, or neither.
+    """Return whether a vector is valid and fresh, a handshake, or invalid.
 
-    Raises: UnknownScheme, if nothing here is called so; ConfigInvalid, if it is no request.
+    Raises: UnknownScheme; ConfigInvalid, if it is not a request.
     """
     scheme, options = _vector_scheme(vector)
     request, secrets = _vector_request(vector), _vector_secrets(vector)
     now = None if vector.now_epoch_if_needed is None else int(vector.now_epoch_if_needed * 1000)
-    try:
-        if answer_handshake(scheme, request, secrets, now=now, options=options) is not None:
-            return VectorVerdict(vector.id, "challenge", None)
-        verify_fresh(scheme, request, secrets, now=now, options=options)
-    except SignatureInvalid as error:
-        return VectorVerdict(vector.id, "invalid", error.reason)
-    except KeyFetchRequired as error:
-        return VectorVerdict(vector.id, "invalid", error.code)
-    return VectorVerdict(vector.id, "valid", None)
+    found = _verify_request(scheme, request, secrets, options, now)
+    return VectorVerdict(vector.id, found.verdict, found.reason)
 
 
 def _vector_scheme(vector: Vector) -> tuple[Scheme, SchemeOptions]:
@@ -211,16 +182,16 @@ def _vector_secrets(vector: Vector) -> list[str]:
     ]
 
 
-_COLUMNS = ("scheme", "signature in", "signed", "algorithm", "window", "id", "type", "note")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HANDSHAKE = "It is a handshake, which Oncebox answers."
 
 
 class _VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one request."""
+    """The verdict on one request."""
 
     verdict: str
     reason: str | None = None
-    #: the place of the secret that fits, counted from one
+    #: the number of the matching secret, counted from one
     secret: int | None = None
     freshness: str | None = None
     signed_at: int | None = None
@@ -246,9 +217,7 @@ class _VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     metavar="SECRET",
     help="Secret: env:NAME, file:PATH or the secret itself. Repeatable.",
 )
-@click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header. Repeatable."
-)
+@header_option
 @click.option("--body", metavar="TEXT", help="Body.")
 @click.option(
     "--body-file",
@@ -277,7 +246,7 @@ def verify(  # noqa: PLR0913 - a request simply has this many sides
     stdin: str | None,
     name: str | None,
     secrets: tuple[str, ...],
-    headers: tuple[str, ...],
+    headers: list[tuple[str, str]],
     body: str | None,
     body_file: Path | None,
     method: str,
@@ -303,11 +272,23 @@ def verify(  # noqa: PLR0913 - a request simply has this many sides
     request = WebhookRequest(
         method=method,
         url=url,
-        headers=tuple(_parse_header(text) for text in headers),
+        headers=tuple(headers),
         body=_read_body(stdin=stdin, text=body, file=body_file),
     )
-    found = _verify_request(scheme, request, keys, options, _parse_time(now), wordy=wordy)
-    _print_result(call, found)
+    at = _parse_time(now)
+    found = _verify_request(scheme, request, keys, options, at)
+    if wordy:
+        is_handshake = found.verdict == "challenge"
+        said = (
+            [_HANDSHAKE]
+            if is_handshake
+            else explain(scheme, request, keys, now=at, options=options)
+        )
+        found = replace(found, explanation=said)
+    call.out.result(found, *_result_cells(found))
+    if not (call.out.as_json or call.out.quiet):
+        for sentence in found.explanation or ():
+            call.out.line(sentence)
     return failures.ERROR if found.verdict == "invalid" else failures.OK
 
 
@@ -326,14 +307,10 @@ def list_schemes(call: CommandContext) -> int:
             found.append(registry.find_scheme(name))
         except SchemeInvalid as error:
             broken.append(error)
-    if call.out.as_json:
-        for scheme in found:
-            call.out.record(_scheme_record(scheme))
-    elif call.out.quiet:
-        for scheme in found:
-            call.out.line(scheme.name)
-    else:
-        call.out.table(_COLUMNS, [_scheme_row(scheme) for scheme in found])
+    columns = ("scheme", "signature in", "signed", "algorithm", "window", "id", "type", "note")
+    call.out.listing(
+        found, columns, _scheme_row, record=_scheme_record, name=lambda scheme: scheme.name
+    )
     for each in broken:
         failures.print_error(each, as_json=call.out.as_json)
     return failures.ERROR if broken else failures.OK
@@ -361,44 +338,22 @@ def _verify_request(
     request: WebhookRequest,
     secrets: list[str],
     options: SchemeOptions,
-    now: int,
-    *,
-    wordy: bool,
+    now: int | None,
 ) -> _VerifyResult:
-    words = explain(scheme, request, secrets, now=now, options=options) if wordy else None
     try:
         if answer_handshake(scheme, request, secrets, now=now, options=options) is not None:
-            return _VerifyResult(verdict="challenge", explanation=words and [_HANDSHAKE])
+            return _VerifyResult(verdict="challenge")
         verdict = verify_fresh(scheme, request, secrets, now=now, options=options)
     except SignatureInvalid as error:
-        return _VerifyResult(verdict="invalid", reason=error.reason, explanation=words)
+        return _VerifyResult(verdict="invalid", reason=error.reason)
     except KeyFetchRequired as error:
-        return _VerifyResult(verdict="invalid", reason=error.code, explanation=words)
-    return _valid_result(verdict, words)
-
-
-_HANDSHAKE = "It is a handshake, which Oncebox answers."
-
-
-def _valid_result(verdict: Verdict, words: list[str] | None) -> _VerifyResult:
+        return _VerifyResult(verdict="invalid", reason=error.code)
     return _VerifyResult(
         verdict="valid",
         secret=verdict.secret_index + 1 or None,
         freshness=verdict.freshness,
         signed_at=verdict.signed_at,
-        explanation=words,
     )
-
-
-def _print_result(call: CommandContext, found: _VerifyResult) -> None:
-    if call.out.as_json:
-        call.out.record(found)
-        return
-    if call.out.quiet:
-        return
-    call.out.line(*_result_cells(found))
-    for sentence in found.explanation or ():
-        call.out.line(sentence)
 
 
 def _result_cells(found: _VerifyResult) -> list[str]:
@@ -426,18 +381,8 @@ def _read_secret(text: str) -> str:
     return text
 
 
-def _parse_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon:
-        raise click.BadParameter("a header looks like 'Name: value'", param_hint="--header")
-    return name.strip(), value.strip()
-
-
 def _read_body(*, stdin: str | None, text: str | None, file: Path | None) -> bytes:
-    if sum(each is not None for each in (stdin, text, file)) > 1:
-        raise click.UsageError(
-            "give the body once: --body TEXT, --body-file FILE, or - for standard input"
-        )
+    check_one_body(stdin, text, file, required=False)
     if file is not None:
         return file.read_bytes()
     if stdin is not None:
@@ -509,5 +454,5 @@ def _scheme_row(scheme: Scheme) -> tuple[object, ...]:
     )
 
 
-def _place_names(places: tuple[Any, ...]) -> str:
+def _place_names(places: tuple[FieldPath, ...]) -> str:
     return ", ".join(f"{place.path}{'' if place.signed else '*'}" for place in places)

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import tenant_of, tenant_option
+from oncebox.cli.options import before_option, limit_option, tenant_of, tenant_option
 from oncebox.cli.output.printer import to_json
 from oncebox.cli.output.times import duration, iso_time, parse_duration
 from oncebox.components import Components
@@ -26,7 +26,7 @@ from oncebox.model.inboxes.inbox import (
 )
 from oncebox.model.inboxes.purpose import Purpose
 
-INBOX_COLUMNS = ("inbox", "state", "address", "attempt", "label", "messages", "matched", "until")
+_COLUMNS = ("inbox", "state", "address", "attempt", "label", "messages", "matched", "until")
 _TIMES = {
     "made": "created_at",
     "active until": "active_until",
@@ -37,30 +37,21 @@ _TIMES = {
 }
 
 
-def inbox_record(inbox: Inbox) -> dict[str, Any]:
+def _inbox_record(inbox: Inbox) -> dict[str, Any]:
     """Return an inbox for JSON; the policy with all its fields."""
-    found = msgspec.structs.asdict(inbox)
-    found["policy"] = msgspec.structs.asdict(inbox.policy)
-    found["messages"] = inbox.cursor
-    return found
+    policy = msgspec.structs.asdict(inbox.policy)
+    return msgspec.structs.asdict(inbox) | {"policy": policy, "messages": inbox.cursor}
 
 
-def inbox_row(inbox: Inbox) -> tuple[object, ...]:
-    """Return an inbox as the cells of a line."""
+def _inbox_row(inbox: Inbox) -> tuple[object, ...]:
+    until = None if inbox.due_at is None else iso_time(inbox.due_at)
     return (
-        inbox.id,
-        inbox.state,
-        inbox.email,
-        inbox.attempt_id,
-        inbox.label,
-        inbox.cursor,
-        inbox.matched,
-        None if inbox.due_at is None else iso_time(inbox.due_at),
-    )
+        inbox.id, inbox.state, inbox.email, inbox.attempt_id, inbox.label, inbox.cursor,
+        inbox.matched, until,
+    )  # fmt: skip
 
 
-def inbox_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
-    """Tell an inbox line by line, each beginning with what it is about."""
+def _inbox_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
     yield ("inbox", inbox.id)
     yield ("address", inbox.email)
     yield ("tenant", inbox.tenant)
@@ -68,19 +59,12 @@ def inbox_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
     for name in ("attempt_id", "label", "owner", "rotated_from", "rotated_to"):
         if getattr(inbox, name):
             yield (name.removesuffix("_id").replace("_", " "), getattr(inbox, name))
-    for name, field in _TIMES.items():
-        at = getattr(inbox, field)
-        if at is not None:
-            yield (name, iso_time(at))
+    times = {name: getattr(inbox, field) for name, field in _TIMES.items()}
+    yield from ((name, iso_time(at)) for name, at in times.items() if at is not None)
     yield ("messages", inbox.cursor, f"{inbox.matched} matched, {inbox.duplicates} copies")
     first = time_to_first_message(inbox)
     if first is not None:
         yield ("first after", duration(first))
-    yield from _policy_lines(inbox)
-
-
-def _policy_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
-    """Tell what its maker wrote of it."""
     for name, value in inbox.metadata.items():
         yield ("metadata", name, value)
     for name, value in msgspec.structs.asdict(inbox.policy).items():
@@ -88,10 +72,7 @@ def _policy_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
             yield (name.replace("_", " "), value if isinstance(value, str) else to_json(value))
 
 
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
-
-InboxChange = Callable[[Transaction, Requester, str, int | None, int], Inbox]
+_InboxChange = Callable[[Transaction, Requester, str, int | None, int], Inbox]
 
 
 @click.command(
@@ -128,7 +109,7 @@ InboxChange = Callable[[Transaction, Requester, str, int | None, int], Inbox]
 @click.option("--metadata", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @tenant_option
 @with_context
-def new(  # noqa: PLR0913 - an inbox simply has this many sides
+def new(  # noqa: PLR0913 - the options of an inbox
     call: CommandContext,
     /,
     *,
@@ -180,12 +161,9 @@ def new(  # noqa: PLR0913 - an inbox simply has this many sides
         return made
 
     made = call.run(work, create=True)
-    if call.out.as_json:
-        call.out.record({**inbox_record(made.inbox), "created": made.new})
-    elif call.out.quiet:
-        call.out.line(made.inbox.id)
-    else:
-        call.out.line(made.inbox.id, made.inbox.email)
+    inbox = made.inbox
+    record = _inbox_record(inbox) | {"created": made.new}
+    call.out.result(record, inbox.id, inbox.email, name=inbox.id)
 
 
 @click.command(
@@ -193,16 +171,8 @@ def new(  # noqa: PLR0913 - an inbox simply has this many sides
 )
 @click.option("--attempt", "attempt_id", metavar="ID", help="Filter by attempt.")
 @click.option("--state", type=click.Choice([str(each) for each in InboxState]), help="Only these.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@limit_option
+@before_option
 @tenant_option
 @with_context
 def list_(
@@ -224,14 +194,7 @@ def list_(
             before=before,
             most=limit,
         )
-    if call.out.as_json:
-        for each in found:
-            call.out.record(inbox_record(each))
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        call.out.table(INBOX_COLUMNS, [inbox_row(each) for each in found])
+    call.out.listing(found, _COLUMNS, _inbox_row, record=_inbox_record)
 
 
 @click.command("show")
@@ -245,9 +208,9 @@ def show(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
         id_ = reader.read(find_id, IdKind.INBOX, requester.tenant, wanted)
         found = reader.read(inboxes.get, requester, id_)
     if call.out.as_json:
-        call.out.record(inbox_record(found))
+        call.out.record(_inbox_record(found))
     else:
-        call.out.outline(inbox_lines(found))
+        call.out.outline(_inbox_lines(found))
 
 
 @click.command("close")
@@ -263,7 +226,7 @@ def show(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
 def close(call: CommandContext, *, wanted: str, drain: float | None, tenant: str | None) -> None:
     """Close an inbox; it accepts mail for the drain time."""
     closed = _change_inbox(call, lambda components: components.inboxes.close, wanted, drain, tenant)
-    _print_inbox(call, closed, closed.id, closed.state)
+    call.out.result(_inbox_record(closed), closed.id, closed.state, name=closed.id)
 
 
 @click.command("rotate")
@@ -279,21 +242,19 @@ def rotate(call: CommandContext, *, wanted: str, drain: float | None, tenant: st
     A repeat for the same inbox prints the same new address.
     """
     made = _change_inbox(call, lambda components: components.inboxes.rotate, wanted, drain, tenant)
-    _print_inbox(call, made, made.id, made.email)
+    call.out.result(_inbox_record(made), made.id, made.email, name=made.id)
 
 
 def _change_inbox(
     call: CommandContext,
-    change: Callable[[Components], InboxChange],
+    change: Callable[[Components], _InboxChange],
     wanted: str,
     drain: float | None,
     tenant: str | None,
 ) -> Inbox:
     async def work(components: Components) -> Inbox:
-        requester, now = (
-            Requester(tenant=tenant_of(components, tenant)),
-            components.database.clock(),
-        )
+        requester = Requester(tenant=tenant_of(components, tenant))
+        now = components.database.clock()
         id_ = await components.database.read(find_id, IdKind.INBOX, requester.tenant, wanted)
         found = await components.database.write(
             change(components), requester, id_, _milliseconds(drain), now
@@ -302,15 +263,6 @@ def _change_inbox(
         return found
 
     return call.run(work)
-
-
-def _print_inbox(call: CommandContext, inbox: Inbox, *cells: object) -> None:
-    if call.out.as_json:
-        call.out.record(inbox_record(inbox))
-    elif call.out.quiet:
-        call.out.line(inbox.id)
-    else:
-        call.out.line(*cells)
 
 
 def _parse_metadata(typed: tuple[str, ...]) -> dict[str, str]:

@@ -11,21 +11,20 @@ from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.output import failures
 from oncebox.errors import ConfigInvalid
 from oncebox.mail.links import link_policy
-from oncebox.mail.links.link_policy import LinkVerdict, Resolve
 from oncebox.model.inboxes import link_rules
+from oncebox.model.inboxes.link_rules import LinkVerdict
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_VERDICT_WORDS = {True: "allow", False: "block"}
 
 
 class _LinkCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded link, and what is needed to judge it."""
+    """A recorded link, with its allowlist and DNS answers."""
 
     id: str
     url: str
     allowlist: list[str] = []
     local: list[str] = []
-    #: what a resolver answers; without, none is asked
+    #: addresses by name; without, nothing is resolved
     dns: dict[str, list[str] | None] | None = None
 
 
@@ -82,31 +81,37 @@ def check(
 
 
 def _print_case(call: CommandContext, case: _LinkCase) -> None:
+    answers = {name.lower(): addresses for name, addresses in (case.dns or {}).items()}
     found = link_policy.link_verdict(
-        case.url, case.allowlist, local=case.local, resolve=_resolver(case.dns)
+        case.url,
+        case.allowlist,
+        local=case.local,
+        resolve=None if case.dns is None else answers.get,
     )
     if call.out.as_json:
-        said = {"id": case.id, "verdict": _VERDICT_WORDS[found.allowed], "reason": found.reason}
-        call.out.record(said)
+        call.out.record({"id": case.id, "verdict": _word(found), "reason": found.reason})
     else:
-        call.out.line(f"{case.id}  {_VERDICT_WORDS[found.allowed]}  {found.reason}")
+        call.out.line(f"{case.id}  {_word(found)}  {found.reason}")
+
+
+def _word(found: LinkVerdict) -> str:
+    return "allow" if found.allowed else "block"
 
 
 def _print_verdict(call: CommandContext, found: LinkVerdict) -> None:
     if call.out.as_json:
         call.out.record({
-            "verdict": _VERDICT_WORDS[found.allowed],
-            "reason": found.reason, "url": found.canonical,
+            "verdict": _word(found), "reason": found.reason, "url": found.canonical,
             "host": found.host, "token": found.token, "parameters": found.parameters,
         })  # fmt: skip
     elif call.out.quiet:
-        call.out.line(_VERDICT_WORDS[found.allowed])
+        call.out.line(_word(found))
     else:
         call.out.outline(list(_verdict_lines(found)))
 
 
 def _verdict_lines(found: LinkVerdict) -> Iterator[tuple[str, str]]:
-    yield "verdict", f"{_VERDICT_WORDS[found.allowed]} ({found.reason})"
+    yield "verdict", f"{_word(found)} ({found.reason})"
     if found.host:
         yield "host", found.host
     if found.allowed:
@@ -118,20 +123,9 @@ def _verdict_lines(found: LinkVerdict) -> Iterator[tuple[str, str]]:
 
 
 def _load_cases(path: Path) -> list[_LinkCase]:
-    """Return the cases of a file, an object a line.
-
-    Raises: ConfigInvalid.
-    """
     lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
     try:
-        # Python's own reader takes halves of characters too, and they are to be judged.
+        # json, because msgspec refuses lone surrogates, which the policy must check too.
         return [msgspec.convert(json.loads(line), _LinkCase) for line in lines]
     except (ValueError, msgspec.ValidationError) as error:
-        raise ConfigInvalid(f"{path} is not a list of links, an object a line") from error
-
-
-def _resolver(answers: dict[str, list[str] | None] | None) -> Resolve | None:
-    if answers is None:
-        return None
-    known = {name.lower(): addresses for name, addresses in answers.items()}
-    return known.get
+        raise ConfigInvalid(f"{path} is not a list of links, one JSON object a line") from error

@@ -24,7 +24,7 @@ from oncebox.model.inboxes.received_mail import (
 from oncebox.settings import Settings
 from oncebox.workers.mail.parser_pool import ParserPool
 
-_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+RAW_MAIL = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
 
 
@@ -36,7 +36,7 @@ _STDIN = Path("-")
         "oncebox message raw msg_… | oncebox mail parse -",
     ),
 )
-@click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=RAW_MAIL, metavar="FILE...")
 @with_context
 def parse(call: CommandContext, *, files: tuple[Path, ...]) -> int:
     """Parse raw mails; - reads standard input.
@@ -45,9 +45,7 @@ def parse(call: CommandContext, *, files: tuple[Path, ...]) -> int:
     them could not be parsed completely.
 
     """
-    settings = call.settings()
-    mails = [read_raw_mail(path, settings.limits.body) for path in files]
-    every = parse_mails(call, settings, mails)
+    every = _parse_files(call, files)
     for path, parsed in zip(files, every, strict=True):
         if call.out.as_json:
             call.out.record({"file": str(path), **_mail_record(parsed)})
@@ -55,12 +53,13 @@ def parse(call: CommandContext, *, files: tuple[Path, ...]) -> int:
             call.out.line(parsed.status.value)
         else:
             call.out.outline(_mail_lines(path, parsed))
-    whole = all(parsed.status is ParseStatus.PARSED for parsed in every)
-    return failures.OK if whole else failures.ERROR
+    return _exit_code(every)
 
 
-def parse_mails(call: CommandContext, settings: Settings, mails: list[bytes]) -> list[ParsedMail]:
-    """Return what is read from mails, by processes under limits; say how far it is."""
+def _parse_files(call: CommandContext, files: Sequence[Path]) -> list[ParsedMail]:
+    """Parse mails in processes with limits, and show the progress."""
+    settings = call.settings()
+    mails = [read_raw_mail(path, settings.limits.body) for path in files]
     with count_progress(call.out, "read", len(mails)) as advance:
         return asyncio.run(_parse_all(settings, mails, advance))
 
@@ -74,6 +73,11 @@ async def _parse_all(settings: Settings, mails: list[bytes], advance: Advance) -
             return parsed
 
         return await asyncio.gather(*map(parse, mails))
+
+
+def _exit_code(every: Sequence[ParsedMail]) -> int:
+    complete = all(parsed.status is ParseStatus.PARSED for parsed in every)
+    return failures.OK if complete else failures.ERROR
 
 
 def read_raw_mail(path: Path, limit: int) -> bytes:
@@ -92,12 +96,12 @@ def read_raw_mail(path: Path, limit: int) -> bytes:
 
 
 def _mail_record(parsed: ParsedMail) -> dict[str, object]:
-    """Return everything as JSON has it; hashes in hexadecimal, repeated headers as arrays."""
-    facts: dict[str, object] = msgspec.to_builtins(parsed)
-    del facts["found"]  # ``mail extract`` tells it
+    """Return all fields; hashes in hexadecimal, repeated headers as arrays."""
+    fields: dict[str, object] = msgspec.to_builtins(parsed)
+    del fields["found"]  # ``mail extract`` has it
     mark = parsed.message_mark
     return {
-        **facts,
+        **fields,
         "headers": {name: list(values) for name, values in parsed.headers},
         "identity": parsed.identity.hex() or None,
         "message_mark": mark.hex() if mark else None,
@@ -106,10 +110,12 @@ def _mail_record(parsed: ParsedMail) -> dict[str, object]:
 
 
 def _mail_lines(path: Path, parsed: ParsedMail) -> Iterator[tuple[object, ...]]:
-    """Yield what a person wants to know, line by line."""
     yield "file", path
     yield "status", parsed.status.value
-    yield "from", _sender_text(parsed)
+    sender = parsed.sender
+    single = sender.standing is SenderStatus.SINGLE
+    author = HeaderAddress(name=sender.name, address=sender.address)
+    yield "from", _address_text(author) if single else f"({sender.standing.value})"
     for name, people in (("to", parsed.to), ("cc", parsed.cc), ("reply-to", parsed.reply_to)):
         if people:
             yield name, ", ".join(map(_address_text, people))
@@ -129,18 +135,11 @@ def _mail_lines(path: Path, parsed: ParsedMail) -> Iterator[tuple[object, ...]]:
         yield "hidden", line
 
 
-def _sender_text(parsed: ParsedMail) -> str:
-    sender = parsed.sender
-    if sender.standing is not SenderStatus.SINGLE:
-        return f"({sender.standing.value})"
-    return _address_text(HeaderAddress(name=sender.name, address=sender.address))
-
-
 def _address_text(person: HeaderAddress) -> str:
     return f"{person.name} <{person.address}>" if person.name else person.address
 
 
-#: so many that were not chosen are shown to a person
+#: number of other candidates that are shown
 _MAX_RUNNERS_UP = 3
 
 
@@ -151,7 +150,7 @@ _MAX_RUNNERS_UP = 3
         "oncebox mail extract --json *.eml | jq -r .best.code",
     ),
 )
-@click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=RAW_MAIL, metavar="FILE...")
 @with_context
 def extract(call: CommandContext, *, files: tuple[Path, ...]) -> int:
     """Extract the one-time code and the link of each raw mail; - reads standard input.
@@ -159,10 +158,7 @@ def extract(call: CommandContext, *, files: tuple[Path, ...]) -> int:
     The exit code is 1 if one of the mails could not be parsed completely.
 
     """
-    settings = call.settings()
-    every = parse_mails(
-        call, settings, [read_raw_mail(path, settings.limits.body) for path in files]
-    )
+    every = _parse_files(call, files)
     for path, parsed in zip(files, every, strict=True):
         found = parsed.found
         if call.out.as_json:
@@ -180,8 +176,7 @@ def try_(call: CommandContext) -> int:
     Every reason is shown with its points; candidates below the threshold are not used.
 
     """
-    settings = call.settings()
-    every = parse_mails(call, settings, [read_raw_mail(_STDIN, settings.limits.body)])
+    every = _parse_files(call, [_STDIN])
     found = every[0].found
     if call.out.as_json:
         call.out.record({"file": "-", **_extraction_record(found)})
@@ -191,13 +186,7 @@ def try_(call: CommandContext) -> int:
     return _exit_code(every)
 
 
-def _exit_code(every: Sequence[ParsedMail]) -> int:
-    whole = all(parsed.status is ParseStatus.PARSED for parsed in every)
-    return failures.OK if whole else failures.ERROR
-
-
 def _extraction_record(found: Extraction) -> dict[str, object]:
-    """Return what was found as JSON has it."""
     return {
         "best": {"code": _candidate_value(found.code), "link": _candidate_value(found.link)},
         "tied": {"code": found.codes_tied, "link": found.links_tied},
@@ -213,85 +202,84 @@ def _candidate_value(candidate: Candidate | None) -> str | None:
 def _candidate_lines(
     kind: str, best: Candidate | None, ranked: Sequence[Candidate], *, tied: bool
 ) -> Iterator[tuple[object, ...]]:
-    """Yield what was chosen, why, and what was not."""
+    """Yield the chosen candidate, the reasons, and the other candidates."""
     if best is not None:
         yield kind, best.value, f"confidence {best.confidence:.2f}, {best.score} points"
+        yield from _evidence_lines(best)
     elif tied:
         yield kind, "(tied)", "two candidates are equally good, so none is used"
     else:
-        yield kind, "(none)", "nothing reaches the bar" if ranked else "nothing looks like one"
-    if best is not None:
-        yield from _evidence_lines(best)
+        why = "no candidate reaches the threshold" if ranked else "there is no candidate"
+        yield kind, "(none)", why
     others = [each for each in ranked if best is None or each.value != best.value]
     for other in others[:_MAX_RUNNERS_UP]:
-        yield "not taken" if not tied else "perhaps", other.value, f"{other.score} points"
+        yield "not used" if not tied else "possible", other.value, f"{other.score} points"
         yield from _evidence_lines(other)
 
 
 def _evidence_lines(candidate: Candidate) -> Iterator[tuple[object, ...]]:
-    yield "", "stands in", f"{candidate.where}, from {candidate.start} to {candidate.end}"
+    yield "", "found in", f"{candidate.where}, from {candidate.start} to {candidate.end}"
     if candidate.wrapped:
         yield "", "wrapped by", candidate.wrapped, candidate.target
     for reason in candidate.evidence:
-        yield "", f"{reason.points:+d}", _reason_text(reason.name)
+        yield (
+            "",
+            f"{reason.points:+d}",
+            _REASON_TEXTS.get(reason.name, reason.name.replace("_", " ")),
+        )
 
 
-def _reason_text(name: str) -> str:
-    """Return the name of a reason as words."""
-    return _REASON_TEXTS.get(name, name.replace("_", " "))
-
-
-#: reasons whose names do not speak for themselves
+#: texts of reasons whose names are not clear
 _REASON_TEXTS = {
-    "own_line": "has a line to itself",
-    "own_cell": "has a cell to itself",
+    "own_line": "is alone in its line",
+    "own_cell": "is alone in its table cell",
     "stands_out": "is bold, a heading or a button",
-    "large_or_spaced": "is large or spaced out",
-    "ends_line": "ends its line behind a colon",
-    "only_one": "nothing else is written like it",
-    "repeated": "stands there more than once",
-    "in_subject": "stands in the subject too",
-    "quoted": "stands in a quotation",
-    "like_a_word": "can be spoken, as words can",
-    "no_word": "cannot be spoken, as codes cannot",
+    "large_or_spaced": "is large or letter-spaced",
+    "ends_line": "ends its line after a colon",
+    "only_one": "nothing else has its shape",
+    "repeated": "occurs more than once",
+    "in_subject": "is in the subject too",
+    "quoted": "is in a quotation",
+    "like_a_word": "is pronounceable, as words are",
+    "no_word": "has no vowels, so it is no word",
     "word": "is a word of the mail in capitals",
-    "next_to_word": "the word for a code is right beside it",
+    "next_to_word": "a word for a code is right before it",
     "next_to_ask": "the reader is asked to enter or use it",
-    "next_to_purpose": "what it is for stands right before it",
-    "before_code": "a word for a code stands before it",
-    "before_code_for": "a word for a code stands before it, and what the code is for",
-    "before_other": "the name of some other number stands before it",
-    "before_gift": "a word for vouchers stands before it",
-    "before_standing": "a word for passwords that stay stands before it",
-    "before_password": "a word for passwords stands before a few digits of a short mail",
-    "before_event": "a gathering or a journey is named before it",
-    "behind_code": "a word for a code stands behind it",
-    "behind_password": "a word for passwords stands behind a few digits of a short mail",
-    "above_code": "the lines above it speak of a code",
-    "above_code_for": "the lines above it speak of a code, and what the code is for",
-    "above_other": "the line above it is the name of some other number",
-    "below_code": "the line below it speaks of a code",
-    "subject_code": "the subject speaks of a code",
-    "word_purpose": "signing in, confirming or the like is spoken of",
+    "next_to_purpose": "its purpose is right before it",
+    "before_code": "a word for a code is before it",
+    "before_code_for": "a word for a code is before it, and the purpose of the code",
+    "before_other": "the name of another number is before it",
+    "before_gift": "a word for vouchers is before it",
+    "before_standing": "a word for lasting passwords is before it",
+    "before_password": "a word for passwords is before a few digits of a short mail",
+    "before_event": "a meeting or a journey is named before it",
+    "behind_code": "a word for a code is after it",
+    "behind_password": "a word for passwords is after a few digits of a short mail",
+    "above_code": "the lines above it mention a code",
+    "above_code_for": "the lines above it mention a code and its purpose",
+    "above_other": "the line above it is the name of another number",
+    "below_code": "the line below it mentions a code",
+    "subject_code": "the subject mentions a code",
+    "word_purpose": "signing in, confirming or the like is mentioned",
     "word_ask": "the reader is asked for something",
     "word_limit": "it expires, or must not be shared",
-    "short_mail": "the mail is short and says what it is for",
-    "nothing_else": "there is nothing else in the mail",
-    "no_word_for_code": "the language is known, and no word for a code is in the mail",
+    "short_mail": "the mail is short and mentions a purpose",
+    "nothing_else": "the mail contains nothing else",
+    "no_word_for_code": "the language is known, and the mail has no word for a code",
     "amounts": "there are amounts of money, and no word for a code",
-    "like_a_year": "it is like a year or a date, and nothing says what it is for",
+    "like_a_year": "it is like a year or a date, and no purpose is mentioned",
     "receipt": "the mail is a receipt",
     "business": "the mail is about orders, bills or the like",
-    "event": "the mail is about a gathering or a journey",
-    "event_near": "a gathering or a journey is named shortly before it",
+    "event": "the mail is about a meeting or a journey",
+    "event_near": "a meeting or a journey is named shortly before it",
     "offer": "the mail is about an offer",
     "gift": "the subject is about a gift or an offer, and there are amounts of money",
     "below_worth": "the line below it says what it is worth",
     "clicked": "is the text of a link",
     "unnamed": "nothing in its sentence calls it a code or asks for it",
-    "asked_for": "the reader is told what to use it for",
-    "begins_subject": "the subject begins with it, and the mail speaks of a code",
-    "discussion": "the mail is an answer, an issue or a patch",
-    "captioned": "a word or two and a colon stand before it",
-    "circular": "the mail goes to many, and its subject asks for nothing",
+    "asked_for": "its use is explained to the reader",
+    "begins_subject": "the subject begins with it, and the mail mentions a code",
+    "discussion": "the mail is a reply, an issue or a patch",
+    "captioned": "one or two words and a colon are before it",
+    "circular": "the mail is a newsletter, and its subject asks for nothing",
 }

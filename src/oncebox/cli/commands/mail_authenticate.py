@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 
-from oncebox.cli.commands.mail import read_raw_mail
+from oncebox.cli.commands.mail import RAW_MAIL, read_raw_mail
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.output import failures
 from oncebox.core.metrics import Telemetry
@@ -21,8 +22,6 @@ from oncebox.model.inboxes.received_mail import (
 from oncebox.settings import Settings
 from oncebox.workers.mail.parser_pool import ParserPool
 from oncebox.workers.mail.sender_authentication import make_authenticator
-
-_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
 
 def _parse_ip(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -39,7 +38,7 @@ def _parse_ip(_context: click.Context, _parameter: click.Parameter, value: str) 
         "oncebox message raw msg_… | oncebox mail authenticate - --from 192.0.2.7 --json",
     ),
 )
-@click.argument("file", type=_FILE)
+@click.argument("file", type=RAW_MAIL)
 @click.option(
     "--from",
     "client",
@@ -63,37 +62,31 @@ def authenticate(
     raw = read_raw_mail(file, settings.limits.body)
     envelope = Envelope(client=client, helo=helo, sender=mail_from, recipients=())
     parsed, verdict = asyncio.run(_authenticate(settings, envelope, raw))
-    believed = is_sender_proven(verdict, parsed.sender.domain)
+    trusted = is_sender_proven(verdict, parsed.sender.domain)
     if call.out.as_json:
-        call.out.record(
-            {**_verdict_record(verdict), "from": parsed.sender.domain, "trusted": believed}
-        )
+        fields = msgspec.structs.asdict(verdict)
+        call.out.record({**fields, "from": parsed.sender.domain, "trusted": trusted})
     elif call.out.quiet:
-        call.out.line("trusted" if believed else "unproven")
+        call.out.line("trusted" if trusted else "unproven")
     else:
-        call.out.outline(_verdict_lines(parsed, verdict, believed=believed))
-    return failures.OK if believed else failures.ERROR
+        call.out.outline(_verdict_lines(parsed, verdict, trusted=trusted))
+    return failures.OK if trusted else failures.ERROR
 
 
 async def _authenticate(
     settings: Settings, envelope: Envelope, raw: bytes
 ) -> tuple[ParsedMail, SenderVerdict]:
-    judge = make_authenticator(settings.mail)
+    authenticator = make_authenticator(settings.mail)
     async with ParserPool(settings.parser, Telemetry()) as parsers:
         parsed = await parsers.parse(raw)
-        return parsed, await judge.authenticate(envelope, parsed, raw, parsers.check)
-
-
-def _verdict_record(verdict: SenderVerdict) -> dict[str, object]:
-    return {name: getattr(verdict, name) for name in verdict.__struct_fields__}
+        return parsed, await authenticator.authenticate(envelope, parsed, raw, parsers.check)
 
 
 def _verdict_lines(
-    parsed: ParsedMail, verdict: SenderVerdict, *, believed: bool
+    parsed: ParsedMail, verdict: SenderVerdict, *, trusted: bool
 ) -> Iterator[tuple[object, ...]]:
-    """Yield what a person wants to know, line by line."""
     yield "from", parsed.sender.domain or f"({parsed.sender.standing})"
-    yield "sender", "trusted" if believed else "unproven"
+    yield "sender", "trusted" if trusted else "unproven"
     yield "spf", verdict.spf.value
     yield "dkim", verdict.dkim.value
     yield "dmarc", verdict.dmarc.value

@@ -11,7 +11,7 @@ from oncebox.cli.context import CommandContext, examples, with_context
 if TYPE_CHECKING:  # most commands need no HTTP
     from oncebox.core.credentials import Credentials
 
-#: a data folder that is named on the command line beats these
+#: overridden by a data folder on the command line
 _SERVICE_VARIABLES = {"ONCEBOX_URL", "ONCEBOX_API_KEY", "ONCEBOX_API_KEY_FILE"}
 
 
@@ -45,10 +45,7 @@ def mcp(call: CommandContext, *, url: str | None, key_file: str | None) -> None:
 def _service_credentials(
     call: CommandContext, url: str | None, key_file: str | None
 ) -> "Credentials":
-    """Return where the service is and the key to it, as the options and the client say.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the URL and key of the service, from the options or as the client finds them."""
     from oncebox.client.core import network  # noqa: PLC0415 - most commands need no HTTP
 
     environ = dict(os.environ)

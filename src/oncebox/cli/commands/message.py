@@ -8,7 +8,14 @@ import click
 import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_entry, current_user, tenant_of, tenant_option
+from oncebox.cli.options import (
+    audit_entry,
+    before_option,
+    current_user,
+    limit_option,
+    tenant_of,
+    tenant_option,
+)
 from oncebox.cli.output.times import duration, iso_time
 from oncebox.components import Components
 from oncebox.ledger.admin.api_keys import Requester
@@ -21,19 +28,13 @@ from oncebox.model.inboxes.message import Message, MessageDocument
 from oncebox.model.inboxes.received_mail import ArtifactKind, HeaderAddress
 
 _MESSAGE_COLUMNS = ("message", "number", "status", "from", "verdict", "subject", "age", "copies")
-#: fields of a document that are no text for people
+#: fields of a document that are not text
 _BINARY_FIELDS = ("identity", "message_mark", "outline", "signatures")
 
 
 @click.command("list", epilog=examples("oncebox message list inb_… --json | jq .id"))
 @click.argument("inbox", metavar="INBOX")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
+@limit_option
 @click.option(
     "--after", type=click.IntRange(0), default=0, help="Continue the list after this number."
 )
@@ -54,17 +55,23 @@ def list_messages(
             documents=reader.mail_cipher,
         )
         now = reader.clock()
-    if call.out.as_json:
-        for each in found.messages:
-            call.out.record(_message_summary(each, found.documents.get(each.id)))
-    elif call.out.quiet:
-        for each in found.messages:
-            call.out.line(each.id)
-    else:
-        rows = (
-            _message_row(call, each, found.documents.get(each.id), now) for each in found.messages
-        )
-        call.out.table(_MESSAGE_COLUMNS, list(rows))
+
+    def subject(message: Message) -> str | None:
+        document = found.documents.get(message.id)
+        return document.parsed.subject if document else None
+
+    def row(message: Message) -> tuple[object, ...]:
+        age = duration(max(0, now - message.received_at))
+        received = age if call.out.on_terminal else iso_time(message.received_at)
+        return (
+            message.id, message.sequence, message.status, message.sender, message.sender_verdict,
+            subject(message), received, message.duplicates,
+        )  # fmt: skip
+
+    def record(message: Message) -> dict[str, Any]:
+        return msgspec.structs.asdict(message) | {"subject": subject(message)}
+
+    call.out.listing(found.messages, _MESSAGE_COLUMNS, row, record=record)
 
 
 @click.command("show", epilog=examples("oncebox message show msg_…"))
@@ -75,7 +82,6 @@ def show_message(call: CommandContext, *, wanted: str, tenant: str | None) -> No
     """Show a parsed message and the deliveries that contained it.
 
     The content is untrusted.
-
     """
     with call.reader() as reader:
         owner = tenant_of(reader, tenant)
@@ -84,7 +90,7 @@ def show_message(call: CommandContext, *, wanted: str, tenant: str | None) -> No
     if call.out.as_json:
         call.out.record(_message_record(whole))
     else:
-        call.out.outline(list(_message_lines(whole)))
+        call.out.outline(_message_lines(whole))
 
 
 @click.command("raw", epilog=examples("oncebox message raw msg_… > mail.eml"))
@@ -95,7 +101,6 @@ def raw_message(call: CommandContext, *, wanted: str, tenant: str | None) -> Non
     """Write a message exactly as it was received, byte for byte.
 
     Raw bytes are not written to a terminal: redirect them to a file or a program.
-
     """
     if call.out.on_terminal:
         raise click.UsageError("write it to a file: oncebox message raw ID > mail.eml")
@@ -106,23 +111,6 @@ def raw_message(call: CommandContext, *, wanted: str, tenant: str | None) -> Non
         raw = reader.read(messages.raw, reader.mail_cipher, owner, id_)
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()
-
-
-def _message_row(
-    call: CommandContext, message: Message, document: MessageDocument | None, now: int
-) -> tuple[object, ...]:
-    age = max(0, now - message.received_at)
-    received = duration(age) if call.out.on_terminal else iso_time(message.received_at)
-    subject = document.parsed.subject if document else ""
-    return (
-        message.id, message.sequence, message.status, message.sender, message.sender_verdict,
-        subject, received, message.duplicates,
-    )  # fmt: skip
-
-
-def _message_summary(message: Message, document: MessageDocument | None) -> dict[str, Any]:
-    record: dict[str, Any] = msgspec.to_builtins(message)
-    return record | {"subject": document.parsed.subject if document else None}
 
 
 def _message_record(whole: messages.FullMessage) -> dict[str, Any]:
@@ -172,20 +160,9 @@ def _address_cells(person: HeaderAddress) -> tuple[str, ...]:
     return (person.name, person.address) if person.name else (person.address,)
 
 
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
 _ARTIFACT_COLUMNS = (
-    "artifact",
-    "kind",
-    "state",
-    "sure",
-    "from",
-    "verdict",
-    "purpose",
-    "number",
-    "received",
-)
-#: fields that say nothing to people
+    "artifact", "kind", "state", "sure", "from", "verdict", "purpose", "number", "received",
+)  # fmt: skip
 _INTERNAL_FIELDS = ("claim_fingerprint", "rank")
 
 
@@ -195,19 +172,11 @@ _INTERNAL_FIELDS = ("claim_fingerprint", "rank")
 @click.option(
     "--state", type=click.Choice([str(each) for each in ArtifactState]), help="Filter by state."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@limit_option
+@before_option
 @tenant_option
 @with_context
-def list_artifacts(  # noqa: PLR0913 - which ones, whose, and how many
+def list_artifacts(  # noqa: PLR0913 - its options
     call: CommandContext,
     *,
     inbox: str,
@@ -229,14 +198,7 @@ def list_artifacts(  # noqa: PLR0913 - which ones, whose, and how many
             before=before,
             most=limit,
         )
-    if call.out.as_json:
-        for each in found:
-            call.out.record(_artifact_record(each))
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        call.out.table(_ARTIFACT_COLUMNS, [_artifact_row(each) for each in found])
+    call.out.listing(found, _ARTIFACT_COLUMNS, _artifact_row, record=_artifact_record)
 
 
 @click.command("show", epilog=examples("oncebox artifact show art_…"))
@@ -249,7 +211,10 @@ def show_artifact(call: CommandContext, *, wanted: str, tenant: str | None) -> N
         owner = tenant_of(reader, tenant)
         id_ = reader.read(find_id, IdKind.ARTIFACT, owner, wanted)
         found = reader.read(artifacts.get, Requester(tenant=owner), id_)
-    _print_artifact(call, found)
+    if call.out.as_json:
+        call.out.record(_artifact_record(found))
+    else:
+        call.out.outline(_artifact_lines(found))
 
 
 @click.command("claim", epilog=examples("oncebox artifact claim art_… --claim-key signup-4821"))
@@ -303,14 +268,10 @@ def release_artifact(
         return await components.grants.release(Requester(tenant=entry.tenant), id_, entry)
 
     released = call.run(work)
-    if call.out.as_json:
-        call.out.record(_artifact_record(released))
-    elif not call.out.quiet:
-        call.out.line(released.id, released.state)
+    call.out.result(_artifact_record(released), released.id, released.state)
 
 
 def _artifact_record(artifact: Artifact) -> dict[str, Any]:
-    """Return an artifact for JSON."""
     record: dict[str, Any] = msgspec.structs.asdict(artifact)
     for name in _INTERNAL_FIELDS:
         del record[name]
@@ -323,13 +284,6 @@ def _artifact_row(artifact: Artifact) -> tuple[object, ...]:
         artifact.sender_verdict, ",".join(artifact.purposes), artifact.sequence,
         iso_time(artifact.received_at),
     )  # fmt: skip
-
-
-def _print_artifact(call: CommandContext, artifact: Artifact) -> None:
-    if call.out.as_json:
-        call.out.record(_artifact_record(artifact))
-    else:
-        call.out.outline(list(_artifact_lines(artifact)))
 
 
 def _artifact_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
@@ -348,9 +302,8 @@ def _artifact_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
 
 
 def _history_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
-    """Tell what became of it."""
     if not artifact.matched:
-        yield ("matched", "no: its message is not what the inbox expects")
+        yield ("matched", "no: its message does not match the inbox's policy")
     if artifact.warnings:
         yield ("warnings", *artifact.warnings)
     if artifact.superseded_by:

@@ -1,42 +1,29 @@
 """`oncebox quarantine`: rejected webhook requests; show, verify again, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 
 import click
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import audit_options_with_reason, require_reason
+from oncebox.cli.options import audit_entry, audit_options_with_reason, page_options, require_reason
 from oncebox.cli.output import failures
 from oncebox.cli.output.times import duration, iso_time
 from oncebox.components import Components
-from oncebox.core import ids
-from oncebox.errors import InputRefused, NotFound, OnceboxError
+from oncebox.errors import OnceboxError
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.deliveries import quarantine
 from oncebox.ledger.lookup import IdKind, find_id
 from oncebox.ledger.notifications import DUE
-from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.webhooks.quarantine import QuarantineEntry
 
 _COLUMNS = ("request", "class", "source", "reason", "age", "bytes")
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
 
 
 @click.command(
     "list", epilog=examples("oncebox quarantine list --source stripe --json | jq .reason")
 )
 @click.option("--source", metavar="NAME", help="Filter by source.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1000),
-    default=50,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@page_options
 @with_context
 def list_(call: CommandContext, *, source: str | None, limit: int, before: str) -> None:
     """List rejected requests, newest first."""
@@ -45,14 +32,7 @@ def list_(call: CommandContext, *, source: str | None, limit: int, before: str) 
             quarantine.newest, reader.settings.tenant, source=source, before=before, most=limit
         )
         now = reader.clock()
-    if call.out.as_json:
-        for each in found:
-            call.out.record(each)
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        call.out.table(_COLUMNS, [_rejected_row(call, each, now) for each in found])
+    call.out.listing(found, _COLUMNS, lambda each: _rejected_row(call, each, now))
 
 
 @click.command("show", epilog=examples("oncebox quarantine show rej_…"))
@@ -67,21 +47,21 @@ def show(call: CommandContext, *, wanted: str) -> None:
     with call.reader() as reader:
         tenant = reader.settings.tenant
         id_ = reader.read(find_id, IdKind.REQUEST, tenant, wanted)
-        kept = reader.read(quarantine.get, tenant, id_)
-    body = kept.body.decode("utf-8", "backslashreplace")
+        request = reader.read(quarantine.get, tenant, id_)
+    body = request.body.decode("utf-8", "backslashreplace")
     if call.out.as_json:
         call.out.record({
-            "id": kept.id, "source": kept.source, "reason": kept.reason, "sighting": kept.sighting,
-            "received_at": kept.received_at, "method": kept.method, "url": kept.url,
-            "headers": kept.headers, "body": body,
+            "id": request.id, "source": request.source, "reason": request.reason,
+            "sighting": request.duplicate_class, "received_at": request.received_at,
+            "method": request.method, "url": request.url, "headers": request.headers, "body": body,
         })  # fmt: skip
         return
     call.out.outline([
-        ("request", kept.id),
-        ("source", kept.source),
-        ("rejected", kept.reason, kept.sighting),
-        ("received", iso_time(kept.received_at), kept.method, kept.url),
-        *(("header", name, value) for name, value in kept.headers),
+        ("request", request.id),
+        ("source", request.source),
+        ("rejected", request.reason, request.duplicate_class),
+        ("received", iso_time(request.received_at), request.method, request.url),
+        *(("header", name, value) for name, value in request.headers),
         ("body", body),
     ])  # fmt: skip
 
@@ -99,25 +79,19 @@ def retry(call: CommandContext, *, wanted: tuple[str, ...], who: str, why: str |
     the exit code is then 1.
 
     """
-    reason = require_reason(why)
 
-    async def work(components: Components) -> int:
-        worst = failures.OK
-        for typed in wanted:
-            try:
-                each = await _request_id(components, typed)
-                accepted = await _verify_and_accept(
-                    components, each, _audit_entry(components, who, reason)
-                )
-            except OnceboxError as error:
-                if len(wanted) == 1:
-                    raise
-                worst = max(worst, failures.print_error(error, as_json=call.out.as_json))
-            else:
-                _print_admitted(call, each, accepted)
-        return worst
+    async def admit(components: Components, id_: str, entry: AuditEntry) -> None:
+        rejected = await components.database.read(quarantine.get, entry.tenant, id_)
+        verified = await components.recheck_rejected(
+            quarantine.restore(rejected, components.master_key)
+        )
+        accepted = await components.database.write(quarantine.admit, id_, verified, entry)
+        components.ledger.notify(DUE)
+        for each in accepted:
+            record = {"request": id_, "delivery": each.id, "arrival": each.arrival}
+            call.out.result(record, id_, each.arrival, each.id, each.state)
 
-    return call.run(work)
+    return _apply_to_all(call, wanted, admit, who=who, why=require_reason(why))
 
 
 @click.command("forget")
@@ -126,17 +100,31 @@ def retry(call: CommandContext, *, wanted: tuple[str, ...], who: str, why: str |
 @with_context
 def forget(call: CommandContext, *, wanted: tuple[str, ...], who: str, why: str | None) -> int:
     """Delete rejected requests."""
-    reason = require_reason(why)
+
+    async def discard(components: Components, id_: str, entry: AuditEntry) -> None:
+        await components.database.write(quarantine.discard, id_, entry)
+
+    return _apply_to_all(call, wanted, discard, who=who, why=require_reason(why))
+
+
+def _apply_to_all(
+    call: CommandContext,
+    wanted: tuple[str, ...],
+    change: Callable[[Components, str, AuditEntry], Awaitable[None]],
+    *,
+    who: str,
+    why: str,
+) -> int:
+    """Change requests one by one; return the exit code."""
 
     async def work(components: Components) -> int:
         worst = failures.OK
         for typed in wanted:
+            entry = audit_entry(components, None, who=who, why=why)
             try:
-                each = await _request_id(components, typed)
-                await components.database.write(
-                    quarantine.discard, each, _audit_entry(components, who, reason)
-                )
-            except (NotFound, InputRefused) as error:
+                id_ = await components.database.read(find_id, IdKind.REQUEST, entry.tenant, typed)
+                await change(components, id_, entry)
+            except OnceboxError as error:
                 if len(wanted) == 1:
                     raise
                 worst = max(worst, failures.print_error(error, as_json=call.out.as_json))
@@ -145,40 +133,7 @@ def forget(call: CommandContext, *, wanted: tuple[str, ...], who: str, why: str 
     return call.run(work)
 
 
-async def _request_id(components: Components, typed: str) -> str:
-    return await components.database.read(
-        find_id, IdKind.REQUEST, components.settings.tenant, typed
-    )
-
-
-async def _verify_and_accept(components: Components, id_: str, entry: AuditEntry) -> list[Accepted]:
-    """Check a request again and accept what it holds."""
-    kept = await components.database.read(quarantine.get, components.settings.tenant, id_)
-    verified = await components.recheck_rejected(quarantine.restore(kept, components.master_key))
-    accepted = await components.database.write(quarantine.admit, id_, verified, entry)
-    components.ledger.notify(DUE)
-    return accepted
-
-
-def _audit_entry(components: Components, who: str, why: str) -> AuditEntry:
-    return AuditEntry(
-        id=ids.new("aud"),
-        tenant=components.settings.tenant,
-        at=components.database.clock(),
-        who=who,
-        why=why,
-    )
-
-
 def _rejected_row(call: CommandContext, each: QuarantineEntry, now: int) -> tuple[object, ...]:
     age = max(0, now - each.received_at)
     received = duration(age) if call.out.on_terminal else iso_time(each.received_at)
-    return (each.id, each.sighting, each.source, each.reason, received, each.size)
-
-
-def _print_admitted(call: CommandContext, id_: str, accepted: Sequence[Accepted]) -> None:
-    for each in accepted:
-        if call.out.as_json:
-            call.out.record({"request": id_, "delivery": each.id, "arrival": each.arrival})
-        elif not call.out.quiet:
-            call.out.line(id_, each.arrival, each.id, each.state)
+    return (each.id, each.duplicate_class, each.source, each.reason, received, each.size)

@@ -25,7 +25,6 @@ from oncebox.cli.output.send_report import (
 from oncebox.cli.output.times import parse_duration
 from oncebox.components import Components
 from oncebox.db.database import Transaction
-from oncebox.errors import NotFound
 from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.notifications import EVENTS, SENDS
@@ -39,9 +38,6 @@ from oncebox.model.sends.send import AnswerStatus, OnUnknown, Send, SendState, S
 from oncebox.model.sends.transports import ConfiguredTransport
 from oncebox.schemas.sends import SendAnswer, to_answer, to_inspection
 
-#: what comes after every id
-_AFTER_ALL_IDS = "~"
-
 
 @click.command(
     "list",
@@ -50,7 +46,9 @@ _AFTER_ALL_IDS = "~"
         "oncebox send list --transport relay --json | jq -r .message_id",
     ),
 )
-@click.option("--state", type=click.Choice([str(each) for each in SendState]), help="Only these.")
+@click.option(
+    "--state", type=click.Choice([str(each) for each in SendState]), help="Filter by state."
+)
 @click.option("--transport", metavar="NAME", help="Filter by transport.")
 @click.option(
     "--limit",
@@ -59,9 +57,7 @@ _AFTER_ALL_IDS = "~"
     show_default=True,
     help="Maximum number of rows.",
 )
-@click.option(
-    "--before", metavar="ID", default=_AFTER_ALL_IDS, help="Continue the list below this id."
-)
+@click.option("--before", metavar="ID", default="~", help="Continue the list below this id.")
 @tenant_option
 @with_context
 def list_(
@@ -82,14 +78,12 @@ def list_(
         )
         found = reader.read(sends.newest, wanted, before=before, most=limit)
         now = reader.clock()
-    if call.out.as_json:
-        for each in found:
-            call.out.record(to_answer(each, now))
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        call.out.table(SEND_COLUMNS, [send_row(each, now, call.out) for each in found])
+    call.out.listing(
+        found,
+        SEND_COLUMNS,
+        lambda each: send_row(each, now, call.out),
+        record=lambda each: to_answer(each, now),
+    )
 
 
 @click.command(
@@ -110,13 +104,13 @@ def inspect(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
     with call.reader() as reader:
         found = reader.read(_find_details, tenant_of(reader, tenant), wanted)
         now = reader.clock()
-    for number, (send, tries, deeds, _) in enumerate(found):
+    for number, (send, tries, audited, _) in enumerate(found):
         if call.out.as_json:
             call.out.record(to_inspection(send, tries, now))
             continue
         if number:
             call.out.line()
-        call.out.outline(send_lines(send, tries, deeds, now))
+        call.out.outline(send_lines(send, tries, audited, now))
 
 
 @click.command("explain", epilog=examples("oncebox send explain snd_…"))
@@ -138,37 +132,27 @@ def explain(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
             call.out.line(each)
 
 
-#: a send, its tries, what people did, and its transport
+#: a send, its tries, its audit records and its transport
 _SendDetails = tuple[Send, list[SendTry], list[AuditRecord], ConfiguredTransport | None]
 
 
 def _find_details(tx: Transaction, tenant: str, wanted: str) -> list[_SendDetails]:
-    """Return what is meant by a name, with all that belongs to it.
-
-    Raises: NotFound.
-    """
     found = [sends.get(tx, tenant, each) for each in sends.find(tx, tenant, wanted)]
     if not found:
         raise sends.not_found()
+    configured = {each.name: each for each in transports.of_tenant(tx, tenant)}
     return [
         (
             each,
             sends.tries(tx, tenant, each.id),
             audit.for_target(tx, tenant, f"send:{each.id}"),
-            _transport_of(tx, each),
+            configured.get(each.transport),
         )
         for each in found
     ]
 
 
-def _transport_of(tx: Transaction, send: Send) -> ConfiguredTransport | None:
-    try:
-        return transports.get(tx, send.tenant, send.transport)
-    except NotFound:
-        return None
-
-
-#: a change of one send, without its transaction: ``(tx, id, audit entry)``
+#: a change of one send: ``(tx, id, audit entry)``
 SendChange = Callable[[Transaction, str, AuditEntry], Send]
 
 
@@ -185,7 +169,7 @@ SendChange = Callable[[Transaction, str, AuditEntry], Send]
 @tenant_option
 @audit_options_with_reason
 @with_context
-def resolve(  # noqa: PLR0913 - a entry simply has this many sides
+def resolve(  # noqa: PLR0913 - options
     call: CommandContext,
     *,
     wanted: str,
@@ -195,15 +179,15 @@ def resolve(  # noqa: PLR0913 - a entry simply has this many sides
     who: str,
     why: str | None,
 ) -> None:
-    """Record the outcome of a send.
+    """Record the actual outcome of a send whose outcome is unknown.
 
-    Check the provider first. A mail that was sent stays a duplicate; one that was not is sent by
-    the next request for it, or by: oncebox send resend.
+    Check the provider first. Further requests for a sent mail are duplicates; a mail that was not
+    sent is sent by the next request for it, or by: oncebox send resend.
     """
     if sent is None:
         raise click.UsageError("give the outcome: --sent or --not-sent")
     if provider_id and not sent:
-        raise click.UsageError("what was not sent has no name there; leave --provider-id away")
+        raise click.UsageError("a mail that was not sent has no id; omit --provider-id")
     change = partial(lifecycle.resolve, sent=sent, provider_id=provider_id)
     _apply(call, wanted, change, tenant, who=who, why=why)
 
@@ -220,7 +204,7 @@ def cancel(
     _apply(call, wanted, lifecycle.cancel, tenant, who=who, why=why)
 
 
-@click.command("resend", epilog=examples("oncebox send resend snd_… --why 'the relay is mended'"))
+@click.command("resend", epilog=examples("oncebox send resend snd_… --why 'the relay is fixed'"))
 @click.argument("wanted", metavar="ID")
 @tenant_option
 @audit_options_with_reason
@@ -228,9 +212,9 @@ def cancel(
 def resend(
     call: CommandContext, *, wanted: str, tenant: str | None, who: str, why: str | None
 ) -> None:
-    """Send again what was not sent, or, at the risk of a second mail, what may have been.
+    """Retry a send that was not sent, or repeat one of unknown outcome.
 
-    Message-ID, Date and bytes stay the same.
+    The repeat of an unknown send may be a second mail. Message-ID, Date and bytes stay the same.
     """
     _apply(call, wanted, lifecycle.resend, tenant, who=who, why=why)
 
@@ -244,10 +228,6 @@ def _apply(
     who: str,
     why: str | None,
 ) -> None:
-    """Change one send in a commit with its audit, and print how it stands.
-
-    Raises: NotFound, StateConflict.
-    """
     reason = require_reason(why)
 
     async def work(components: Components) -> tuple[Send, int]:
@@ -259,24 +239,16 @@ def _apply(
         return send, entry.at
 
     send, now = call.run(work)
-    if call.out.as_json:
-        call.out.record(to_answer(send, now))
-    elif not call.out.quiet:
-        call.out.line(send.id, send.state, next_step(send, now))
+    call.out.result(to_answer(send, now), send.id, send.state, next_step(send, now))
 
 
 def _single_send(tx: Transaction, tenant: str, wanted: str) -> str:
-    """Return the one send that is meant by a name.
-
-    Raises: NotFound.
-    """
+    """Return the id of the only send with this id, Message-ID or provider's id."""
     found = sends.find(tx, tenant, wanted)
     if not found:
         raise sends.not_found()
     if len(found) > 1:
-        raise click.UsageError(
-            f"that name means {len(found)} sends; give the id: {', '.join(found)}"
-        )
+        raise click.UsageError(f"this matches {len(found)} sends; give one id: {', '.join(found)}")
     return found[0]
 
 
@@ -333,7 +305,7 @@ _NOT_SENT_STATES = {
 )
 @tenant_option
 @with_context
-def mail(  # noqa: PLR0913 - a mail simply has this many sides
+def mail(  # noqa: PLR0913 - options
     call: CommandContext,
     /,
     *,
@@ -360,7 +332,7 @@ def mail(  # noqa: PLR0913 - a mail simply has this many sides
     --wait prints the outcome. The exit code is 1 if the mail was not sent.
     """
     if text == html == "-":
-        raise click.UsageError("standard input is one text; give --text or --html in words")
+        raise click.UsageError("standard input is one body; give --text or --html directly")
     email = Email(
         sender=sender,
         to=to,
@@ -385,7 +357,7 @@ def mail(  # noqa: PLR0913 - a mail simply has this many sides
         intended = await components.outbox.send(
             SendOrigin(tenant=tenant_of(components, tenant)), intent
         )
-        ended = await components.outbox.wait_outcome(intended.send, wait) if wait else None
+        ended = await components.outbox.outcomes.wait(intended.send, wait) if wait else None
         return to_answer(intended, components.database.clock(), later=ended)
 
     answer = call.run(work, create=True)
@@ -394,7 +366,7 @@ def mail(  # noqa: PLR0913 - a mail simply has this many sides
     elif call.out.quiet:
         call.out.line(answer.id)
     else:
-        drift = "its text was changed; the first one stays" if answer.drift else ""
+        drift = "the content differs; the first one stays" if answer.drift else ""
         call.out.line(answer.id, answer.status, answer.message_id, drift)
     return failures.ERROR if answer.status in _NOT_SENT_STATES else failures.OK
 
@@ -403,7 +375,7 @@ def _read_text_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
-        raise click.UsageError("standard input is not UTF-8; write the text in it") from None
+        raise click.UsageError("standard input is not UTF-8; encode the text as UTF-8") from None
 
 
 def _read_attachment(path: Path) -> Attachment:

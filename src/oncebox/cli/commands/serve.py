@@ -50,7 +50,7 @@ _ROLES = ("all", "edge", "worker")
 @click.option("--child", type=int, hidden=True)
 @click.option("--program", hidden=True, default="oncebox")
 @with_context
-def serve(  # noqa: PLR0913 - each option is one
+def serve(  # noqa: PLR0913 - one parameter per option
     call: CommandContext,
     *,
     wanted: str | None,
@@ -72,12 +72,12 @@ def serve(  # noqa: PLR0913 - each option is one
         box_loader.parse_target(wanted)
     if role == "worker" and (test or chaos is not None):
         raise click.UsageError(
-            "a worker takes nothing in; give --test and --chaos to the service that does"
+            "a worker receives nothing; give --test and --chaos to the service that does"
         )
 
     def serve_here() -> int:
-        gc.disable()  # until it serves: what is made while loading stays, and is much
-        # Only in the child: the parent should load nothing of what it starts.
+        gc.disable()  # until it serves: the many objects made while loading stay
+        # Only in the child: the parent loads none of this.
         from oncebox.cli.process.server_process import ServerProcess, run_server  # noqa: PLC0415
 
         return run_server(
@@ -144,7 +144,7 @@ def worker(
     box_loader.parse_target(wanted)
     address = _parse_address(metrics) if metrics else None
     if child is not None:
-        # Only in the child: the parent should load nothing of what it starts.
+        # Only in the child: the parent loads none of this.
         from oncebox.cli.process.worker_process import WorkerProcess, run_worker  # noqa: PLC0415
 
         return run_worker(

@@ -96,25 +96,17 @@ _FIELD_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
 )  # fmt: skip
 
 
-def source_field_options(command: F) -> F:
+def _field_options(command: F) -> F:
     """Add an option for every field of a source's table except its scheme."""
     for flag, name, rest, meaning in reversed(_FIELD_OPTIONS):
         command = click.option(flag, name, help=meaning, **rest)(command)
     return command
 
 
-def given_fields(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that were typed."""
-    return {name: value for name, value in typed.items() if value not in (None, ())}
-
-
-SOURCE_COLUMNS = ("source", "state", "scheme", "address", "written in", "note")
-
-
-def source_record(
+def _source_record(
     entry: SourceEntry, secrets: Sequence[StoredSecret] | None = None
 ) -> dict[str, Any]:
-    """Return a source for JSON; ``settings`` is the table as it stands in ``oncebox.toml``."""
+    """Return a source for JSON; ``settings`` is the table as in ``oncebox.toml``."""
     source = entry.source
     found: dict[str, Any] = {
         "name": source.name,
@@ -128,12 +120,12 @@ def source_record(
         "settings": webhooks_source.source_to_table(source),
     }
     if secrets is not None:
-        found["secrets"] = [secret_record(each) for each in secrets]
+        found["secrets"] = [_secret_record(each) for each in secrets]
     return found
 
 
-def secret_record(secret: StoredSecret) -> dict[str, Any]:
-    """Return a secret for JSON: which one it is and where it is kept."""
+def _secret_record(secret: StoredSecret) -> dict[str, Any]:
+    """Return a secret for JSON: its id and where it is stored, never its value."""
     return {
         "id": secret.id,
         "kept": secret.reference or "sealed",
@@ -142,17 +134,15 @@ def secret_record(secret: StoredSecret) -> dict[str, Any]:
     }
 
 
-def source_row(entry: SourceEntry) -> tuple[object, ...]:
-    """Return a source as the cells of a line."""
+def _source_row(entry: SourceEntry) -> tuple[object, ...]:
     source = entry.source
     address = f"/in/{source.public_id}"
     return (source.name, entry.state, source.scheme, address, entry.origin, entry.note)
 
 
-def source_lines(
+def _source_lines(
     entry: SourceEntry, secrets: Sequence[StoredSecret]
 ) -> Iterator[tuple[object, ...]]:
-    """Tell a source line by line, each beginning with what it is about."""
     source = entry.source
     yield ("source", source.name)
     yield ("tenant", source.tenant)
@@ -164,13 +154,12 @@ def source_lines(
     for field, value in webhooks_source.source_to_table(source).items():
         yield (field, value if isinstance(value, str) else to_json(value))
     for secret in secrets:
-        id_, kept, added, retired = secret_row(secret)
+        id_, stored, added, retired = _secret_row(secret)
         since = f"retired {retired}" if retired else added and f"added {added}"
-        yield ("secret", id_, kept, since)
+        yield ("secret", id_, stored, since)
 
 
-def secret_row(secret: StoredSecret) -> tuple[str, str, str, str]:
-    """Return a secret as the cells of a line."""
+def _secret_row(secret: StoredSecret) -> tuple[str, str, str, str]:
     return (
         secret.id,
         secret.reference or "sealed",
@@ -179,8 +168,8 @@ def secret_row(secret: StoredSecret) -> tuple[str, str, str, str]:
     )
 
 
-#: a change of one source: ``(keeper, tx, audited)``
-SourceChange = Callable[[SourceService, Transaction, AuditEntry], object]
+#: a change of one source: ``(service, tx, name, audit entry)``
+SourceChange = Callable[[SourceService, Transaction, str, AuditEntry], object]
 
 
 @click.command(
@@ -201,20 +190,17 @@ SourceChange = Callable[[SourceService, Transaction, AuditEntry], object]
     help="Secret: env:NAME or file:PATH; - prompts or reads standard input. Repeatable.",
 )
 @click.option("--public-id", metavar="TEXT", help="Listen at /in/TEXT.  [the name]")
-@source_field_options
+@_field_options
 @tenant_option
 @audit_options
 @with_context
-def add(  # noqa: PLR0913 - a source simply has this many sides
+def add(
     call: CommandContext,
     /,
     *,
     name: str,
     secrets: tuple[str, ...],
     public_id: str | None,
-    tenant: str | None,
-    who: str,
-    why: str,
     **typed: Any,
 ) -> None:
     """Add a source; it listens at /in/NAME within seconds.
@@ -227,15 +213,14 @@ def add(  # noqa: PLR0913 - a source simply has this many sides
             "standard input holds one secret; add others with: oncebox source secret add"
         )
     texts = [options.read_secret(each) for each in secrets]
-    table = given_fields(typed)
+    table, audited = _split_fields(typed)
 
-    def change(keeper: SourceService, tx: Transaction, audited: AuditEntry) -> object:
-        return keeper.add(
-            tx, name, table, audited, public_id=public_id, texts=texts, references=True
+    def change(service: SourceService, tx: Transaction, name: str, entry: AuditEntry) -> object:
+        return service.add(
+            tx, name, table, entry, public_id=public_id, texts=texts, references=True
         )
 
-    entry = _change_source(call, change, name, tenant, who=who, why=why, create=True)
-    _print_source(call, entry, "added")
+    _change_source(call, name, change, "added", create=True, **audited)
 
 
 @click.command(
@@ -247,37 +232,27 @@ def add(  # noqa: PLR0913 - a source simply has this many sides
 )
 @click.argument("name")
 @click.option("--scheme", metavar="NAME", help="Signature scheme.")
-@source_field_options
+@_field_options
 @click.option(
     "--unset", multiple=True, metavar="FIELD", help="Reset a field to its default. Repeatable."
 )
 @tenant_option
 @audit_options
 @with_context
-def set_(
-    call: CommandContext,
-    /,
-    *,
-    name: str,
-    unset: tuple[str, ...],
-    tenant: str | None,
-    who: str,
-    why: str,
-    **typed: Any,
-) -> None:
+def set_(call: CommandContext, /, *, name: str, unset: tuple[str, ...], **typed: Any) -> None:
     """Change fields of a source; the others stay as they are.
 
     A repeatable option replaces all its values.
     """
-    changes = given_fields(typed)
+    changes, audited = _split_fields(typed)
     fields = tuple(each.replace("-", "_") for each in unset)
     if not (changes or fields):
         raise click.UsageError("say what to change, such as --rate 20")
 
-    def change(keeper: SourceService, tx: Transaction, audited: AuditEntry) -> None:
-        keeper.change(tx, name, changes, audited, unset=fields)
+    def change(service: SourceService, tx: Transaction, name: str, entry: AuditEntry) -> None:
+        service.change(tx, name, changes, entry, unset=fields)
 
-    _print_source(call, _change_source(call, change, name, tenant, who=who, why=why), "changed")
+    _change_source(call, name, change, "changed", **audited)
 
 
 @click.command("pause")
@@ -285,13 +260,9 @@ def set_(
 @tenant_option
 @audit_options
 @with_context
-def pause(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
+def pause(call: CommandContext, /, *, name: str, **audited: Any) -> None:
     """Stop accepting and processing a source; senders are told to retry."""
-
-    def change(keeper: SourceService, tx: Transaction, audited: AuditEntry) -> None:
-        keeper.pause(tx, name, audited)
-
-    _print_source(call, _change_source(call, change, name, tenant, who=who, why=why), "paused")
+    _change_source(call, name, SourceService.pause, "paused", **audited)
 
 
 @click.command("resume")
@@ -299,13 +270,9 @@ def pause(call: CommandContext, *, name: str, tenant: str | None, who: str, why:
 @tenant_option
 @audit_options
 @with_context
-def resume(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
+def resume(call: CommandContext, /, *, name: str, **audited: Any) -> None:
     """Resume a paused source."""
-
-    def change(keeper: SourceService, tx: Transaction, audited: AuditEntry) -> None:
-        keeper.resume(tx, name, audited)
-
-    _print_source(call, _change_source(call, change, name, tenant, who=who, why=why), "resumed")
+    _change_source(call, name, SourceService.resume, "resumed", **audited)
 
 
 @click.command("remove")
@@ -313,12 +280,12 @@ def resume(call: CommandContext, *, name: str, tenant: str | None, who: str, why
 @tenant_option
 @audit_options
 @with_context
-def remove(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
+def remove(call: CommandContext, /, *, name: str, **audited: Any) -> None:
     """Delete a source and its secrets; its deliveries stay."""
 
     async def work(components: Components) -> None:
-        audited = audit_entry(components, tenant, who=who, why=why)
-        await components.database.write(components.source_service.remove, name, audited)
+        entry = audit_entry(components, **audited)
+        await components.database.write(components.source_service.remove, name, entry)
 
     call.run(work)
     print_removed(call, name)
@@ -334,14 +301,10 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
     """
     with call.reader() as reader:
         found = reader.sources().all(tenant_of(reader, tenant))
-    if call.out.as_json:
-        for entry in found:
-            call.out.record(source_record(entry))
-    elif call.out.quiet:
-        for entry in found:
-            call.out.line(entry.source.name)
-    else:
-        call.out.table(SOURCE_COLUMNS, [source_row(entry) for entry in found])
+    columns = ("source", "state", "scheme", "address", "written in", "note")
+    call.out.listing(
+        found, columns, _source_row, record=_source_record, name=lambda entry: entry.source.name
+    )
 
 
 @click.command("show")
@@ -354,39 +317,40 @@ def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
         sources, owner = reader.sources(), tenant_of(reader, tenant)
     entry, secrets = require_source(sources.find(owner, name)), sources.secrets(owner, name)
     if call.out.as_json:
-        call.out.record(source_record(entry, secrets))
+        call.out.record(_source_record(entry, secrets))
     else:
-        call.out.outline(source_lines(entry, secrets))
+        call.out.outline(_source_lines(entry, secrets))
 
 
-def _change_source(  # noqa: PLR0913 - who, what, whose and why
+def _split_fields(typed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a source that were given, and the options for the audit log."""
+    audited = {name: typed[name] for name in ("tenant", "who", "why")}
+    fields = {name: value for name, value in typed.items() if name not in audited}
+    return {name: value for name, value in fields.items() if value not in (None, ())}, audited
+
+
+def _change_source(
     call: CommandContext,
-    change: SourceChange,
     name: str,
-    tenant: str | None,
+    change: SourceChange,
+    done: str,
     *,
-    who: str,
-    why: str,
     create: bool = False,
-) -> SourceEntry:
-    """Change a source in one commit, and return it as it is then."""
+    **audited: Any,
+) -> None:
+    """Change a source in one commit, and print it as it is then."""
 
     async def work(components: Components) -> SourceEntry:
-        audited = audit_entry(components, tenant, who=who, why=why)
-        await components.database.write(lambda tx: change(components.source_service, tx, audited))
-        return await source_entry(components, tenant, name)
+        entry = audit_entry(components, **audited)
+        await components.database.write(
+            lambda tx: change(components.source_service, tx, name, entry)
+        )
+        return await source_entry(components, entry.tenant, name)
 
-    return call.run(work, create=create)
-
-
-def _print_source(call: CommandContext, entry: SourceEntry, done: str) -> None:
-    if call.out.as_json:
-        call.out.record({**source_record(entry), "action": done})
-    elif call.out.quiet:
-        call.out.line(entry.source.name)
-    else:
-        address = f"/in/{entry.source.public_id}"
-        call.out.line(entry.source.name, done, entry.state, address, entry.note)
+    found = call.run(work, create=create)
+    record = {**_source_record(found), "action": done}
+    address = f"/in/{found.source.public_id}"
+    call.out.result(record, name, done, found.state, address, found.note, name=name)
 
 
 @click.command(
@@ -402,26 +366,20 @@ def _print_source(call: CommandContext, entry: SourceEntry, done: str) -> None:
 @tenant_option
 @audit_options
 @with_context
-def add_secret(
-    call: CommandContext, *, name: str, typed: str, tenant: str | None, who: str, why: str
-) -> None:
+def add_secret(call: CommandContext, /, *, name: str, typed: str, **audited: Any) -> None:
     """Add a secret; it is tried first, and the older ones stay valid."""
     text = options.read_secret(typed)
 
     async def work(components: Components) -> tuple[StoredSecret, SourceEntry]:
-        audited = audit_entry(components, tenant, who=who, why=why)
+        entry = audit_entry(components, **audited)
         secret = await components.database.write(
-            components.source_service.add_secret, name, text, audited, references=True
+            components.source_service.add_secret, name, text, entry, references=True
         )
-        return secret, await source_entry(components, tenant, name)
+        return secret, await source_entry(components, entry.tenant, name)
 
-    secret, entry = call.run(work)
-    if call.out.as_json:
-        call.out.record({**secret_record(secret), "source": name, "state": entry.state})
-    elif call.out.quiet:
-        call.out.line(secret.id)
-    else:
-        call.out.line(secret.id, "added", entry.state, entry.note)
+    secret, source = call.run(work)
+    record = {**_secret_record(secret), "source": name, "state": source.state}
+    call.out.result(record, secret.id, "added", source.state, source.note, name=secret.id)
 
 
 @click.command("list")
@@ -434,15 +392,8 @@ def list_secrets(call: CommandContext, *, name: str, tenant: str | None) -> None
         sources, owner = reader.sources(), tenant_of(reader, tenant)
     require_source(sources.find(owner, name))
     found = sources.secrets(owner, name)
-    if call.out.as_json:
-        for each in found:
-            call.out.record(secret_record(each))
-    elif call.out.quiet:
-        for each in found:
-            call.out.line(each.id)
-    else:
-        columns = ("secret", "kept", "added", "retired")
-        call.out.table(columns, [secret_row(each) for each in found])
+    columns = ("secret", "kept", "added", "retired")
+    call.out.listing(found, columns, _secret_row, record=_secret_record)
 
 
 @click.command(
@@ -456,29 +407,20 @@ def list_secrets(call: CommandContext, *, name: str, tenant: str | None) -> None
 @tenant_option
 @audit_options
 @with_context
-def retire_secret(  # noqa: PLR0913 - who, what, whose, when and why
-    call: CommandContext,
-    *,
-    name: str,
-    wanted: str,
-    later: float | None,
-    tenant: str | None,
-    who: str,
-    why: str,
+def retire_secret(
+    call: CommandContext, /, *, name: str, wanted: str, later: float | None, **audited: Any
 ) -> None:
     """Stop accepting a secret and erase its value."""
 
     async def work(components: Components) -> SourceEntry:
-        audited = audit_entry(components, tenant, who=who, why=why)
-        at = audited.at + round((later or 0) * 1000)
-        id_ = await components.database.read(find_id, IdKind.SECRET, audited.tenant, wanted)
+        entry = audit_entry(components, **audited)
+        at = entry.at + round((later or 0) * 1000)
+        id_ = await components.database.read(find_id, IdKind.SECRET, entry.tenant, wanted)
         await components.database.write(
-            components.source_service.retire_secret, name, id_, audited, at=at
+            components.source_service.retire_secret, name, id_, entry, at=at
         )
-        return await source_entry(components, tenant, name)
+        return await source_entry(components, entry.tenant, name)
 
-    entry = call.run(work)
-    if call.out.as_json:
-        call.out.record({"id": wanted, "source": name, "state": entry.state, "action": "retired"})
-    elif not call.out.quiet:
-        call.out.line(wanted, "retired", entry.state, entry.note)
+    source = call.run(work)
+    record = {"id": wanted, "source": name, "state": source.state, "action": "retired"}
+    call.out.result(record, wanted, "retired", source.state, source.note)

@@ -34,26 +34,19 @@ from oncebox.model.sends.transports import (
     TransportRate,
 )
 from oncebox.transports import transport_config as configs
+from oncebox.transports.dkim_signing import DkimKey
 from oncebox.transports.resend import ResendConfig
 from oncebox.transports.smtp_connection import Relay, RelaySecurity
-from oncebox.transports.transport_config import (
-    DkimKey,
-    LogConfig,
-    SmtpConfig,
-    TransportConfig,
-    open_transport,
-)
+from oncebox.transports.transport_config import LogConfig, SmtpConfig, TransportConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KINDS = ("smtp", "resend", "log")
-_SECRET_METAVAR = "env:NAME|file:PATH|-"  # noqa: S105 - how it is typed, not one
+_SECRET_METAVAR = "env:NAME|file:PATH|-"  # noqa: S105 - a placeholder in the help
 _DKIM_METAVAR = "DOMAIN/SELECTOR=file:PATH"
+_MAX_NAME_LENGTH = 100
 _FILE_TYPE = click.Path(exists=True, dir_okay=False, path_type=Path)
-#: milliseconds
-_MILLISECONDS = 1_000
 
-#: what is typed, which kind it is for, and where it goes
+#: flag, kind of transport, click parameters, help
 _CONFIG_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--host", "smtp", {"metavar": "NAME"}, "Mail server."),
     ("--port", "smtp", {"type": click.IntRange(1, 65_535)}, "Port.  [587, or 465 for tls]"),
@@ -62,80 +55,62 @@ _CONFIG_OPTIONS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("--username", "smtp", {"metavar": "TEXT"}, "User name.  [no login]"),
     ("--password", "smtp", {"metavar": _SECRET_METAVAR}, "Password reference; - prompts."),
     ("--greet-as", "smtp", {"metavar": "NAME"}, "EHLO name.  [localhost]"),
-    ("--dkim", "smtp", {"metavar": _DKIM_METAVAR, "multiple": True},
-     "DKIM key. Repeatable."),
+    ("--dkim", "smtp", {"metavar": _DKIM_METAVAR, "multiple": True}, "DKIM key. Repeatable."),
     ("--ca", "smtp", {"type": _FILE_TYPE, "metavar": "FILE"}, "File with further CA certificates."),
     ("--answer-within", "smtp", {"type": parse_duration, "metavar": "TIME"},
      "Timeout for the final reply; under 10min more outcomes are unknown."),
     ("--greylisted-for", "smtp", {"type": parse_duration, "metavar": "TIME"},
-     "Wait before the second try."),
+     "Wait before the retry of a greylisted mail."),
     ("--api-key", "resend", {"metavar": _SECRET_METAVAR}, "API key reference; - prompts."),
     ("--url", "resend", {"metavar": "URL"}, "API URL.  [https://api.resend.com]"),
     ("--source", "resend", {"metavar": "NAME"}, "Source that receives its webhooks."),
 )  # fmt: skip
-_TLS_PORT = 465
 
 
-def config_options(command: F) -> F:
-    """Add an option for everything that a transport can be configured with."""
-    for flag, kind, rest, meaning in reversed(_CONFIG_OPTIONS):
-        command = click.option(flag, help=f"{kind}: {meaning}", **rest)(command)
-    return command
-
-
-def ranking_options(command: F) -> F:
-    """Add when a transport is taken, and how much may leave by it."""
+def transport_options(command: F) -> F:
+    """Add the options of a transport: configuration, position and rate."""
+    rate = click.option("--rate", metavar="N[/TIME]", help="Maximum rate, such as 10/1s.")
     position = click.option(
         "--position",
         type=click.IntRange(0, 999_999),
         metavar="N",
         help="Order of use; smallest first.",
     )
-    rate = click.option("--rate", metavar="N[/TIME]", help="Maximum rate, such as 10/1s.")
-    return position(rate(command))
+    command = position(rate(command))
+    for flag, kind, parameters, meaning in reversed(_CONFIG_OPTIONS):
+        command = click.option(flag, help=f"{kind}: {meaning}", **parameters)(command)
+    return command
 
 
-def new_config(kind: str, typed: Mapping[str, Any]) -> TransportConfig:
-    """Return the configuration of a new transport.
-
-    Raises: ConfigInvalid, SecretUnavailable.
-    """
+def _new_config(kind: str, typed: Mapping[str, Any]) -> TransportConfig:
     given = _options_of_kind(kind, typed)
     if kind == "smtp":
         if "host" not in given:
-            raise click.UsageError("a mail server has a name: --host smtp.example.com")
+            raise click.UsageError("an SMTP transport needs its server: --host smtp.example.com")
         if given.get("security") == RelaySecurity.TLS:
-            given.setdefault("port", _TLS_PORT)
+            given.setdefault("port", 465)
         return _smtp_config(SmtpConfig(relay=Relay(host=given["host"])), given)
     if kind == "resend":
         if "api_key" not in given:
-            raise click.UsageError("Resend needs a key: --api-key env:NAME, file:PATH or -")
+            raise click.UsageError("Resend needs an API key: --api-key env:NAME, file:PATH or -")
         return _resend_config(ResendConfig(api_key=""), given)
     return LogConfig()
 
 
-def changed_config(config: TransportConfig, typed: Mapping[str, Any]) -> TransportConfig:
-    """Return a configuration with what was typed in it, and the rest as it was.
-
-    Raises: ConfigInvalid, SecretUnavailable.
-    """
+def _changed_config(config: TransportConfig, typed: Mapping[str, Any]) -> TransportConfig:
+    given = _options_of_kind(configs.transport_kind(config), typed)
     if isinstance(config, SmtpConfig):
-        return _smtp_config(config, _options_of_kind("smtp", typed))
-    if isinstance(config, ResendConfig):
-        return _resend_config(config, _options_of_kind("resend", typed))
-    _options_of_kind("log", typed)
-    return config
+        return _smtp_config(config, given)
+    return _resend_config(config, given) if isinstance(config, ResendConfig) else config
 
 
-def with_secrets(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was typed with the secrets it points to; they are sealed, not looked up later.
-
-    Raises: SecretUnavailable.
-    """
-    named = [typed["password"], typed["api_key"], *(each.partition("=")[2] for each in
-             typed["dkim"])]  # fmt: skip
-    if named.count("-") > 1:
-        raise click.UsageError("standard input holds one secret; give the others by env: or file:")
+def _with_secrets(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with secrets instead of references; they are stored encrypted."""
+    dkim_keys = [each.partition("=")[2] for each in typed["dkim"]]
+    if [typed["password"], typed["api_key"], *dkim_keys].count("-") > 1:
+        raise click.UsageError(
+            "standard input holds only one secret; give the others by env: or file:"
+        )
     found = dict(typed)
     for name in ("password", "api_key"):
         if typed[name] is not None:
@@ -144,8 +119,8 @@ def with_secrets(typed: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def parse_rate(typed: str | None) -> TransportRate | None:
-    """Read ``10`` (a second) or ``100/1min``; ``0`` is no limit."""
+def _parse_rate(typed: str | None) -> TransportRate | None:
+    """Parse ``10`` (per second) or ``100/1min``; ``0`` is no limit."""
     if typed is None:
         return None
     count, _, within = typed.partition("/")
@@ -153,15 +128,14 @@ def parse_rate(typed: str | None) -> TransportRate | None:
         raise click.BadParameter(
             "write a number, or a number and a time, such as 10 or 100/1min", param_hint="--rate"
         )
-    return TransportRate(int(count), max(1, round(parse_duration(within or "1s") * _MILLISECONDS)))
+    return TransportRate(int(count), max(1, round(parse_duration(within or "1s") * 1000)))
 
 
 def _options_of_kind(kind: str, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was typed, which must all be of this kind."""
     found = {name: value for name, value in typed.items() if value not in (None, ())}
     for flag, of_kind, _, _ in _CONFIG_OPTIONS:
-        if _option_name(flag) in found and of_kind != kind:
-            raise click.UsageError(f"{flag} is for transports of the kind {of_kind}, not {kind}")
+        if flag.removeprefix("--").replace("-", "_") in found and of_kind != kind:
+            raise click.UsageError(f"{flag} is an option of {of_kind} transports, not of {kind}")
     return found
 
 
@@ -171,18 +145,15 @@ def _smtp_config(config: SmtpConfig, given: Mapping[str, Any]) -> SmtpConfig:
         relay["name"] = given["greet_as"]
     if "security" in relay:
         relay["security"] = RelaySecurity(relay["security"])
-    rest: dict[str, Any] = {"relay": msgspec.structs.replace(config.relay, **relay)}
-    if "dkim" in given:
-        rest["dkim"] = given["dkim"]
+    changes = {name: given[name] for name in ("dkim", "answer_within") if name in given}
     if "ca" in given:
-        rest["ca"] = _read_pem(given["ca"])
-    if "answer_within" in given:
-        rest["answer_within"] = given["answer_within"]
+        changes["ca"] = _read_pem(given["ca"])
     if "greylisted_for" in given:
-        rest["greylisted_for"] = round(given["greylisted_for"] * _MILLISECONDS)
-    if rest["relay"].username and not rest["relay"].password:
-        raise click.UsageError("who logs in needs a password: --password env:NAME, file:PATH or -")
-    return msgspec.structs.replace(config, **rest)
+        changes["greylisted_for"] = round(given["greylisted_for"] * 1000)
+    changes["relay"] = msgspec.structs.replace(config.relay, **relay)
+    if changes["relay"].username and not changes["relay"].password:
+        raise click.UsageError("a login needs a password: --password env:NAME, file:PATH or -")
+    return msgspec.structs.replace(config, **changes)
 
 
 def _resend_config(config: ResendConfig, given: Mapping[str, Any]) -> ResendConfig:
@@ -191,10 +162,6 @@ def _resend_config(config: ResendConfig, given: Mapping[str, Any]) -> ResendConf
 
 
 def _fetch_secret(typed: str) -> str:
-    """Return the secret that was pointed to.
-
-    Raises: SecretUnavailable, ConfigInvalid.
-    """
     text = options.read_secret(typed)
     sources.check_secret(text)
     return sources.resolve_reference(text, os.environ) if sources.is_reference(text) else text
@@ -205,7 +172,7 @@ def _parse_dkim(typed: str) -> DkimKey:
     domain, slash, selector = where.partition("/")
     if not (equals and slash and domain and selector):
         raise click.BadParameter(
-            f"write {_DKIM_METAVAR}, or env:NAME or - behind the =", param_hint="--dkim"
+            f"write {_DKIM_METAVAR}, or env:NAME or - after the =", param_hint="--dkim"
         )
     return DkimKey(domain=domain, selector=selector, key=_fetch_secret(reference))
 
@@ -215,16 +182,11 @@ def _read_pem(path: Path) -> str:
         return path.read_text("ascii")
     except (OSError, UnicodeError) as error:
         raise ConfigInvalid(
-            f"the certificates in {path} cannot be read; give them in PEM"
+            f"the certificates in {path} cannot be read; give them in PEM format"
         ) from error
 
 
-def _option_name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
-
-
-def config_lines(config: TransportConfig) -> Iterator[tuple[str, object]]:
-    """Tell a configuration line by line, without its secrets."""
+def _config_lines(config: TransportConfig) -> Iterator[tuple[str, object]]:
     if isinstance(config, SmtpConfig):
         relay = config.relay
         yield ("server", f"{relay.host}:{relay.port}")
@@ -233,75 +195,53 @@ def config_lines(config: TransportConfig) -> Iterator[tuple[str, object]]:
         for each in config.dkim:
             yield ("signs", f"{each.selector}._domainkey.{each.domain}")
         if config.ca:
-            yield ("trusts", "certificates of its own")
+            yield ("trusts", "additional CA certificates")
     elif isinstance(config, ResendConfig):
         yield ("server", config.url)
         if config.source:
-            yield ("told by", config.source)
+            yield ("webhooks from", config.source)
 
 
-TRANSPORT_COLUMNS = ("transport", "state", "kind", "position", "rate", "failures", "note")
+def _decrypt_config(cipher: SendCipher, transport: ConfiguredTransport) -> TransportConfig:
+    plain = transport.config and cipher.decrypt_field(
+        "config", transport.tenant, transport.name, transport.config
+    )
+    return configs.decode_config(plain)
 
 
-def decrypt_config(cipher: SendCipher, transport: ConfiguredTransport) -> TransportConfig:
-    """Return the configuration of a transport.
-
-    Raises: ConfigInvalid, MasterKeyWrong.
-    """
-    encrypted = transport.config
-    if encrypted is None:
-        return configs.decode_config(None)
-    config = cipher.decrypt_config(transport.tenant, transport.name, encrypted)
-    return configs.decode_config(config)
-
-
-def transport_record(transport: ConfiguredTransport, now: int) -> dict[str, Any]:
-    """Return a transport for JSON."""
+def _transport_record(transport: ConfiguredTransport, now: int) -> dict[str, Any]:
     rate = transport.rate
-    return {
-        "name": transport.name,
-        "tenant": transport.tenant,
-        "kind": transport.kind,
+    names = ("name", "tenant", "kind", "position", "failures", "rests_until", "created_at",
+             "changed_at")  # fmt: skip
+    return {name: getattr(transport, name) for name in names} | {
         "state": transport.state(now),
-        "position": transport.position,
         "rate": None if rate is None else {"sends": rate.sends, "within": rate.within / 1000},
-        "failures": transport.failures,
-        "rests_until": transport.rests_until,
-        "created_at": transport.created_at,
-        "changed_at": transport.changed_at,
     }
 
 
-def transport_row(transport: ConfiguredTransport, now: int) -> tuple[object, ...]:
-    """Return a transport as the cells of a line."""
-    return (
-        transport.name,
-        transport.state(now),
-        transport.kind,
-        transport.position,
-        _rate_text(transport),
-        transport.failures,
-        transport_note(transport, now),
-    )
+_COLUMNS = ("transport", "state", "kind", "position", "rate", "failures", "note")
 
 
-def transport_lines(transport: ConfiguredTransport, now: int) -> Iterator[tuple[str, object]]:
-    """Tell a transport line by line, each beginning with what it is about."""
+def _transport_row(each: ConfiguredTransport, now: int) -> tuple[object, ...]:
+    rate, note = _rate_text(each), _transport_note(each, now)
+    return each.name, each.state(now), each.kind, each.position, rate, each.failures, note
+
+
+def _transport_lines(transport: ConfiguredTransport, now: int) -> Iterator[tuple[str, object]]:
     yield ("transport", transport.name)
     yield ("tenant", transport.tenant)
     yield ("kind", transport.kind)
     yield ("state", transport.state(now))
-    if said := transport_note(transport, now):
-        yield ("note", said)
+    if note := _transport_note(transport, now):
+        yield ("note", note)
     yield ("position", transport.position)
     yield ("rate", _rate_text(transport) or "no limit")
     yield ("failures", transport.failures)
     yield ("changed", f"{iso_time(transport.changed_at)} ({ago(transport.changed_at, now)})")
 
 
-def transport_note(transport: ConfiguredTransport, now: int) -> str:
-    """Say what somebody should know who wonders why no mail leaves."""
-    if transport.kind == "log":
+def _transport_note(transport: ConfiguredTransport, now: int) -> str:
+    if transport.kind == LOG_TRANSPORT:
         return "stores mail and sends none"
     if transport.state(now) == "resting" and transport.rests_until is not None:
         return f"rests after failures; one send tries it {ago(transport.rests_until, now)}"
@@ -314,9 +254,6 @@ def _rate_text(transport: ConfiguredTransport) -> str:
     return f"{transport.rate.sends} in {duration(transport.rate.within)}"
 
 
-_MAX_NAME_LENGTH = 100
-
-
 @click.command(
     "add",
     epilog=examples(
@@ -327,13 +264,14 @@ _MAX_NAME_LENGTH = 100
     ),
 )
 @click.argument("name")
-@click.option("--kind", required=True, type=click.Choice(KINDS), help="By what.")
-@config_options
-@ranking_options
+@click.option(
+    "--kind", required=True, type=click.Choice(["smtp", "resend", "log"]), help="Kind of transport."
+)
+@transport_options
 @tenant_option
 @audit_options
 @with_context
-def add(  # noqa: PLR0913 - a transport simply has this many sides
+def add(  # noqa: PLR0913 - options
     call: CommandContext,
     /,
     *,
@@ -346,14 +284,14 @@ def add(  # noqa: PLR0913 - a transport simply has this many sides
     why: str,
     **typed: Any,
 ) -> None:
-    """Add a way by which mail leaves; mail that names none takes the first.
+    """Add a transport; mail that names none uses the first one.
 
-    Passwords and keys are read now and kept sealed; a file or variable that changes later is not
-    seen, give it anew with: oncebox transport change.
+    Passwords and keys are read now and stored encrypted. If a file or variable changes later, run:
+    oncebox transport change.
     """
-    config = new_config(kind, with_secrets(typed))
+    config = _new_config(kind, _with_secrets(typed))
     _check_config(name, config)
-    limit = parse_rate(rate)
+    limit = _parse_rate(rate)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
         new = NewTransport(
@@ -376,8 +314,7 @@ def add(  # noqa: PLR0913 - a transport simply has this many sides
     ),
 )
 @click.argument("name")
-@config_options
-@ranking_options
+@transport_options
 @tenant_option
 @audit_options
 @with_context
@@ -395,12 +332,12 @@ def change(  # noqa: PLR0913 - as above
 ) -> None:
     """Change the given options of a transport and reset its circuit breaker."""
     if position is None and rate is None and not any(typed.values()):
-        raise click.UsageError("say what to change, such as --rate 100/1min")
-    given, limit = with_secrets(typed), parse_rate(rate)
+        raise click.UsageError("give an option to change, such as --rate 100/1min")
+    given, limit = _with_secrets(typed), _parse_rate(rate)
 
     def write(components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
         known = transports.get(tx, entry.tenant, name)
-        config = changed_config(decrypt_config(components.send_cipher, known), given)
+        config = _changed_config(_decrypt_config(components.send_cipher, known), given)
         _check_config(name, config)
         new = NewTransport(
             name=name,
@@ -426,12 +363,12 @@ def list_(call: CommandContext, *, tenant: str | None) -> None:
         found, now = reader.read(transports.of_tenant, tenant_of(reader, tenant)), reader.clock()
     if call.out.as_json:
         for each in found:
-            call.out.record(transport_record(each, now))
+            call.out.record(_transport_record(each, now))
     elif call.out.quiet:
         for each in found:
             call.out.line(each.name)
     else:
-        call.out.table(TRANSPORT_COLUMNS, [transport_row(each, now) for each in found])
+        call.out.table(_COLUMNS, [_transport_row(each, now) for each in found])
 
 
 @click.command("show")
@@ -443,12 +380,12 @@ def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
     with call.reader() as reader:
         found = reader.read(transports.get, tenant_of(reader, tenant), name)
         now = reader.clock()
-        config = decrypt_config(reader.send_cipher, found)
+        config = _decrypt_config(reader.send_cipher, found)
     if call.out.as_json:
-        settings = [{"name": label, "value": value} for label, value in config_lines(config)]
-        call.out.record({**transport_record(found, now), "settings": settings})
+        settings = [{"name": label, "value": value} for label, value in _config_lines(config)]
+        call.out.record({**_transport_record(found, now), "settings": settings})
     else:
-        call.out.outline([*transport_lines(found, now), *config_lines(config)])
+        call.out.outline([*_transport_lines(found, now), *_config_lines(config)])
 
 
 @click.command("pause")
@@ -458,11 +395,7 @@ def show(call: CommandContext, *, name: str, tenant: str | None) -> None:
 @with_context
 def pause(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
     """Stop sending through a transport; its mail waits, sends in flight finish."""
-
-    def write(_components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
-        return transports.pause(tx, name, entry)
-
-    _change_transport(call, write, "paused", tenant, who=who, why=why)
+    _pause(call, name, "paused", tenant, who=who, why=why)
 
 
 @click.command("resume")
@@ -472,20 +405,25 @@ def pause(call: CommandContext, *, name: str, tenant: str | None, who: str, why:
 @with_context
 def resume(call: CommandContext, *, name: str, tenant: str | None, who: str, why: str) -> None:
     """Resume a paused transport."""
+    _pause(call, name, "resumed", tenant, who=who, why=why)
 
+
+def _pause(
+    call: CommandContext, name: str, done: str, tenant: str | None, *, who: str, why: str
+) -> None:
     def write(_components: Components, tx: Transaction, entry: AuditEntry) -> ConfiguredTransport:
-        return transports.pause(tx, name, entry, paused=False)
+        return transports.pause(tx, name, entry, paused=done == "paused")
 
-    _change_transport(call, write, "resumed", tenant, who=who, why=why)
-
-
-#: what is written about one transport, in one commit
-TransportChange = Callable[[Components, Transaction, AuditEntry], ConfiguredTransport]
+    _change_transport(call, write, done, tenant, who=who, why=why)
 
 
-def _change_transport(  # noqa: PLR0913 - what, whose, who and why
+#: a change of one transport, in one commit
+_TransportChange = Callable[[Components, Transaction, AuditEntry], ConfiguredTransport]
+
+
+def _change_transport(  # noqa: PLR0913 - options
     call: CommandContext,
-    write: TransportChange,
+    write: _TransportChange,
     done: str,
     tenant: str | None,
     *,
@@ -501,7 +439,7 @@ def _change_transport(  # noqa: PLR0913 - what, whose, who and why
 
     found, now = call.run(work, create=create)
     if call.out.as_json:
-        call.out.record({**transport_record(found, now), "action": done})
+        call.out.record({**_transport_record(found, now), "action": done})
     elif call.out.quiet:
         call.out.line(found.name)
     else:
@@ -509,13 +447,10 @@ def _change_transport(  # noqa: PLR0913 - what, whose, who and why
 
 
 def _check_config(name: str, config: TransportConfig) -> None:
-    """Refuse what can never send, before it is kept.
-
-    Raises: ConfigInvalid, SigningInvalid.
-    """
     if not 1 <= len(name) <= _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ConfigInvalid(
-            f"a transport is called by 1 to {_MAX_NAME_LENGTH} printable characters"
+            f"the name of a transport has 1 to {_MAX_NAME_LENGTH} printable characters, and no "
+            "blank at its ends"
         )
     configs.open_transport(config)
 
@@ -525,20 +460,20 @@ def _encrypt_config(
 ) -> bytes | None:
     if isinstance(config, LogConfig):
         return None
-    return components.send_cipher.encrypt_config(tenant, name, configs.encode_config(config))
+    return components.send_cipher.encrypt_field(
+        "config", tenant, name, configs.encode_config(config)
+    )
 
 
 #: seconds for a connection and a login
 _CONNECT_WITHIN = 30.0
-_TEST_EVENT_TYPE = "oncebox.transport_test"
 _LOG_TEXT = "it stores mail and sends none"
 _SENT_STATES = {SendState.SENT, SendState.LOGGED}
-_TEST_TEXT = "This is a test mail: it was sent to see whether mail leaves this way.\n"
 
 
 class _TestResult(NamedTuple):
-    way: ConfiguredTransport
-    trouble: NotSent | None
+    transport: ConfiguredTransport
+    failure: NotSent | None
     send: Send | None
 
 
@@ -565,62 +500,66 @@ def test(
     within: float,
     tenant: str | None,
 ) -> int:
-    """Connect and log in as for a mail, and send none: SMTP up to NOOP, Resend a harmless request.
+    """Connect and log in without sending mail: SMTP up to NOOP, Resend an empty request.
 
     With --to one mail is sent, through the ledger like any other, so a service or worker must run.
-    The exit code is 1 if it does not work, or if the outcome is unknown.
+    The exit code is 1 if the test fails, or if the outcome is unknown.
     """
 
     async def work(components: Components) -> _TestResult:
         owner = tenant_of(components, tenant)
         found = await components.database.read(transports.get, owner, name)
-        way = open_transport(decrypt_config(components.send_cipher, found))
+        transport = configs.open_transport(_decrypt_config(components.send_cipher, found))
         try:
-            trouble = await way.probe(clock.steady() + _CONNECT_WITHIN)
+            failure = await transport.probe(clock.steady() + _CONNECT_WITHIN)
         finally:
-            await way.close()
-        if trouble is not None or to is None:
-            return _TestResult(found, trouble, None)
+            await transport.close()
+        if failure is not None or to is None:
+            return _TestResult(found, failure, None)
+        text = "This is a test mail, sent to check that this transport works.\n"
         intent = Intent(
-            email=Email(sender=sender, to=to, subject=f"Test of {name}", text=_TEST_TEXT),
-            event_type=_TEST_EVENT_TYPE,
+            email=Email(sender=sender, to=to, subject=f"Test of {name}", text=text),
+            event_type="oncebox.transport_test",
             entity_id=ids.new("tst"),
             transport=name,
         )
         intended = await components.outbox.send(SendOrigin(tenant=owner), intent)
-        return _TestResult(found, None, await components.outbox.wait_outcome(intended.send, within))
+        return _TestResult(
+            found, None, await components.outbox.outcomes.wait(intended.send, within)
+        )
 
     return _print_test_result(call, call.run(work))
 
 
 def _print_test_result(call: CommandContext, tested: _TestResult) -> int:
-    way, trouble, send = tested
-    works = trouble is None and (send is None or send.state in _SENT_STATES)
+    transport, failure, send = tested
+    works = failure is None and (send is None or send.state in _SENT_STATES)
+    outcome = failure or send
     if call.out.as_json:
         call.out.record({
-            "name": way.name,
+            "name": transport.name,
             "works": works,
-            "code": trouble.code if trouble else send.code if send else None,
-            "phase": trouble.phase if trouble else send.phase if send else None,
-            "reply": trouble.reply if trouble else send.reply if send else 0,
+            "code": outcome.code if outcome else None,
+            "phase": outcome.phase if outcome else None,
+            "reply": outcome.reply if outcome else 0,
             "send": send.id if send else None,
             "state": send.state if send else None,
         })  # fmt: skip
     elif not call.out.quiet:
-        call.out.line(way.name, *_test_result_cells(tested))
+        call.out.line(transport.name, *_test_result_cells(tested))
     return failures.OK if works else failures.ERROR
 
 
 def _test_result_cells(tested: _TestResult) -> tuple[object, ...]:
-    way, trouble, send = tested
-    if trouble is not None:
-        return ("does not work", describe_outcome(trouble.code, trouble.phase, trouble.reply))
+    transport, failure, send = tested
+    if failure is not None:
+        return ("does not work", describe_outcome(failure.code, failure.phase, failure.reply))
     if send is None:
-        log = way.kind == LOG_TRANSPORT
-        return ("works", _LOG_TEXT if log else "connected and logged in; nothing was sent")
+        is_log = transport.kind == LOG_TRANSPORT
+        return ("works", _LOG_TEXT if is_log else "connected and logged in; nothing was sent")
     if send.state in _SENT_STATES:
-        taken = send.provider_id or "the mail was taken"
-        return ("works", send.id, _LOG_TEXT if send.state is SendState.LOGGED else taken)
+        accepted = send.provider_id or "the mail was accepted"
+        return ("works", send.id, _LOG_TEXT if send.state is SendState.LOGGED else accepted)
     if send.state is SendState.PENDING and not send.tries:
         return ("not claimed", send.id, "run: oncebox serve; see: oncebox send explain")
     return (send.state, send.id, describe_outcome(send.code, send.phase, send.reply))

@@ -1,182 +1,123 @@
-"""Demo environment: a temporary service, worker and agent processes, a scripted mail server."""
+"""Demo environment: a temporary service, its processes, and the mail and webhooks sent to it."""
 
+import json
 import os
+import secrets
+import smtplib
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from email import policy
+from email.message import EmailMessage
 from functools import cached_property
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import NamedTuple, NoReturn, Self
+from typing import NoReturn
 
-import msgspec
+import httpx2
 
-from oncebox.cli.demo.side_effects import SideEffects
-from oncebox.cli.demo.traffic import new_secret
+from oncebox.cli.demo.programs import SideEffects
 from oncebox.client.sync import Client
+from oncebox.core import clock
 from oncebox.errors import OnceboxError
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.schemas.deliveries import DeliveryInspection
-from oncebox.testing.smtp import ScriptedSmtp
+from oncebox.webhooks.signing import sign
 
-_LOG_LINES = 5
+#: short leases, so that a killed worker's delivery is soon free; no DNS queries
+_SETTINGS = {
+    "ONCEBOX_HTTP__PORT": "0",
+    "ONCEBOX_SMTP__PORT": "0",
+    "ONCEBOX_SMTP__HOSTNAME": "localhost",
+    "ONCEBOX_MAIL__AUTHENTICATE": "false",
+    "ONCEBOX_PARSER__CHILDREN": "1",
+    "ONCEBOX_WORKER__LEASE": "3",
+    "ONCEBOX_WORKER__POLL": "0.1",
+    "ONCEBOX_WORKER__STOP_WITHIN": "0",
+}
+_ENDED = frozenset({DeliveryState.DONE, DeliveryState.DEAD, DeliveryState.HELD})
+_SENDER = "no-reply@shop.example"
 
 
 class DemoFailed(OnceboxError):
-    """The demo could not be played to its end."""
+    """The demo could not run to its end."""
 
     code = "demo_failed"
 
 
-class DemoProcess:
-    """``python -m module arguments`` in a folder."""
+class DemoProcess(Popen[str]):
+    """``python -m module arguments`` in the folder of the demo."""
 
-    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
-        """Start it."""
+    def __init__(self, command: tuple[str, ...], folder: Path, environ: Mapping[str, str]) -> None:
         self._name = " ".join(command[:2])
-        self._log = folder / "actors.log"
+        self._log = folder / "processes.log"
         with self._log.open("ab") as log:
-            self._process = Popen(  # noqa: S603 - the demo's own commands
+            super().__init__(
                 [sys.executable, "-m", *command],
                 cwd=folder,
-                env=environment,
-                stdin=PIPE,  # it closes when this process is gone, and then they go too
+                env=environ,
+                stdin=PIPE,  # closes when the demo dies, and the process ends then
                 stdout=PIPE,
                 stderr=log,
                 text=True,
-                process_group=0,  # ^C is for this process, which ends the others
+                process_group=0,  # ^C is for the demo, which ends the others
             )
 
-    @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
+    def read_line(self) -> str:
+        """Wait for the next line of output.
 
-    def hear(self) -> str:
-        """Wait for its next line.
-
-        Raises: DemoFailed, if it ends without one.
+        Raises: DemoFailed, if the process ends without one.
         """
-        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
-        return self._process.stdout.readline().strip() or self._fail()
+        assert self.stdout is not None  # noqa: S101 - it is a pipe
+        return self.stdout.readline().strip() or self.fail()
 
-    def check(self) -> None:
-        """See that it has not failed by itself.
+    def write_line(self, *words: str) -> None:
+        """Write a line to its input."""
+        assert self.stdin is not None  # noqa: S101 - as above
+        self.stdin.write(f"{' '.join(words)}\n")
+        self.stdin.flush()
 
-        Raises: DemoFailed.
-        """
-        if (self._process.poll() or 0) > 0:
-            self._fail()
+    def kill_and_wait(self) -> int:
+        """End the process as ``kill -9`` does; return the signal that ended it."""
+        self.kill()
+        return -self.wait()
 
-    def tell(self, *words: str) -> None:
-        """Say a line to it."""
-        assert self._process.stdin is not None  # noqa: S101 - as above
-        self._process.stdin.write(f"{' '.join(words)}\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> int:
-        """Kill it as ``kill -9`` does, if it still lives; return the signal it died of."""
-        self._process.kill()
-        return -self._process.wait()
-
-    def _fail(self) -> NoReturn:
-        self._process.kill()
-        status = self._process.wait()
-        words = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        raise DemoFailed(
-            f"{self._name!r} ended with {status}: {' / '.join(words) or 'without a word'}"
-        )
-
-
-#: short leases, so that what a killed worker held is soon free; and no questions to name servers
-_SETTINGS = """\
-[http]
-port = 0
-
-[smtp]
-port = 0
-hostname = "localhost"
-
-[mail]
-authenticate = false
-
-[parser]
-children = 1
-
-[worker]
-lease = 3
-poll = 0.1
-stop_within = 0
-"""
-_ENDED = frozenset({DeliveryState.DONE, DeliveryState.DEAD, DeliveryState.HELD})
-_POLL_INTERVAL = 0.02
-
-
-class Greeting(msgspec.Struct, frozen=True):
-    """Where the service is, in its own words."""
-
-    url: str
-    smtp: str
-    key: str
-
-
-class DemoRelay(NamedTuple):
-    """A mail server, and the process that tells the service of it; that has a word when done."""
-
-    server: ScriptedSmtp
-    setup_process: DemoProcess
+    def fail(self) -> NoReturn:
+        """End the process, and the demo with its last output."""
+        status = -self.kill_and_wait()
+        lines = self._log.read_text(errors="replace").splitlines()[-5:]
+        raise DemoFailed(f"{self._name!r} ended with {status}: {' / '.join(lines) or 'no output'}")
 
 
 class DemoEnvironment:
-    """Everything that a scene may use; leaving it ends every process."""
+    """A service and everything else a scene may use, until a stack is closed."""
 
-    def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
-        """Use an empty folder; ``note`` hears what happens at the moment."""
+    def __init__(self, folder: Path, stack: ExitStack, note: Callable[[str], None]) -> None:
+        """Start the service in an empty folder; ``note`` is called with what is happening now."""
         self.folder = folder
         self.note = note
         self.world = SideEffects(folder / "world")
         self._processes: list[DemoProcess] = []
-        self._leaving = ExitStack()
-        self._environment = _process_environment(folder)
-        (folder / "oncebox.toml").write_text(_SETTINGS)
+        self._stack = stack
+        self._environ = _process_environment(folder)
+        note("starting a service")
+        service = self.start("oncebox", "serve", "--child", "0", "--json")
+        started = json.loads(service.read_line())
+        host, _, port = started["smtp"].rpartition(":")
+        self.smtp = host, int(port)
+        self.url: str = started["url"]
+        self.client = self.new_client(started["key"])
 
-    def __enter__(self) -> Self:
-        self.note("starting a service")
-        try:
-            service = self.start("oncebox", "serve", "--child", "0", "--json")
-            self._greeting = msgspec.json.decode(service.hear(), type=Greeting)
-        except BaseException:
-            self._leaving.close()
-            raise
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._leaving.close()
-
-    @property
-    def smtp(self) -> tuple[str, int]:
-        """Where the service receives mail."""
-        host, _, port = self._greeting.smtp.rpartition(":")
-        return host, int(port)
-
-    @property
-    def url(self) -> str:
-        """Where the service answers."""
-        return self._greeting.url
-
-    @cached_property
-    def client(self) -> Client:
-        """A client of the service, with its first key."""
-        return self.client_of(self._greeting.key)
-
-    def client_of(self, key: str) -> Client:
-        """Return a client with another key."""
-        return self._leaving.enter_context(Client(self.url, key))
+    def new_client(self, key: str) -> Client:
+        """Return a client with an API key."""
+        return self._stack.enter_context(Client(self.url, key))
 
     @cached_property
     def shop(self) -> tuple[str, str]:
-        """Where the shop's webhooks go, and the secret that signs them."""
+        """The URL of the shop's webhooks, and the secret that signs them."""
         secret = new_secret()
         made = self.client.sources.add("shop", "standard-webhooks", secrets=[secret])
         return f"{self.url}/in/{made.public_id}", secret
@@ -187,52 +128,90 @@ class DemoEnvironment:
         command = ("oncebox", "worker", "oncebox.cli.demo.shop:box", "--child")
         return [self.start(*command, str(number)) for number in range(2)]
 
-    @cached_property
-    def relay(self) -> DemoRelay:
-        """A mail server that fails as told, by which mail leaves."""
-        server = self._leaving.enter_context(ScriptedSmtp())
-        where = ("--host", server.host, "--port", str(server.port), "--security", "none")
-        clerk = self.start("oncebox", "transport", "add", "relay", "--kind", "smtp", *where)
-        return DemoRelay(server, clerk)
-
     def start(self, *command: str) -> DemoProcess:
-        """Start ``python -m`` with a command; it ends with the stage at the latest."""
-        actor = DemoProcess(list(command), self.folder, self._environment)
-        self._processes.append(actor)
-        self._leaving.callback(actor.kill)
-        return actor
+        """Start ``python -m`` with a command."""
+        process = DemoProcess(command, self.folder, self._environ)
+        self._processes.append(process)
+        self._stack.callback(process.kill_and_wait)
+        return process
 
     def settled(self, type_: str) -> list[DeliveryInspection]:
-        """Wait until every delivery of a type has ended; return all that is known of them."""
-        inspect, found = self.client.deliveries.inspect, list[DeliveryInspection]()
+        """Wait until every delivery of a type has ended; return their inspections."""
 
-        def all_ended() -> bool:
-            listed = self.client.deliveries.list()
-            found[:] = [inspect(each.id) for each in listed if each.type == type_]
-            return all(each.delivery.state in _ENDED for each in found)
+        def inspections() -> list[DeliveryInspection]:
+            deliveries = self.client.deliveries
+            return [deliveries.inspect(each.id) for each in deliveries.list() if each.type == type_]
 
-        self.until(all_ended)
-        return found
+        self.until(lambda: all(each.delivery.state in _ENDED for each in inspections()))
+        return inspections()
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Look again and again until something holds; the demo as a whole has a limit.
+        """Wait until a condition holds; the demo as a whole has a time limit.
 
-        Raises: DemoFailed, if a process ended that should not.
+        Raises: DemoFailed, if a process failed meanwhile.
         """
         while not holds():
-            for actor in self._processes:
-                actor.check()
-            time.sleep(_POLL_INTERVAL)
+            for process in self._processes:
+                if (process.poll() or 0) > 0:
+                    process.fail()
+            time.sleep(0.02)
 
 
 def _process_environment(folder: Path) -> dict[str, str]:
-    """Return what processes are given: nothing of the user's own Oncebox."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ONCEBOX_")}
-    if "PYTHONPATH" in kept:  # they run in another folder
-        parts = kept["PYTHONPATH"].split(os.pathsep)
-        kept["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts if part)
+    """Return the environment of the processes, without the user's own Oncebox settings."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ONCEBOX_")}
+    paths = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
     return {
-        **kept,
-        "ONCEBOX_CONFIG": str(folder / "oncebox.toml"),
+        **environ,
+        "PYTHONPATH": os.pathsep.join(str(Path(path).absolute()) for path in paths),
+        **_SETTINGS,
         "ONCEBOX_DATA_DIR": str(folder),
     }
+
+
+def new_secret() -> str:
+    """Return a Standard Webhooks secret."""
+    return f"whsec_{b64encode(secrets.token_bytes(24)).decode()}"
+
+
+def post_webhook(
+    url: str, secret: str, type_: str, id_: str, *, copies: int = 1, connections: int = 1
+) -> list[int]:
+    """Post copies of one signed webhook over concurrent connections; return the status codes."""
+    body = json.dumps({"type": type_, "data": {"id": id_}}).encode()
+    signature = sign(secret, f"evt_{id_}", clock.system(), body)
+    headers = {**signature, "Content-Type": "application/json"}
+    limits = httpx2.Limits(max_connections=connections)
+    with (
+        httpx2.Client(headers=headers, limits=limits, timeout=30, trust_env=False) as client,
+        ThreadPoolExecutor(connections) as pool,
+    ):
+        answers = pool.map(lambda _: client.post(url, content=body), range(copies))
+        return [answer.status_code for answer in answers]
+
+
+def new_code() -> str:
+    """Return a random code of six digits."""
+    return str(100_000 + secrets.randbelow(900_000))
+
+
+def code_mail(recipient: str, code: str) -> EmailMessage:
+    """Return the mail that brings a code."""
+    mail = EmailMessage()
+    mail["From"] = _SENDER
+    mail["To"] = recipient
+    mail["Subject"] = "Confirm your account"
+    mail["Message-ID"] = f"<{recipient.partition('@')[0]}@shop.example>"
+    mail["Date"] = "Mon, 16 Nov 2026 09:00:00 +0000"
+    mail.set_content(f"Your verification code is {code}.\n")
+    return mail
+
+
+def deliver_mail(mail: EmailMessage, host: str, port: int) -> int:
+    """Deliver a mail by SMTP; return the reply code of DATA."""
+    with smtplib.SMTP(host, port, local_hostname="localhost") as client:
+        client.ehlo()
+        client.mail(_SENDER)
+        client.rcpt(str(mail["To"]))
+        code, _ = client.data(mail.as_bytes(policy=policy.SMTP))
+    return code

@@ -3,11 +3,9 @@
 import asyncio
 
 from oncebox.box import Oncebox
-from oncebox.cli.demo.side_effects import SideEffects
+from oncebox.cli.demo.programs import SideEffects
 from oncebox.model.deliveries.delivery import Delivery
 from oncebox.workers.deliveries.once import Once
-
-_POLL_INTERVAL = 0.02
 
 box = Oncebox()
 world = SideEffects(box.settings.folder / "world")
@@ -15,16 +13,16 @@ world = SideEffects(box.settings.folder / "world")
 
 @box.on("shop", "invoice.paid")
 async def invoice_paid(_delivery: Delivery, once: Once) -> None:
-    """Thank for the money; that it ran at all is noted past the journal."""
+    """Thank the customer; the run itself is counted outside the journal."""
     world.do("invoice handled")
     await once.do("thank", world.do, "thanked")
 
 
 @box.on("shop", "order.paid")
 async def order_paid(_delivery: Delivery, once: Once) -> None:
-    """Charge, then ship; in between there is time to be killed."""
+    """Charge, then ship; the demo kills the worker in between."""
     await once.do("charge", world.do, "charged")
     world.do("between")
     while not world.count("go on"):  # noqa: ASYNC110 - another process does it
-        await asyncio.sleep(_POLL_INTERVAL)
+        await asyncio.sleep(0.02)
     await once.do("ship", world.do, "shipped")

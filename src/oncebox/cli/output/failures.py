@@ -5,9 +5,9 @@ import click
 from oncebox.errors import NotFound, OnceboxError, StateConflict
 
 OK, ERROR, USAGE, NOT_FOUND, CONFLICT = range(5)
-#: what helps whoever may not even look
+#: the remedy for missing permissions
 RUN_AS_SERVICE_USER = "run this as the user of the service"
-#: what shells use for a program ended by ^C
+#: the exit code shells use for a program ended by ^C
 INTERRUPTED = 130
 
 _CODES: dict[type[OnceboxError], int] = {NotFound: NOT_FOUND, StateConflict: CONFLICT}
@@ -25,14 +25,14 @@ def print_error(error: OnceboxError, *, as_json: bool) -> int:
 
 
 def print_permission_error(error: PermissionError, *, as_json: bool) -> int:
-    """Print that a file may not be touched; return the exit code."""
+    """Print that a file is not accessible; return the exit code."""
     message = f"{error.filename or 'a file'}: {error.strerror}; {RUN_AS_SERVICE_USER}"
     _print_error_line("database_read_only", message, retry_safe=False, as_json=as_json)
     return ERROR
 
 
 def print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
-    """Print what was typed wrongly; return its exit code."""
+    """Print a usage error; return its exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()  # it is the help text itself
         return error.exit_code

@@ -7,8 +7,10 @@ that Unicode calls ignorable: zero-width, bidirectional, variation, tag and fill
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import TypeVar
 
 import click
 
@@ -51,6 +53,7 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{encoded[at : at + 2].hex()}" for at in range(0, len(encoded), 2))
 
 
+T = TypeVar("T")
 Cells = Sequence[object]
 
 #: how wide the names of an outline are on a terminal
@@ -75,6 +78,15 @@ class Printer:
 
         click.echo(to_json(to_builtins(value)))
 
+    def report(self, record: object, rows: Iterable[Cells], *, name: object | None = None) -> None:
+        """Print a result: as a JSON record, as its name (if any) if quiet, else as an outline."""
+        if self.as_json:
+            self.record(record)
+        elif not self.quiet:
+            self.outline(rows)
+        elif name is not None:
+            self.line(name)
+
     def line(self, *cells: object) -> None:
         """Print one line."""
         between = "  " if self.on_terminal else "\t"
@@ -91,12 +103,40 @@ class Printer:
             self.line(*row)
 
     def outline(self, rows: Iterable[Cells]) -> None:
-        """Print rows that each begin with the name of what they tell."""
+        """Print rows that each begin with a name."""
         for name, *cells in rows:
             if self.on_terminal:
                 click.echo(f"{_text(name):<{_NAME_WIDTH}}{'  '.join(map(_text, cells))}".rstrip())
             else:
                 self.line(name, *cells)
+
+    def listing(
+        self,
+        found: Iterable[T],
+        columns: Sequence[str],
+        row: Callable[[T], Cells],
+        *,
+        record: Callable[[T], object] = lambda each: each,
+        name: Callable[[T], str] = attrgetter("id"),
+    ) -> None:
+        """Print a list: as JSON records, as names if quiet, else as a table."""
+        if self.as_json:
+            for each in found:
+                self.record(record(each))
+        elif self.quiet:
+            for each in found:
+                self.line(name(each))
+        else:
+            self.table(columns, map(row, found))
+
+    def result(self, record: object, *cells: object, name: str | None = None) -> None:
+        """Print a result: as a JSON record, as its name (if any) if quiet, else as a line."""
+        if self.as_json:
+            self.record(record)
+        elif not self.quiet:
+            self.line(*cells)
+        elif name is not None:
+            self.line(name)
 
 
 def _text(cell: object) -> str:

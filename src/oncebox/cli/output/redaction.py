@@ -6,10 +6,10 @@ from typing import Any
 
 HIDDEN = "***"
 
-#: settings that are secrets by their name, and those that only count keys or name a file
+#: settings that are secret by their name, and those that only count keys or name a file
 _SECRET = re.compile(r"(?:^|[._])(?:key|secret|password|passphrase|token|credential)s?$")
 _HARMLESS = frozenset({"http.wrong_keys", "sends.per_key", "smtp.tls_key", "waits.per_key"})
-#: host, port and path of an address, and nothing that could be a password that was not escaped
+#: host, port and path of a URL, and nothing that could be an unescaped password
 _PLACE = re.compile(r"[\w.:,\[\]-]*(?:/[\w./~-]*)?")
 
 
@@ -19,7 +19,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(name: str, value: Any) -> str | int | float | bool:
-    """Return what may be shown of a value, whatever it is."""
+    """Return the part of a value that may be shown."""
     if name == "sources":
         return ", ".join(map(str, value)) if isinstance(value, Mapping) else HIDDEN
     if isinstance(value, str):
@@ -40,13 +40,13 @@ def _redacted_text(name: str, value: str) -> str:
 
 
 def redacted_url(text: str) -> str:
-    """Return a URL without user, password and parameters; hidden where they cannot be told."""
+    """Return a URL without user, password and parameters; hidden if they cannot be separated."""
     scheme, _, rest = text.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         return f"{scheme}://{rest.partition('?')[0]}"
     before, at, place = rest.rpartition("@")
     place, question, _ = place.partition("?")
-    # Where a question mark is before the last @, that may be in a password either way.
+    # A question mark before the last @ may be part of a password.
     if "?" in before or not _PLACE.fullmatch(place) or not scheme.isalnum():
         return HIDDEN
     user = f"{HIDDEN}@" if at or before else ""

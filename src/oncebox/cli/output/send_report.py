@@ -8,14 +8,13 @@ from oncebox.model.deliveries.inspection import AuditRecord
 from oncebox.model.sends.send import OnUnknown, Send, SendState, SendTry, next_step
 from oncebox.model.sends.transports import ConfiguredTransport, SendPhase
 
-#: how far a hand-over came when it ended
 PHASE_TEXTS = {
     SendPhase.CONNECT: "before there was a connection",
-    SendPhase.GREETED: "while greeting, securing or logging in",
-    SendPhase.ENVELOPE: "while saying from whom and to whom",
+    SendPhase.GREETED: "during greeting, TLS or login",
+    SendPhase.ENVELOPE: "at the sender or a recipient",
     SendPhase.BODY: "while the mail was written, before its end",
-    SendPhase.MARKED: "just before the mail was handed over",
-    SendPhase.HANDED_OVER: "after the mail was handed over, before any answer",
+    SendPhase.MARKED: "just before the mail was transmitted",
+    SendPhase.HANDED_OVER: "after the mail was transmitted, before any answer",
     SendPhase.ANSWERED: "by the answer to the whole mail",
 }
 
@@ -24,62 +23,59 @@ _CODE_TEXTS = {
     "host_not_found": "there is no server of that name",
     "certificate_refused": "the server's certificate is not trusted",
     "tls_failed": "the connection could not be secured",
-    "starttls_missing": "the server offers no TLS, and nothing is said in the clear",
-    "login_missing": "the server offers no login that is known here",
-    "login_refused": "the other side refused the user, the password or the key",
-    "login_deferred": "the server put the login off",
-    "login_required": "the server wants a login or TLS that is not configured",
-    "session_refused": "the server does not want to talk to us",
-    "session_deferred": "the server has no time for us now",
+    "starttls_missing": "the server offers no TLS, and nothing is sent without it",
+    "login_missing": "the server offers no supported login method",
+    "login_refused": "the user name, password or key was refused",
+    "login_deferred": "the server deferred the login",
+    "login_required": "the server requires a login or TLS that is not configured",
+    "session_refused": "the server refused the session",
+    "session_deferred": "the server deferred the session",
     "key_refused": "the provider refused the key",
-    "key_in_use": "an earlier request under the same key is still under way",
+    "key_in_use": "an earlier request under the same key is still in progress",
     "key_mismatch": "the provider knows another mail under the same key",
-    "rate_limited": "the provider takes no more for now",
-    "quota_exceeded": "the provider takes no more: the quota is used up",
-    "address_refused": "the address of the provider is not one that is spoken to",
-    "server_error": "the provider said that it failed",
+    "rate_limited": "the rate limit of the provider is reached",
+    "quota_exceeded": "the quota of the provider is used up",
+    "address_refused": "the address of the provider is not allowed",
+    "server_error": "the provider reported an error of its own",
     "answer_unreadable": "the answer could not be read",
-    "answer_unexpected": "the answer is none that can come there",
-    "answered_early": "the provider answered before it had the mail",
-    "deadline_passed": "it took longer than it may",
+    "answer_unexpected": "the answer is unexpected here",
+    "answered_early": "the provider answered before it received the mail",
+    "deadline_passed": "the time limit was exceeded",
     "connection_lost": "the connection broke",
     "no_answer": "no answer came",
     "reply_unreadable": "the answer could not be read",
-    "reply_unexpected": "the answer is none that can come there",
+    "reply_unexpected": "the answer is unexpected here",
     "sender_refused": "the server refused the sender",
-    "sender_deferred": "the server put the sender off",
+    "sender_deferred": "the server deferred the sender",
     "recipient_refused": "the server refused a recipient",
-    "recipient_deferred": "the server put a recipient off",
+    "recipient_deferred": "the server deferred a recipient",
     "message_refused": "the server refused the mail",
-    "message_deferred": "the server put the mail off",
-    "message_too_large": "the mail is larger than the server takes",
+    "message_deferred": "the server deferred the mail",
+    "message_too_large": "the mail is larger than the server accepts",
     "signing_invalid": "the mail could not be signed",
-    "fence_lost": "another worker had taken it over",
-    "cancelled": "it was called off",
-    "resolved": "a person said what became of it",
+    "fence_lost": "another worker holds the lease",
+    "cancelled": "it was cancelled",
+    "resolved": "an operator recorded the outcome",
     "suppressed": "a recipient is on the suppression list",
-    "expired": "its time was over",
-    "lease_lost": "its worker was not heard of again",
+    "expired": "valid_until has passed",
+    "lease_lost": "its worker was lost",
 }
 
 
 def describe_outcome(code: str | None, phase: SendPhase | None, reply: int) -> str:
-    """Return what a code means, how far it came, and what was replied."""
+    """Return a code in words, with the phase and the reply."""
     if code is None:
         return ""
-    said = _CODE_TEXTS.get(code, code.replace("_", " "))
+    meaning = _CODE_TEXTS.get(code, code.replace("_", " "))
     where = f" {PHASE_TEXTS[phase]}" if phase is not None else ""
     answered = f", reply {reply}" if reply else ""
-    return f"{said}{where} ({code}{answered})"
-
-
-_ACCEPTED_OUTCOMES = {"accepted", "logged"}
+    return f"{meaning}{where} ({code}{answered})"
 
 
 def explain_send(
     send: Send, tries: Sequence[SendTry], transport: ConfiguredTransport | None, now: int
 ) -> Iterator[str]:
-    """Tell of a send, sentence by sentence."""
+    """Yield the sentences that explain a send."""
     yield _request_sentence(send, now)
     yield from _tries_sentence(tries, now)
     yield _state_sentence(send, now)
@@ -95,37 +91,36 @@ def _request_sentence(send: Send, now: int) -> str:
     by = f" by {send.owner}" if send.owner else ""
     if send.delivery_id:
         by += f" while delivery {send.delivery_id} was handled"
-    again = f", and armed again {send.rearms} times since" if send.rearms else ""
-    return f"The mail{about} was asked for {ago(send.created_at, now)}{by}{again}."
+    again = f", and rearmed {send.rearms} times since" if send.rearms else ""
+    return f"The mail{about} was requested {ago(send.created_at, now)}{by}{again}."
 
 
 def _tries_sentence(tries: Sequence[SendTry], now: int) -> Iterator[str]:
     if not tries:
-        yield "No try at it has ended yet."
+        yield "No try has ended yet."
         return
     last = tries[-1]
     count = f"{len(tries)} tries" if len(tries) > 1 else "One try"
-    if last.outcome in _ACCEPTED_OUTCOMES:
-        yield f"{count} ended; the last by {last.transport}, {ago(last.ended_at, now)}."
-        return
-    how = describe_outcome(last.code, last.phase, last.reply)
-    ended = f"the last by {last.transport}, {ago(last.ended_at, now)}"
-    yield f"{count} ended; {ended}: {last.outcome.replace('_', ' ')}, because {how}."
+    ended = f"{count} ended; the last by {last.transport}, {ago(last.ended_at, now)}"
+    if last.outcome not in {"accepted", "logged"}:
+        how = describe_outcome(last.code, last.phase, last.reply)
+        ended += f": {last.outcome.replace('_', ' ')}, because {how}"
+    yield f"{ended}."
 
 
 def _state_sentence(send: Send, now: int) -> str:
     ended = f" {ago(send.ended_at, now)}" if send.ended_at is not None else ""
     name = f" as {send.provider_id}" if send.provider_id else ""
     return {
-        SendState.PENDING: "It is stored, and nothing of it was taken by anybody.",
-        SendState.CLAIMED: f"The worker {send.worker} has it; nothing of this try is on the wire.",
-        SendState.SENDING: f"The worker {send.worker} hands it over: it may be taken now.",
-        SendState.SENT: f"It was sent{ended}: {send.transport} took it{name}.",
+        SendState.PENDING: "It is stored, and was never accepted by a server.",
+        SendState.CLAIMED: f"The worker {send.worker} has claimed it; nothing was transmitted yet.",
+        SendState.SENDING: f"The worker {send.worker} is transmitting it: it may be accepted now.",
+        SendState.SENT: f"It was sent{ended}: {send.transport} accepted it{name}.",
         SendState.FAILED: f"It was given up{ended}, and it is proven that it was not sent.",
-        SendState.UNKNOWN: "Nobody can know from here whether it was sent.",
+        SendState.UNKNOWN: "It is not known whether it was sent.",
         SendState.SUPPRESSED: f"It was not sent{ended}: a recipient is on the suppression list.",
-        SendState.CANCELLED: f"It was called off{ended}, before anything was on the wire.",
-        SendState.EXPIRED: f"Its time was over{ended}, before anything was on the wire.",
+        SendState.CANCELLED: f"It was cancelled{ended}, before anything was transmitted.",
+        SendState.EXPIRED: f"It expired{ended}, before anything was transmitted.",
         SendState.LOGGED: f"It was stored{ended} by log, which sends nothing.",
     }[send.state]
 
@@ -133,20 +128,19 @@ def _state_sentence(send: Send, now: int) -> str:
 def _unknown_sentences(send: Send, now: int) -> Iterator[str]:
     since = f"since {ago(send.unknown_since, now)}" if send.unknown_since is not None else ""
     yield (
-        f"Its outcome is unknown {since}: it was handed over and no reliable answer came. "
+        f"Its outcome is unknown {since}: it was transmitted and no reliable answer came. "
         "It is not sent again by itself, because the first one may have arrived."
         if send.repeat_mode is None
         else f"Its outcome is unknown {since}, and it is repeated as configured."
     )
     if send.on_unknown is OnUnknown.REPLAY and send.repeat_mode is None:
         yield "The time in which the provider remembers the key is over, so it is held."
-    yield "A report of the provider, or a person, ends the doubt for good."
+    yield "A report of the provider, or an operator, settles it for good."
 
 
 def _waiting_sentence(send: Send, transport: ConfiguredTransport | None, now: int) -> Iterator[str]:
-    """Say what keeps a send that is stored from being sent."""
     if transport is None:
-        yield f"Its transport {send.transport} is not there."
+        yield f"Its transport {send.transport} does not exist."
     elif transport.paused:
         yield f"Its transport {transport.name} is paused: oncebox transport resume."
     elif transport.state(now) == "resting" and transport.rests_until is not None:
@@ -166,7 +160,7 @@ SEND_COLUMNS = ("send", "state", "transport", "event type", "entity", "tries", "
 
 
 def send_row(send: Send, now: int, out: Printer) -> tuple[object, ...]:
-    """Return a send as the cells of a line."""
+    """Return a send as a table row."""
     age = max(0, now - send.created_at)
     created = duration(age) if out.on_terminal else iso_time(send.created_at)
     return (
@@ -178,7 +172,7 @@ def send_row(send: Send, now: int, out: Printer) -> tuple[object, ...]:
 def send_lines(
     send: Send, tries: Sequence[SendTry], audit: Sequence[AuditRecord], now: int
 ) -> Lines:
-    """Tell a send line by line, each beginning with what it is about."""
+    """Yield label and values of each line about a send."""
     yield ("send", send.id)
     yield ("state", send.state)
     yield ("about", send.event_type, send.entity_id)
@@ -186,9 +180,9 @@ def send_lines(
     yield ("message-id", send.message_id)
     yield ("transport", send.transport)
     yield from _origin_lines(send)
-    yield ("asked for", time_and_age(send.created_at, now), f"{send.size} bytes")
+    yield ("requested", time_and_age(send.created_at, now), f"{send.size} bytes")
     if send.rearms:
-        yield ("armed again", f"{send.rearms} times")
+        yield ("rearmed", f"{send.rearms} times")
     yield from _time_limit_lines(send, now)
     yield from _schedule_lines(send, now)
     yield from _outcome_lines(send, now)
@@ -208,7 +202,7 @@ def send_lines(
 
 def _origin_lines(send: Send) -> Lines:
     if send.owner is not None:
-        yield ("asked by", send.owner)
+        yield ("requested by", send.owner)
     if send.attempt_id is not None:
         yield ("attempt", send.attempt_id)
     if send.delivery_id is not None:
@@ -223,7 +217,6 @@ def _time_limit_lines(send: Send, now: int) -> Lines:
 
 
 def _schedule_lines(send: Send, now: int) -> Lines:
-    """Return what a send waits for, and whether its outcome is unknown."""
     if send.unknown_since is not None:
         yield (
             "unknown",
@@ -243,7 +236,7 @@ def _schedule_lines(send: Send, now: int) -> Lines:
 
 def _outcome_lines(send: Send, now: int) -> Lines:
     if send.code is not None:
-        yield ("last word", describe_outcome(send.code, send.phase, send.reply))
+        yield ("last outcome", describe_outcome(send.code, send.phase, send.reply))
     if send.provider_id:
         yield ("provider id", send.provider_id)
     if send.delivery is not None:
@@ -255,7 +248,7 @@ def _outcome_lines(send: Send, now: int) -> Lines:
 
 
 def _try_line(each: SendTry, now: int) -> tuple[object, ...]:
-    marked = "may have been taken" if each.marked_at is not None else "never on the wire"
+    marked = "may have been accepted" if each.marked_at is not None else "never transmitted"
     reply = f"reply {each.reply}" if each.reply else ""
     return (
         "try", each.fence, each.outcome, time_and_age(each.ended_at, now),
@@ -265,5 +258,5 @@ def _try_line(each: SendTry, now: int) -> tuple[object, ...]:
 
 
 def time_and_age(then: int, now: int) -> str:
-    """Return a time, and how long ago that is."""
+    """Return a time and its age."""
     return f"{iso_time(then)} ({ago(then, now)})"

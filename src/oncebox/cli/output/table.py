@@ -1,7 +1,7 @@
 """Tables on a terminal, fitted to its width; needs rich.
 
-What identifies a row to a person is never cut: the other columns give way, and if that is not
-enough, a row continues on indented lines.
+Identifying columns are never cut: the others shrink, and if that is not enough, a row continues
+on indented lines.
 """
 
 import shutil
@@ -17,7 +17,7 @@ _IDENTIFYING = frozenset({
     "address", "attempt", "entity", "from", "inbox", "key", "label", "name", "setting", "source",
     "subject", "value",
 })  # fmt: skip
-#: a column that is cut keeps at least so many characters
+#: minimum width of a cut column
 _LEAST = 6
 
 
@@ -32,7 +32,7 @@ def draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 class Layout:
-    """How wide each column is, and on which line of a row it stands."""
+    """The width of each column, and its line within a row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> None:
         """Fit rows into a terminal of ``room`` characters a line."""

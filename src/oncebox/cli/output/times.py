@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import click
 
-#: from how many milliseconds on a unit is used, and its size; rounded down
+#: milliseconds from which a unit is used, and its size; rounded down
 _OUTPUT_UNITS = (
     (2 * 86_400_000, 86_400_000, "d"),
     (2 * 3_600_000, 3_600_000, "h"),
@@ -21,7 +21,7 @@ def iso_time(milliseconds: int) -> str:
 
 
 def file_timestamp(milliseconds: int) -> str:
-    """Return a time as it may stand in the name of a file: ``20260131T120000.000Z``."""
+    """Return a time for a file name: ``20260131T120000.000Z``."""
     return iso_time(milliseconds).replace("-", "").replace(":", "")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def parse_target(target: str) -> tuple[str, str]:
-    """Return module and attribute, or refuse what does not look like them."""
+    """Return module and attribute, or raise a usage error."""
     module, colon, attribute = target.partition(":")
     named = module and attribute and all(
         part.isidentifier() for part in (*module.split("."), *attribute.split("."))
@@ -30,11 +30,8 @@ def parse_target(target: str) -> tuple[str, str]:
 
 
 def load_box(target: str) -> "Oncebox":
-    """Import a box; the current folder is searched first.
-
-    Raises: ConfigInvalid.
-    """
-    from oncebox.box import Oncebox  # noqa: PLC0415 - whoever only checks a name needs none
+    """Import a box; the current folder is searched first."""
+    from oncebox.box import Oncebox  # noqa: PLC0415 - not needed to check a name
 
     module, attribute = parse_target(target)
     found = _get_attribute(_import_module(module), attribute)
@@ -62,7 +59,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: Exception) -> ConfigInvalid:
-    """Say where a user's own module failed."""
+    """Return an error with the line at which the user's module failed."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{frame.filename}:{frame.lineno}"
     return ConfigInvalid(f"importing {name} failed at {where}: {type(error).__name__}: {error}")

@@ -19,10 +19,10 @@ def supervise(
     processes: int = 1,
     first: Callable[[], int] | None = None,
 ) -> int:
-    """Run a command in children until they are told to stop; return the exit code.
+    """Run a command in child processes until they are stopped; return the exit code.
 
-    ``first`` is what the first of them does: it is forked off before anything else is loaded, so
-    that it need not begin from nothing. Whoever follows it does.
+    ``first`` is what the first child runs: it is forked before anything else is loaded, so that
+    it need not start a new interpreter. Restarted children do.
     """
     environ = _child_environment(call)
     forked = None
@@ -30,7 +30,7 @@ def supervise(
         try:
             forked = fork()
         except OSError:
-            pass  # no room for a process now: the supervisor starts it, again and again
+            pass  # no resources for a process now: the supervisor retries
         else:
             if forked is None:
                 os.environ.update(environ)
@@ -38,13 +38,15 @@ def supervise(
     log_to_stderr(as_json=not sys.stderr.isatty())
     options = ["--program", program_name(), *(["--json"] if call.out.as_json else [])]
 
-    def of_child(number: int, starts: int) -> list[str]:
-        """Return the command line of a child; only the first, when it first starts, greets."""
+    def child_command(number: int, starts: int) -> list[str]:
+        """Return the command line of a child; only the first child's first start greets."""
         quietly = ["--quiet"] if call.out.quiet or number or starts else []
         child = ["--child", str(number), *options, *quietly]
         return [sys.executable, "-m", "oncebox", *command, *child]
 
-    supervisor = Supervisor(of_child, processes=processes, environ=environ, log=Log(), first=forked)
+    supervisor = Supervisor(
+        child_command, processes=processes, environ=environ, log=Log(), first=forked
+    )
     supervisor.handle_signals()
     return failures.OK if supervisor.run() else failures.ERROR
 
@@ -58,7 +60,7 @@ def _child_environment(call: CommandContext) -> dict[str, str]:
 
 
 def program_name() -> str:
-    """Return how this program was called, to be called so again."""
+    """Return the command with which this program was started."""
     typed = sys.argv[0]
     if Path(typed).name == "__main__.py":
         return "python -m oncebox"

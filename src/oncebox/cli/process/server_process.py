@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,15 @@ import msgspec
 
 from oncebox.box import Oncebox
 from oncebox.cli.context import CommandContext
+from oncebox.cli.files import database_location
 from oncebox.cli.output import failures
 from oncebox.cli.process import box_loader
 from oncebox.cli.process.worker_process import (
     CRASHED,
     STOP_GRACE,
-    data_location,
     first_delivery_command,
-    loop_factory,
+    print_greeting,
+    run_loop,
 )
 from oncebox.core.logging import log_to_stderr
 from oncebox.errors import OnceboxError
@@ -30,15 +30,14 @@ from oncebox.workers.process.supervisor import GIVE_UP
 if TYPE_CHECKING:
     from oncebox.testing.fault_injection import ServiceTestMode
 
-#: objects made before the collector looks at the youngest, and looks before it looks further
+#: allocations before a collection of the youngest generation; collections before the next older
 _GC_THRESHOLDS = (20_000, 10, 10)
-#: characters of a line that must not be overlooked
 _BANNER_WIDTH = 84
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """What a child was told by its parent."""
+    """The options of the child process."""
 
     target: str | None
     role: str
@@ -55,38 +54,32 @@ def run_server(serving: ServerProcess) -> int:
     log_to_stderr(as_json=not sys.stderr.isatty())
     try:
         box = _open_box(serving)
-        drill = _test_mode(serving)
+        test_mode = _test_mode(serving)
         limit_memory(box.settings.worker.memory_limit)
     except OnceboxError as error:
         failures.print_error(error, as_json=serving.call.out.as_json)
         return GIVE_UP
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        try:
-            return runner.run(_serve(serving, box, drill))
-        except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
-            # At once: what is under way is claimed again, and clients send again.
-            box.telemetry.log.critical("service_crashed", error=type(error).__name__)
-            os._exit(CRASHED)
+    return run_loop(box, _serve(serving, box, test_mode), "service_crashed")
 
 
-async def _serve(serving: ServerProcess, box: Oncebox, drill: "ServiceTestMode | None") -> int:
-    """Open, serve and close; an error that may pass ends in a restart, any other in giving up."""
+async def _serve(serving: ServerProcess, box: Oncebox, test_mode: "ServiceTestMode | None") -> int:
+    """Open, serve and close; a retryable error ends in a restart, any other in giving up."""
     settings = box.settings
     try:
-        service = Service(box, Role(serving.role), drill)
+        service = Service(box, Role(serving.role), test_mode)
         serving_within = max(settings.http.stop_within, settings.smtp.stop_within)
         within = serving_within + settings.worker.stop_within + settings.worker.lease
         ParentWatch(service.stop, within=within + STOP_GRACE).start()
-        _print_test_banner(box, drill)
-        settling: list[asyncio.Task[None]] = []
+        _print_test_banner(box, test_mode)
+        tasks: list[asyncio.Task[None]] = []
 
-        def tell(started: ServiceStarted) -> None:
+        def announce(started: ServiceStarted) -> None:
             _announce_start(serving, box, started)
-            settling.append(
+            tasks.append(
                 asyncio.create_task(_tune_garbage_collector(box, works=service.runs_workers))
             )
 
-        await service.run(tell)
+        await service.run(announce)
     except OnceboxError as error:
         failures.print_error(error, as_json=serving.call.out.as_json)
         return CRASHED if error.retry_safe else GIVE_UP
@@ -95,7 +88,7 @@ async def _serve(serving: ServerProcess, box: Oncebox, drill: "ServiceTestMode |
 
 
 def _open_box(serving: ServerProcess) -> Oncebox:
-    """Return the box that was named, or one without handlers, listening where it was told."""
+    """Return the named box, or one without handlers, with the host and port of the options."""
     if serving.target is None:
         box = Oncebox(settings=serving.call.settings())
     else:
@@ -108,10 +101,7 @@ def _open_box(serving: ServerProcess) -> Oncebox:
 
 
 def _test_mode(serving: ServerProcess) -> "ServiceTestMode | None":
-    """Return what stands between the doors and the ledger, if that was asked for.
-
-    Raises: ConfigInvalid.
-    """
+    """Return the fault injection of --test and --chaos."""
     if not serving.test and serving.chaos is None:
         return None
     from oncebox.testing import chaos  # noqa: PLC0415 - only tests need it
@@ -121,15 +111,15 @@ def _test_mode(serving: ServerProcess) -> "ServiceTestMode | None":
     return ServiceTestMode(test=serving.test, rules=rules)
 
 
-def _print_test_banner(box: Oncebox, drill: "ServiceTestMode | None") -> None:
-    """Say loudly what is not as usual, at every start and however quiet it shall be."""
-    if drill is None:
+def _print_test_banner(box: Oncebox, test_mode: "ServiceTestMode | None") -> None:
+    """Warn that this is a test service, at every start and even with --quiet."""
+    if test_mode is None:
         return
     frame = "!" * _BANNER_WIDTH
-    lines = [frame, *(f"!! {line:<{_BANNER_WIDTH - 6}} !!" for line in drill.banner), frame]
+    lines = [frame, *(f"!! {line:<{_BANNER_WIDTH - 6}} !!" for line in test_mode.banner), frame]
     sys.stderr.write("\n".join([*lines, ""]))
     sys.stderr.flush()
-    box.telemetry.log.warning("drill", told=" ".join(drill.banner))
+    box.telemetry.log.warning("test_mode", banner=" ".join(test_mode.banner))
 
 
 def _announce_start(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:
@@ -145,9 +135,9 @@ def _announce_start(serving: ServerProcess, box: Oncebox, started: ServiceStarte
 
 
 async def _tune_garbage_collector(box: Oncebox, *, works: bool) -> None:
-    """Let the garbage collector in again, but not into what stays as long as the process.
+    """Enable the garbage collector again, but not for objects that live as long as the process.
 
-    A request leaves hardly a circle behind, so it is enough to look now and then.
+    A request leaves hardly any reference cycles, so rare collections are enough.
     """
     if works:
         await box.load_workers()
@@ -157,21 +147,16 @@ async def _tune_garbage_collector(box: Oncebox, *, works: bool) -> None:
 
 
 def _print_greeting(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:
-    """Say where it listens, where the data and the key lie, and what to try first."""
+    """Print the addresses, the location of data and key, and a first command to try."""
     sources = box.handlers.sources
     lines = {
         "url": started.url,
         "smtp": started.smtp,
-        "data": data_location(box),
+        "data": database_location(box.settings),
         "credentials": started.credentials and str(started.credentials),
         "key": started.key,
         "sources": ", ".join(sources) or None,
         "try": f"{serving.program} {first_delivery_command(box)}" if sources else None,
     }
-    told = {name: value for name, value in lines.items() if value is not None}
-    if serving.call.out.as_json:
-        serving.call.out.record(told)
-    else:
-        for name, value in told.items():
-            sys.stdout.write(f"{name + ':':13}{value}\n")
-    sys.stdout.flush()
+    shown = {name: value for name, value in lines.items() if value is not None}
+    print_greeting(serving.call.out, shown, shown)

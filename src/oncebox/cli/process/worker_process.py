@@ -4,32 +4,32 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from prometheus_client import start_http_server
 
 from oncebox.box import Oncebox
-from oncebox.cli.context import database_file
+from oncebox.cli.files import database_location
 from oncebox.cli.output import failures
 from oncebox.cli.output.printer import Printer
-from oncebox.cli.output.redaction import redacted_url
 from oncebox.cli.process import box_loader
 from oncebox.core.logging import log_to_stderr
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.workers.process.child_control import ParentWatch, limit_memory
 from oncebox.workers.process.supervisor import GIVE_UP
 
-#: the exit status after an error that is nobody's plan; the parent starts the process again
+#: the exit status after an unexpected error; the parent restarts the process
 CRASHED = 70
-#: seconds a stopping process has beyond what it gives to others
+#: seconds a stopping process has beyond its own time limits
 STOP_GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:
-    """What a child was told by its parent."""
+    """The options of the child process."""
 
     target: str
     number: int
@@ -48,17 +48,23 @@ def run_worker(child: WorkerProcess) -> int:
     except OnceboxError as error:
         failures.print_error(error, as_json=child.out.as_json)
         return GIVE_UP
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    return run_loop(box, _run(child, box), "worker_crashed")
+
+
+def run_loop(box: Oncebox, work: Coroutine[Any, Any, int], crash_event: str) -> int:
+    """Run the event loop of a process until its work ends; return the exit status."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            return runner.run(_run(child, box))
+            return runner.run(work)
         except BaseException as error:  # noqa: BLE001 - a handler may raise even SystemExit
-            # At once: what else is under way is claimed again when its lease runs out.
-            box.telemetry.log.critical("worker_crashed", error=type(error).__name__)
+            # Exit at once: unfinished work is claimed again when its lease expires, and clients
+            # repeat their requests.
+            box.telemetry.log.critical(crash_event, error=type(error).__name__)
             os._exit(CRASHED)
 
 
 async def _run(child: WorkerProcess, box: Oncebox) -> int:
-    """Open, work and close; an error that may pass ends in a restart, any other in giving up."""
+    """Open, work and close; a retryable error ends in a restart, any other in giving up."""
     stopping = asyncio.Event()
 
     def stop() -> None:
@@ -69,7 +75,10 @@ async def _run(child: WorkerProcess, box: Oncebox) -> int:
     ParentWatch(stop, within=within).start()
     try:
         await box.open()
-        _announce_start(child, box)
+        if not child.out.quiet:
+            _print_greeting(child, box)
+        sources = box.handlers.sources
+        box.telemetry.log.info("worker_started", process=child.number, sources=sources)
         if not stopping.is_set():
             await box.work()
     except OnceboxError as error:
@@ -81,13 +90,7 @@ async def _run(child: WorkerProcess, box: Oncebox) -> int:
     return failures.OK
 
 
-def _announce_start(child: WorkerProcess, box: Oncebox) -> None:
-    if not child.out.quiet:
-        _print_greeting(child, box)
-    box.telemetry.log.info("worker_started", process=child.number, sources=box.handlers.sources)
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loop where it is installed, else the standard one."""
     try:
         factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
@@ -108,31 +111,27 @@ def _serve_metrics(child: WorkerProcess, box: Oncebox) -> None:
         ) from error
 
 
-# greeting
-
-
 def _print_greeting(child: WorkerProcess, box: Oncebox) -> None:
-    """Say where the data lies, what is handled, and how to hand over a first delivery."""
-    place = data_location(box)
-    sources = box.handlers.sources
+    """Print the location of the data, the handled sources, and a first command to try."""
+    data, sources = database_location(box.settings), box.handlers.sources
     command = f"{child.program} {first_delivery_command(box)}"
-    if child.out.as_json:
-        child.out.record({"data": place, "sources": sources, "try": command})
+    record = {"data": data, "sources": sources, "try": command}
+    print_greeting(child.out, record, {**record, "sources": ", ".join(sources)})
+
+
+def print_greeting(out: Printer, record: object, lines: Mapping[str, object]) -> None:
+    """Print a record as JSON, or lines with aligned values."""
+    if out.as_json:
+        out.record(record)
     else:
-        lines = [("data", place), ("sources", ", ".join(sources)), ("try", command)]
-        for name, value in lines:
-            sys.stdout.write(f"{name + ':':9}{value}\n")
+        width = max(map(len, lines)) + 2
+        for name, value in lines.items():
+            sys.stdout.write(f"{name + ':':{width}}{value}\n")
     sys.stdout.flush()
 
 
-def data_location(box: Oncebox) -> str:
-    """Return where the data lies, without a password."""
-    path = database_file(box.settings)
-    return str(path) if path else redacted_url(box.settings.database)
-
-
 def first_delivery_command(box: Oncebox) -> str:
-    """Return a command that hands a first delivery to one of the handlers."""
+    """Return a command that stores a first delivery for one of the handlers."""
     source = box.handlers.sources[0]
     parts = ["delivery", "accept", source, "--key", "first"]
     if box.handlers.find(source, "") is None:
@@ -142,7 +141,7 @@ def first_delivery_command(box: Oncebox) -> str:
 
 
 def _location_options(box: Oncebox) -> list[str]:
-    """Return the options that lead another terminal to the same data; never a password."""
+    """Return the options with which another terminal uses the same data; never a password."""
     settings = box.settings
     if settings.database_url:
         is_sqlite = settings.database.startswith("sqlite:")

@@ -27,38 +27,10 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous.sources import AsyncSources
 
 
-class AsyncClient:
-    """Calls a service; any number of tasks of one event loop may share a client.
+class AsyncSender:
+    """``send``, for the client and its resource ``sends``."""
 
-    Without arguments, the address and the key come from ``ONCEBOX_URL`` and ``ONCEBOX_API_KEY``
-    (or ``ONCEBOX_API_KEY_FILE``), else from the credentials file of ``oncebox serve``.
-    ``timeout`` is the deadline of each call in seconds, retries included; ``tls`` is for your
-    own certificates.
-
-    Async only: ``transport`` replaces the network, for example ``httpx2.ASGITransport`` for a
-    service in the same process.
-    """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        key: str | None = None,
-        *,
-        timeout: float = 30.0,
-        tls: ssl.SSLContext | None = None,
-        transport: httpx2.AsyncBaseTransport | None = None,  # async only
-    ) -> None:
-        """Prepare; nothing is sent before the first call.
-
-        Raises: ConfigInvalid.
-        """
-        self._runner = AsyncRunner.connect(
-            url,
-            key,
-            timeout=timeout,
-            tls=tls,
-            transport=transport,  # async only
-        )
+    _runner: AsyncRunner
 
     async def send(
         self,
@@ -104,6 +76,38 @@ class AsyncClient:
         )
         return await self._runner.run(send_plan(email, wait, options))
 
+
+class AsyncClient(AsyncSender):
+    """Calls a service; any number of tasks of one event loop may share a client.
+
+    Without arguments, the address and the key come from ``ONCEBOX_URL`` and ``ONCEBOX_API_KEY``
+    (or ``ONCEBOX_API_KEY_FILE``), else from the credentials file of ``oncebox serve``.
+    ``timeout`` is the deadline of each call in seconds, retries included; ``tls`` is for your
+    own certificates. Nothing is sent before the first call.
+
+    Raises: ConfigInvalid, if there is no API key or an argument is invalid.
+
+    Async only: ``transport`` replaces the network, for example ``httpx2.ASGITransport`` for a
+    service in the same process.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,  # async only
+    ) -> None:
+        self._runner = AsyncRunner.connect(
+            url,
+            key,
+            timeout=timeout,
+            tls=tls,
+            transport=transport,  # async only
+        )
+
     def attempt(self, id: str) -> "AsyncAttempt":
         """Return the handle of an attempt; nothing is requested yet."""
         from oncebox.client.asynchronous.attempts import AsyncAttempt
@@ -121,15 +125,12 @@ class AsyncClient:
         await self._runner.close()
 
     async def __aenter__(self) -> Self:
-        """Return the client, to be closed at the end."""
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close the connections."""
         await self.close()
 
     def __repr__(self) -> str:
-        """Show the address, never the key."""
         return f"AsyncClient(url={self._runner.url!r})"
 
     @cached_property

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from oncebox.client.asynchronous.runner import AsyncRunner
-from oncebox.client.core.calls import api_path, create_call, delete_call, get_call, page_call
+from oncebox.client.asynchronous.runner import AsyncResource
+from oncebox.client.core.calls import create_call, delete_call, get_call, page_call
 from oncebox.schemas.access import (
     ApiKey,
     CreatedApiKey,
@@ -18,31 +18,21 @@ from oncebox.schemas.access import (
 from oncebox.schemas.fields import ListQuery
 from oncebox.schemas.inboxes import Domain, DomainPage, NewDomain
 
-_KEYS = api_path("keys")
-_TENANTS = api_path("tenants")
-_DOMAINS = api_path("domains")
 
-
-class AsyncKeys:
+class AsyncKeys(AsyncResource):
     """``client.keys``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     async def mine(self) -> CurrentKey:
         """Return the tenant and the scopes of the key of this client."""
-        return await self._runner.run(get_call(CurrentKey, api_path("self")))
+        return await self._run(get_call(CurrentKey, "self"))
 
     def list(self) -> AsyncIterator[ApiKey]:
         """Iterate over all keys, oldest first; never their texts."""
-        return self._runner.iterate(page_call(KeyPage, _KEYS, ListQuery))
+        return self._runner.iterate(page_call(KeyPage, ListQuery, "keys"))
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> KeyPage:
         """Return one page of keys, oldest first."""
-        return await self._runner.run(
-            page_call(KeyPage, _KEYS, ListQuery, limit=limit, cursor=cursor)
-        )
+        return await self._run(page_call(KeyPage, ListQuery, "keys", limit=limit, cursor=cursor))
 
     async def make(
         self,
@@ -54,52 +44,43 @@ class AsyncKeys:
     ) -> CreatedApiKey:
         """Create a key; only this answer has its text. ``expires_in`` is in seconds."""
         body = NewKey(scopes=[*scopes], name=name, expires_in=expires_in)
-        return await self._runner.run(create_call(CreatedApiKey, _KEYS, body, idempotency_key))
+        return await self._run(create_call(CreatedApiKey, body, idempotency_key, "keys"))
 
     async def revoke(self, id: str) -> ApiKey:
         """Revoke a key for good; a second time changes nothing."""
-        path = api_path("keys", id)
-        return await self._runner.run(delete_call(ApiKey, path, repeatable=True))
+        return await self._run(delete_call(ApiKey, "keys", id, repeatable=True))
 
 
-class AsyncTenants:
+class AsyncTenants(AsyncResource):
     """``client.tenants``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self) -> AsyncIterator[Tenant]:
         """Iterate over all tenants, by name."""
-        return self._runner.iterate(page_call(TenantPage, _TENANTS, ListQuery))
+        return self._runner.iterate(page_call(TenantPage, ListQuery, "tenants"))
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> TenantPage:
         """Return one page of tenants, by name."""
-        return await self._runner.run(
-            page_call(TenantPage, _TENANTS, ListQuery, limit=limit, cursor=cursor)
+        return await self._run(
+            page_call(TenantPage, ListQuery, "tenants", limit=limit, cursor=cursor)
         )
 
     async def make(self, name: str, *, idempotency_key: str | None = None) -> CreatedTenant:
         """Create a tenant; only this answer has the text of its first key."""
         body = NewTenant(name=name)
-        return await self._runner.run(create_call(CreatedTenant, _TENANTS, body, idempotency_key))
+        return await self._run(create_call(CreatedTenant, body, idempotency_key, "tenants"))
 
 
-class AsyncDomains:
+class AsyncDomains(AsyncResource):
     """``client.domains``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self) -> AsyncIterator[Domain]:
         """Iterate over all domains, by name."""
-        return self._runner.iterate(page_call(DomainPage, _DOMAINS, ListQuery))
+        return self._runner.iterate(page_call(DomainPage, ListQuery, "domains"))
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> DomainPage:
         """Return one page of domains, by name."""
-        return await self._runner.run(
-            page_call(DomainPage, _DOMAINS, ListQuery, limit=limit, cursor=cursor)
+        return await self._run(
+            page_call(DomainPage, ListQuery, "domains", limit=limit, cursor=cursor)
         )
 
     async def add(
@@ -107,8 +88,8 @@ class AsyncDomains:
     ) -> Domain:
         """Accept mail for a domain; with ``catch_all``, one inbox gets all unknown addresses."""
         body = NewDomain(name=name, catch_all=catch_all)
-        return await self._runner.run(create_call(Domain, _DOMAINS, body, idempotency_key))
+        return await self._run(create_call(Domain, body, idempotency_key, "domains"))
 
     async def remove(self, name: str) -> None:
         """Accept no more mail for a domain; its inboxes and messages stay."""
-        await self._runner.run(delete_call(type(None), api_path("domains", name)))
+        await self._run(delete_call(type(None), "domains", name))

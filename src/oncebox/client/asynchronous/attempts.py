@@ -4,7 +4,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from oncebox.client.asynchronous.runner import AsyncHeartbeats, AsyncRunner
+from oncebox.client.asynchronous.runner import AsyncHeartbeats, AsyncResource, AsyncRunner
 from oncebox.client.core import actions
 from oncebox.client.core.actions import DEFAULT_LEASE, ActionOptions, BaseAction, action_options
 from oncebox.errors import LeaseLost
@@ -12,12 +12,8 @@ from oncebox.model.deliveries.effects import KEY_WINDOW, Function, choose_safety
 from oncebox.schemas import attempts as schemas
 
 
-class AsyncAttempts:
+class AsyncAttempts(AsyncResource):
     """``client.attempts``; ``client.attempt(…)`` returns the handle of one."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     async def begin(
         self,
@@ -34,22 +30,20 @@ class AsyncAttempts:
         Give each begin its own ``request_key``: then it is sent again when no answer came.
         """
         body = schemas.BeginAction(safe=safe, lease=lease, window=window, request_key=request_key)
-        return await self._runner.run(actions.begin_call(attempt_id, name, body))
+        return await self._run(actions.begin_call(attempt_id, name, body))
 
     async def done(
         self, attempt_id: str, name: str, fence: int, result: Any = None
     ) -> schemas.Action:
         """Record that an action happened, and the result for repeats; also after its lease."""
-        body = schemas.DoneAction(fence=fence, result=result)
-        return await self._runner.run(actions.done_call(attempt_id, name, body))
+        return await self._run(actions.done_call(attempt_id, name, fence, result))
 
     async def not_done(self, attempt_id: str, name: str, fence: int) -> schemas.Action:
         """Record that an action did not happen, so it may begin again.
 
         Raises: LeaseLost.
         """
-        body = schemas.NotDoneAction(fence=fence)
-        return await self._runner.run(actions.not_done_call(attempt_id, name, body))
+        return await self._run(actions.not_done_call(attempt_id, name, fence))
 
     async def heartbeat(
         self, attempt_id: str, name: str, fence: int, *, lease: float | None = None
@@ -58,8 +52,7 @@ class AsyncAttempts:
 
         Raises: LeaseLost.
         """
-        body = schemas.HeartbeatAction(fence=fence, lease=lease)
-        return await self._runner.run(actions.heartbeat_call(attempt_id, name, body))
+        return await self._run(actions.heartbeat_call(attempt_id, name, fence, lease))
 
     async def resend(
         self, attempt_id: str, *, idempotency_key: str | None = None
@@ -68,11 +61,11 @@ class AsyncAttempts:
 
         Raises: ResendLimitReached.
         """
-        return await self._runner.run(actions.resend_call(attempt_id, idempotency_key))
+        return await self._run(actions.resend_call(attempt_id, idempotency_key))
 
     async def stats(self, attempt_id: str) -> schemas.AttemptStats:
         """Return statistics of all inboxes and actions of an attempt."""
-        return await self._runner.run(actions.stats_call(attempt_id))
+        return await self._run(actions.stats_call(attempt_id))
 
 
 class AsyncAction(BaseAction):
@@ -85,9 +78,8 @@ class AsyncAction(BaseAction):
     """
 
     def __init__(self, runner: AsyncRunner, options: ActionOptions) -> None:
-        """Make calls with this runner."""
         super().__init__(options)
-        self._runner = runner
+        self._run = runner.run
         self._lease = AsyncHeartbeats(runner)
 
     async def begin(self) -> Self:
@@ -95,29 +87,28 @@ class AsyncAction(BaseAction):
 
         Raises: ActionInFlight, ActionHeld.
         """
-        await self._runner.run_plan(self._begin_plan())
+        await self._run(self._begin_plan())
         return self
 
     async def done(self, result: Any = None) -> None:
         """Record that it happened, and the result for repeats."""
-        await self._runner.run_plan(self._record_done(result))
+        await self._run(self._record_done(result))
 
     async def not_done(self) -> None:
         """Record that it did not happen, so it may begin again.
 
         Raises: LeaseLost.
         """
-        await self._runner.run_plan(self._record_not_done())
+        await self._run(self._record_not_done())
 
     async def heartbeat(self) -> None:
         """Renew its lease; inside ``async with`` that happens automatically.
 
         Raises: LeaseLost.
         """
-        await self._runner.run_plan(self._heartbeat_plan())
+        await self._run(self._heartbeat_plan())
 
     async def __aenter__(self) -> Self:
-        """Begin, with heartbeats in the background."""
         await self.begin()
         await self._lease.start(None if self._current.fence is None else self._heartbeats())
         return self
@@ -138,21 +129,19 @@ class AsyncAction(BaseAction):
                 raise LeaseLost(
                     f"the lease of {self.name!r} was lost, so it was stopped"
                 ) from stopped
-            await self._runner.run_plan(self._leave_plan(error))
+            await self._run(self._leave_plan(error))
         finally:
             self._lease.stop()
 
 
-class AsyncAttempt:
+class AsyncAttempt(AsyncResource):
     """One attempt: its actions, each done once, and its requests for another mail."""
 
     def __init__(self, runner: AsyncRunner, id: str) -> None:
-        """Make calls with this runner; nothing is requested yet."""
+        super().__init__(runner)
         self.id = id
-        self._runner = runner
 
     def __repr__(self) -> str:
-        """Show the id."""
         return f"AsyncAttempt({self.id!r})"
 
     def action(
@@ -201,18 +190,16 @@ class AsyncAttempt:
         """
         bound = partial(function, *args, **kwargs)
         chosen = choose_safety(safe, bound).value if not callable(safe) else safe
-        options = action_options(self.id, name, chosen, lease, window, wait)
-        action = AsyncAction(self._runner, options)
-        plan = action._do_plan(bound, actions.call_timeout(timeout, lease))
-        return await self._runner.run_plan(plan)
+        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait)
+        return await self._run(action._do_plan(bound, actions.call_timeout(timeout, lease)))
 
     async def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:
         """Get permission to request the mail again.
 
         Raises: ResendLimitReached.
         """
-        return await self._runner.run(actions.resend_call(self.id, idempotency_key))
+        return await self._run(actions.resend_call(self.id, idempotency_key))
 
     async def stats(self) -> schemas.AttemptStats:
         """Return statistics of all its inboxes and actions."""
-        return await self._runner.run(actions.stats_call(self.id))
+        return await self._run(actions.stats_call(self.id))

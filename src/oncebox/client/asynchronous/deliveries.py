@@ -5,9 +5,9 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from oncebox.client.asynchronous.runner import AsyncHeartbeats, AsyncRunner
+from oncebox.client.asynchronous.runner import AsyncHeartbeats, AsyncResource, AsyncRunner
 from oncebox.client.core import work as plans
-from oncebox.client.core.calls import api_path, delete_call, get_call, page_call, post_call
+from oncebox.client.core.calls import delete_call, get_call, page_call, post_call
 from oncebox.client.core.work import BaseWork, ClaimedWork, ClaimLoop
 from oncebox.errors import LeaseLost, OnceboxError
 from oncebox.model.deliveries.delivery import DeliveryState
@@ -33,16 +33,11 @@ from oncebox.schemas.pull import (
     BeginEffect,
     BeginEffectResult,
     ClaimResponse,
-    CompleteTry,
     FailTry,
     FinishEffect,
-    Heartbeat,
     LeaseRenewed,
     TryEnded,
 )
-
-_DELIVERIES = api_path("deliveries")
-_QUARANTINE = api_path("quarantine")
 
 
 class AsyncWork(BaseWork):
@@ -52,9 +47,8 @@ class AsyncWork(BaseWork):
     """
 
     def __init__(self, runner: AsyncRunner, claimed: ClaimedWork, time_limit: float) -> None:
-        """Make calls with this runner."""
         super().__init__(claimed, time_limit)
-        self._runner = runner
+        self._run = runner.run
         self._lease = AsyncHeartbeats(runner)
 
     async def do(
@@ -82,10 +76,9 @@ class AsyncWork(BaseWork):
         """
         bound = partial(function, *args, **kwargs)
         plan = self._do_plan(name, bound, safe=safe, timeout=timeout, window=window)
-        return await self._runner.run_plan(plan)
+        return await self._run(plan)
 
     async def __aenter__(self) -> Self:
-        """Begin, with heartbeats in the background."""
         self._enter()
         await self._lease.start(self._heartbeats())
         return self
@@ -102,7 +95,7 @@ class AsyncWork(BaseWork):
             lost = LeaseLost("the lease was lost, so the work was stopped")
             error = lost if self.lost else stopped
         try:
-            await self._runner.run_plan(self._settle(error))
+            await self._run(self._settle(error))
         except OnceboxError as failure:
             plans.log_unreported(self, failure)
         finally:
@@ -111,12 +104,8 @@ class AsyncWork(BaseWork):
         return isinstance(error, Exception)
 
 
-class AsyncEffects:
+class AsyncEffects(AsyncResource):
     """``client.deliveries.effects``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     async def begin(
         self,
@@ -133,7 +122,7 @@ class AsyncEffects:
         Raises: LeaseLost.
         """
         body = BeginEffect(fence=fence, safe=safe, timeout=timeout, window=window)
-        return await self._runner.run(plans.begin_effect_call(id, name, body))
+        return await self._run(plans.begin_effect_call(id, name, body))
 
     async def finish(
         self,
@@ -154,15 +143,11 @@ class AsyncEffects:
         body = FinishEffect(
             fence=fence, state=state, result=result, error=error, started_at=started_at
         )
-        return await self._runner.run(plans.finish_effect_call(id, name, body))
+        return await self._run(plans.finish_effect_call(id, name, body))
 
 
-class AsyncDeliveries:
+class AsyncDeliveries(AsyncResource):
     """``client.deliveries``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     @cached_property
     def effects(self) -> AsyncEffects:
@@ -174,7 +159,7 @@ class AsyncDeliveries:
     ) -> AsyncIterator[Delivery]:
         """Iterate over deliveries, newest first."""
         return self._runner.iterate(
-            page_call(DeliveryPage, _DELIVERIES, DeliveryQuery, state=state, source=source)
+            page_call(DeliveryPage, DeliveryQuery, "deliveries", state=state, source=source)
         )
 
     async def page(
@@ -186,24 +171,13 @@ class AsyncDeliveries:
         cursor: str | None = None,
     ) -> DeliveryPage:
         """Return one page of deliveries, newest first."""
-        return await self._runner.run(
-            page_call(
-                DeliveryPage,
-                _DELIVERIES,
-                DeliveryQuery,
-                state=state,
-                source=source,
-                limit=limit,
-                cursor=cursor,
-            )
-        )
+        filters = {"state": state, "source": source, "limit": limit, "cursor": cursor}
+        return await self._run(page_call(DeliveryPage, DeliveryQuery, "deliveries", **filters))
 
     async def inspect(self, id: str, *, payload: bool = False) -> DeliveryInspection:
         """Return everything known of a delivery, with its body and headers if ``payload``."""
         query = InspectQuery(payload=payload)
-        return await self._runner.run(
-            get_call(DeliveryInspection, api_path("deliveries", id), query)
-        )
+        return await self._run(get_call(DeliveryInspection, "deliveries", id, query=query))
 
     async def replay(
         self,
@@ -218,14 +192,13 @@ class AsyncDeliveries:
         ``effects`` is your decision on effects with an unknown outcome.
         """
         body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
-        path = api_path("deliveries", id, "replay")
         # Not repeatable: a second replay would run the delivery a second time.
-        return await self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+        call = post_call(ReplayResult, body, "deliveries", id, "replay", repeatable=dry_run)
+        return await self._run(call)
 
     async def hold(self, id: str, *, why: str) -> Delivery:
         """Keep a pending delivery from running."""
-        path = api_path("deliveries", id, "hold")
-        return await self._runner.run(post_call(Delivery, path, HoldDelivery(why=why)))
+        return await self._run(post_call(Delivery, HoldDelivery(why=why), "deliveries", id, "hold"))
 
     async def release(
         self,
@@ -237,8 +210,8 @@ class AsyncDeliveries:
     ) -> ReplayResult:
         """Run a held delivery; ``effects`` is your decision on those with unknown outcome."""
         body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
-        path = api_path("deliveries", id, "release")
-        return await self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+        call = post_call(ReplayResult, body, "deliveries", id, "release", repeatable=dry_run)
+        return await self._run(call)
 
     async def claim(
         self,
@@ -258,29 +231,23 @@ class AsyncDeliveries:
         Raises: RequestKeyReused, NotFound if a source cannot be pulled.
         """
         plan = plans.claim_plan(
-            sources,
-            limit=limit,
-            wait=wait,
-            lease=lease,
-            worker=worker,
-            request_key=request_key,
+            sources, limit=limit, wait=wait, lease=lease, worker=worker, request_key=request_key
         )
-        return await self._runner.run(plan)
+        return await self._run(plan)
 
     async def heartbeat(self, id: str, fence: int, *, lease: float | None = None) -> LeaseRenewed:
         """Renew a claim for ``lease`` seconds from now.
 
         Raises: LeaseLost.
         """
-        body = Heartbeat(fence=fence, lease=lease)
-        return await self._runner.run(plans.heartbeat_call(id, body))
+        return await self._run(plans.heartbeat_call(id, fence, lease))
 
     async def complete(self, id: str, fence: int) -> TryEnded:
         """Complete a delivery.
 
         Raises: LeaseLost.
         """
-        return await self._runner.run(plans.complete_call(id, CompleteTry(fence=fence)))
+        return await self._run(plans.complete_call(id, fence))
 
     async def fail(
         self,
@@ -296,7 +263,7 @@ class AsyncDeliveries:
         Raises: LeaseLost.
         """
         body = FailTry(fence=fence, error=error, permanent=permanent, retry_after=retry_after)
-        return await self._runner.run(plans.fail_call(id, body))
+        return await self._run(plans.fail_call(id, body))
 
     async def work(
         self,
@@ -313,54 +280,42 @@ class AsyncDeliveries:
         without work; else it waits forever, also while the service is unavailable.
         """
         loop = ClaimLoop(
-            sources=sources,
-            lease=lease,
-            idle=idle,
-            worker=worker or plans.default_worker_name(),
+            sources=sources, lease=lease, idle=idle, worker=worker or plans.default_worker_name()
         )
-        while (claimed := await self._runner.run(loop.next())) is not None:
+        while (claimed := await self._run(loop.next())) is not None:
             work = AsyncWork(self._runner, claimed, time_limit)
             yield work
             work.check_used()
 
 
-class AsyncQuarantine:
+class AsyncQuarantine(AsyncResource):
     """``client.quarantine``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self, *, source: str | None = None) -> AsyncIterator[RejectedRequest]:
         """Iterate over rejected requests, newest first."""
         return self._runner.iterate(
-            page_call(RejectedRequestPage, _QUARANTINE, QuarantineQuery, source=source)
+            page_call(RejectedRequestPage, QuarantineQuery, "quarantine", source=source)
         )
 
     async def page(
         self, *, source: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> RejectedRequestPage:
         """Return one page of rejected requests, newest first."""
-        return await self._runner.run(
-            page_call(
-                RejectedRequestPage,
-                _QUARANTINE,
-                QuarantineQuery,
-                source=source,
-                limit=limit,
-                cursor=cursor,
-            )
+        filters = {"source": source, "limit": limit, "cursor": cursor}
+        return await self._run(
+            page_call(RejectedRequestPage, QuarantineQuery, "quarantine", **filters)
         )
 
     async def get(self, id: str) -> RejectedRequestDetail:
         """Return a rejected request with its headers and body, without possible secrets."""
-        return await self._runner.run(get_call(RejectedRequestDetail, api_path("quarantine", id)))
+        return await self._run(get_call(RejectedRequestDetail, "quarantine", id))
 
     async def retry(self, id: str, *, why: str = "") -> AdmitResult:
         """Verify a rejected request again with today's secrets; accept it if it is valid."""
-        path = api_path("quarantine", id, "retry")
-        return await self._runner.run(post_call(AdmitResult, path, ReasonBody(why=why)))
+        return await self._run(
+            post_call(AdmitResult, ReasonBody(why=why), "quarantine", id, "retry")
+        )
 
     async def forget(self, id: str) -> None:
         """Delete a rejected request."""
-        await self._runner.run(delete_call(type(None), api_path("quarantine", id)))
+        await self._run(delete_call(type(None), "quarantine", id))

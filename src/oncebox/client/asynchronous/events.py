@@ -3,20 +3,14 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from oncebox.client.asynchronous.runner import AsyncRunner
-from oncebox.client.core.calls import api_path, page_call
+from oncebox.client.asynchronous.runner import AsyncResource
+from oncebox.client.core.calls import page_call
 from oncebox.client.core.followers import EventFollower, event_filters
 from oncebox.schemas.events import Event, EventPage, EventQuery
 
-_EVENTS = api_path("events")
 
-
-class AsyncEvents:
+class AsyncEvents(AsyncResource):
     """``client.events``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(
         self,
@@ -28,7 +22,7 @@ class AsyncEvents:
     ) -> AsyncIterator[Event]:
         """Iterate over the events that exist now, oldest first, after a cursor."""
         filters = event_filters(types, inbox=inbox, attempt=attempt, cursor=cursor)
-        return self._runner.iterate(page_call(EventPage, _EVENTS, EventQuery, **filters))
+        return self._runner.iterate(page_call(EventPage, EventQuery, "events", **filters))
 
     async def page(
         self,
@@ -44,7 +38,7 @@ class AsyncEvents:
         filters = event_filters(
             types, inbox=inbox, attempt=attempt, begin=begin, limit=limit, cursor=cursor
         )
-        return await self._runner.run(page_call(EventPage, _EVENTS, EventQuery, **filters))
+        return await self._run(page_call(EventPage, EventQuery, "events", **filters))
 
     async def follow(
         self,
@@ -68,7 +62,7 @@ class AsyncEvents:
         filters = event_filters(types, inbox=inbox, attempt=attempt, begin=begin, cursor=cursor)
         follower = EventFollower(query=EventQuery(**filters), within=within)
         try:
-            while (event := await self._runner.run(follower.next())) is not None:
+            while (event := await self._run(follower.next())) is not None:
                 yield event
         finally:
-            await self._runner.run(follower.close())
+            await self._run(follower.close())

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from oncebox.client.asynchronous.runner import AsyncRunner
+from oncebox.client.asynchronous.runner import AsyncResource, AsyncRunner
 from oncebox.client.core import actions
-from oncebox.client.core.calls import api_path, create_call, get_call, page_call, post_call
-from oncebox.client.core.inbox_plans import close_call, message_follower, messages_call, wait_plan
+from oncebox.client.core.calls import create_call, get_call, page_call, post_call
+from oncebox.client.core.inbox_plans import close_call, messages_call, wait_plan
 from oncebox.model.inboxes.artifact import ArtifactState
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.model.inboxes.received_mail import ArtifactKind
@@ -23,10 +23,8 @@ from oncebox.schemas.artifacts import (
 from oncebox.schemas.attempts import AttemptStats
 from oncebox.schemas.messages import Message, MessagePage
 
-_INBOXES = api_path("inboxes")
 
-
-class AsyncInbox:
+class AsyncInbox(AsyncResource):
     """An inbox as it was when it was created or found, with its own methods.
 
     Its fields: ``id``, ``email``, ``attempt_id``, ``label``, ``state``, ``created_at``,
@@ -36,8 +34,7 @@ class AsyncInbox:
     """
 
     def __init__(self, runner: AsyncRunner, data: schemas.CreatedInbox) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
+        super().__init__(runner)
         #: the answer of the service
         self.data = data
         self.id = data.id
@@ -94,7 +91,7 @@ class AsyncInbox:
             claim_key=claim_key,
             after=after,
         )
-        return await self._runner.run(plan)
+        return await self._run(plan)
 
     async def wait_for_link(
         self,
@@ -133,11 +130,11 @@ class AsyncInbox:
             claim_key=claim_key,
             after=after,
         )
-        return await self._runner.run(plan)
+        return await self._run(plan)
 
     async def close(self, *, drain: float | None = None) -> schemas.Inbox:
         """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
-        return await self._runner.run(close_call(self.id, drain))
+        return await self._run(close_call(self.id, drain))
 
     def messages(
         self,
@@ -153,30 +150,22 @@ class AsyncInbox:
         the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
         of a message is included if the key may read it.
         """
-        return self._runner.follow(
-            message_follower(self.id, cursor=cursor, text=text, follow=follow, idle=idle)
-        )
+        first = messages_call(self.id, cursor=cursor, text=text or None)
+        return self._runner.iterate(first, follow=follow, idle=idle)
 
     def __eq__(self, other: object) -> bool:
-        """Compare the answers of the service."""
         return isinstance(other, AsyncInbox) and self.data == other.data
 
     def __hash__(self) -> int:
-        """Hash the id."""
         return hash(self.id)
 
     def __repr__(self) -> str:
-        """Show the fields."""
         fields = msgspec.structs.asdict(self.data).items()
         return f"AsyncInbox({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
 
-class AsyncInboxes:
+class AsyncInboxes(AsyncResource):
     """``client.inboxes``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     async def create(
         self,
@@ -204,31 +193,24 @@ class AsyncInboxes:
             domain=domain,
             local=local,
         )
-        call = create_call(schemas.CreatedInbox, _INBOXES, body, idempotency_key)
-        return AsyncInbox(self._runner, await self._runner.run(call))
+        call = create_call(schemas.CreatedInbox, body, idempotency_key, "inboxes")
+        return AsyncInbox(self._runner, await self._run(call))
 
     async def create_many(
         self, inboxes: Sequence[schemas.NewInbox], *, idempotency_key: str | None = None
     ) -> schemas.CreatedInboxes:
         """Create inboxes in one commit, all or none; the answer has the same order."""
-        path = api_path("inboxes", "batch")
         body = schemas.NewInboxes(inboxes=[*inboxes])
-        return await self._runner.run(
-            create_call(schemas.CreatedInboxes, path, body, idempotency_key)
-        )
+        call = create_call(schemas.CreatedInboxes, body, idempotency_key, "inboxes", "batch")
+        return await self._run(call)
 
     def list(
         self, *, attempt_id: str | None = None, state: InboxState | str | None = None
     ) -> AsyncIterator[schemas.Inbox]:
         """Iterate over inboxes, newest first."""
+        filters = {"attempt_id": attempt_id, "state": state}
         return self._runner.iterate(
-            page_call(
-                schemas.InboxPage,
-                _INBOXES,
-                schemas.InboxQuery,
-                attempt_id=attempt_id,
-                state=state,
-            )
+            page_call(schemas.InboxPage, schemas.InboxQuery, "inboxes", **filters)
         )
 
     async def page(
@@ -240,44 +222,35 @@ class AsyncInboxes:
         cursor: str | None = None,
     ) -> schemas.InboxPage:
         """Return one page of inboxes, newest first."""
-        return await self._runner.run(
-            page_call(
-                schemas.InboxPage,
-                _INBOXES,
-                schemas.InboxQuery,
-                attempt_id=attempt_id,
-                state=state,
-                limit=limit,
-                cursor=cursor,
-            )
+        filters = {"attempt_id": attempt_id, "state": state, "limit": limit, "cursor": cursor}
+        return await self._run(
+            page_call(schemas.InboxPage, schemas.InboxQuery, "inboxes", **filters)
         )
 
     async def get(self, id: str) -> schemas.Inbox:
         """Return one inbox."""
-        return await self._runner.run(get_call(schemas.Inbox, api_path("inboxes", id)))
+        return await self._run(get_call(schemas.Inbox, "inboxes", id))
 
     async def close(self, id: str, *, drain: float | None = None) -> schemas.Inbox:
         """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
-        return await self._runner.run(close_call(id, drain))
+        return await self._run(close_call(id, drain))
 
     async def rotate(self, id: str, *, drain: float | None = None) -> schemas.Inbox:
         """Return a new address for the same attempt and label; the old one drains.
 
         A repeat for the same inbox returns the same new one.
         """
-        path = api_path("inboxes", id, "rotate")
         body = schemas.CloseInbox(drain=drain)
-        return await self._runner.run(post_call(schemas.Inbox, path, body, repeatable=True))
+        call = post_call(schemas.Inbox, body, "inboxes", id, "rotate", repeatable=True)
+        return await self._run(call)
 
     async def stats(self, id: str) -> schemas.InboxStats:
         """Return statistics of an inbox."""
-        return await self._runner.run(
-            get_call(schemas.InboxStats, api_path("inboxes", id, "stats"))
-        )
+        return await self._run(get_call(schemas.InboxStats, "inboxes", id, "stats"))
 
     async def attempt_stats(self, attempt_id: str) -> AttemptStats:
         """Return statistics of all inboxes and actions of an attempt."""
-        return await self._runner.run(actions.stats_call(attempt_id))
+        return await self._run(actions.stats_call(attempt_id))
 
     def messages(
         self,
@@ -294,9 +267,8 @@ class AsyncInboxes:
         the end, forever or until nothing has come for ``idle`` seconds. With ``text``, the text
         of a message is included if the key may read it.
         """
-        return self._runner.follow(
-            message_follower(inbox_id, cursor=cursor, text=text, follow=follow, idle=idle)
-        )
+        first = messages_call(inbox_id, cursor=cursor, text=text or None)
+        return self._runner.iterate(first, follow=follow, idle=idle)
 
     async def wait_for_code(
         self,
@@ -337,7 +309,7 @@ class AsyncInboxes:
             claim_key=claim_key,
             after=after,
         )
-        return await self._runner.run(plan)
+        return await self._run(plan)
 
     async def wait_for_link(
         self,
@@ -377,15 +349,11 @@ class AsyncInboxes:
             claim_key=claim_key,
             after=after,
         )
-        return await self._runner.run(plan)
+        return await self._run(plan)
 
 
-class AsyncMessages:
+class AsyncMessages(AsyncResource):
     """``client.messages``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     async def page(
         self,
@@ -396,30 +364,23 @@ class AsyncMessages:
         text: bool | None = None,
     ) -> MessagePage:
         """Return one page of messages; ``next_cursor`` is set also after the last one."""
-        return await self._runner.run(
-            messages_call(inbox_id, limit=limit, cursor=cursor, text=text)
-        )
+        return await self._run(messages_call(inbox_id, limit=limit, cursor=cursor, text=text))
 
     async def get(self, id: str) -> Message:
         """Return one message: typed fields for agents, everything for operators."""
-        return await self._runner.run(get_call(Message, api_path("messages", id)))
+        return await self._run(get_call(Message, "messages", id))
 
     async def raw(self, id: str) -> bytes:
         """Return a message exactly as it was received; for operators."""
-        return await self._runner.run(get_call(bytes, api_path("messages", id, "raw")))
+        return await self._run(get_call(bytes, "messages", id, "raw"))
 
     async def attachment(self, id: str, number: int) -> bytes:
         """Return the content of an attachment; for operators."""
-        path = api_path("messages", id, "attachments", str(number))
-        return await self._runner.run(get_call(bytes, path))
+        return await self._run(get_call(bytes, "messages", id, "attachments", str(number)))
 
 
-class AsyncArtifacts:
+class AsyncArtifacts(AsyncResource):
     """``client.artifacts``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(
         self,
@@ -429,9 +390,9 @@ class AsyncArtifacts:
         state: ArtifactState | str | None = None,
     ) -> AsyncIterator[Artifact]:
         """Iterate over the codes and links of an inbox, newest first; without their values."""
-        path = api_path("inboxes", inbox_id, "artifacts")
+        path = ("inboxes", inbox_id, "artifacts")
         return self._runner.iterate(
-            page_call(ArtifactPage, path, ArtifactQuery, kind=kind, state=state)
+            page_call(ArtifactPage, ArtifactQuery, *path, kind=kind, state=state)
         )
 
     async def page(
@@ -444,32 +405,23 @@ class AsyncArtifacts:
         cursor: str | None = None,
     ) -> ArtifactPage:
         """Return one page of the codes and links of an inbox; without their values."""
-        return await self._runner.run(
-            page_call(
-                ArtifactPage,
-                api_path("inboxes", inbox_id, "artifacts"),
-                ArtifactQuery,
-                kind=kind,
-                state=state,
-                limit=limit,
-                cursor=cursor,
-            )
-        )
+        path = ("inboxes", inbox_id, "artifacts")
+        filters = {"kind": kind, "state": state, "limit": limit, "cursor": cursor}
+        return await self._run(page_call(ArtifactPage, ArtifactQuery, *path, **filters))
 
     async def get(self, id: str) -> Artifact:
         """Return one code or link; without its value."""
-        return await self._runner.run(get_call(Artifact, api_path("artifacts", id)))
+        return await self._run(get_call(Artifact, "artifacts", id))
 
     async def claim(self, id: str, *, claim_key: str | None = None) -> Grant:
         """Return the value of a code or link. It is granted once; the same claim gets it again.
 
         Without a ``claim_key`` the attempt claims. Another claim gets ``AlreadyClaimed``.
         """
-        path = api_path("artifacts", id, "claim")
         body = ClaimArtifact(claim_key=claim_key)
-        return await self._runner.run(post_call(Grant, path, body, repeatable=True))
+        return await self._run(post_call(Grant, body, "artifacts", id, "claim", repeatable=True))
 
     async def release(self, id: str, *, why: str) -> Artifact:
         """Take a code or link back from its claimant; audited. For operators."""
-        path = api_path("artifacts", id, "release")
-        return await self._runner.run(post_call(Artifact, path, ReleaseArtifact(why=why)))
+        body = ReleaseArtifact(why=why)
+        return await self._run(post_call(Artifact, body, "artifacts", id, "release"))

@@ -6,10 +6,10 @@ is generated from this package.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx2
 
@@ -18,7 +18,7 @@ from oncebox.client.core.calls import (
     Call,
     CloseStep,
     HttpReply,
-    HttpRequest,
+    ListFollower,
     OpenedStream,
     OpenStep,
     PageOf,
@@ -30,13 +30,9 @@ from oncebox.client.core.calls import (
     Step,
     TimeoutStep,
     call_with_retries,
-    next_page_call,
 )
 from oncebox.client.errors import ClientClosed
 from oncebox.model.deliveries.effects import is_async
-
-if TYPE_CHECKING:
-    from oncebox.client.core.followers import ListFollower
 
 T = TypeVar("T")
 
@@ -45,9 +41,9 @@ class AsyncRunner:
     """Runs calls and plans, each in the task that awaits it."""
 
     def __init__(self, url: str, timeout: float, http: httpx2.AsyncClient) -> None:
-        """Use an HTTP client; ``timeout`` is the deadline of each call in seconds."""
         self.url = url
-        self._timeout = network.check_timeout(timeout)
+        #: the deadline of each call in seconds
+        self._timeout = timeout
         self._http = http
         self._background: set[asyncio.Task[None]] = set()
 
@@ -61,25 +57,17 @@ class AsyncRunner:
         tls: ssl.SSLContext | None,
         transport: httpx2.AsyncBaseTransport | None,
     ) -> Self:
-        """Return a runner for the service that ``network.find`` finds.
-
-        Raises: ConfigInvalid.
-        """
-        found = network.find(url, key)
+        """Return a runner for the service that ``network.find`` finds."""
+        settings = network.connection_settings(url, key, tls, timeout)
         transport = transport or httpx2.AsyncHTTPTransport(
-            verify=network.tls_context(found.url, tls),
-            trust_env=False,
-            retries=0,
-            limits=network.POOL_LIMITS,
+            verify=settings.tls, trust_env=False, retries=0, limits=network.POOL_LIMITS
         )
-        http = httpx2.AsyncClient(
-            transport=transport, headers=network.request_headers(found), trust_env=False
-        )
-        return cls(found.url, timeout, http)
+        http = httpx2.AsyncClient(transport=transport, headers=settings.headers, trust_env=False)
+        return cls(settings.url, timeout, http)
 
     def within(self, seconds: float) -> "AsyncRunner":
         """Return a runner with another deadline and the same connections."""
-        return AsyncRunner(self.url, seconds, self._http)
+        return AsyncRunner(self.url, network.check_timeout(seconds), self._http)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -87,27 +75,7 @@ class AsyncRunner:
 
     async def run(self, what: Call[T] | Plan[T]) -> T:
         """Return the result of a call or a plan."""
-        if isinstance(what, Call):
-            return await self.run_plan(call_with_retries(what, within=self._timeout))
-        return await self.run_plan(what)
-
-    async def iterate(self, first: Call[PageOf[T]]) -> AsyncIterator[T]:
-        """Yield the items of a list; pages are fetched when they are needed."""
-        call: Call[PageOf[T]] | None = first
-        while call is not None:
-            page = await self.run(call)
-            for item in page.data:
-                yield item
-            call = next_page_call(call, page)
-
-    async def follow(self, follower: "ListFollower[T]") -> AsyncIterator[T]:
-        """Yield the items of a growing list, also those that come later."""
-        while (page := await self.run(follower.next())) is not None:
-            for item in page.data:
-                yield item
-
-    async def run_plan(self, plan: Plan[T]) -> T:
-        """Run the steps of a plan; return its result."""
+        plan = call_with_retries(what, within=self._timeout) if isinstance(what, Call) else what
         try:
             step = next(plan)
             while True:
@@ -124,10 +92,19 @@ class AsyncRunner:
             value: T = end.value
             return value
 
+    async def iterate(
+        self, first: Call[PageOf[T]], *, follow: bool = False, idle: float | None = None
+    ) -> AsyncIterator[T]:
+        """Yield the items of a list, read page by page; ``follow`` waits for more at the end."""
+        follower = ListFollower(call=first, follow=follow, idle=idle)
+        while (page := await self.run(follower.next())) is not None:
+            for item in page.data:
+                yield item
+
     async def _run_step(self, step: Step) -> Any:
         match step:
             case Call():
-                return await self.run_plan(call_with_retries(step, within=self._timeout))
+                return await self.run(step)
             case SendStep():
                 return await self._send(step)
             case PauseStep():
@@ -141,31 +118,30 @@ class AsyncRunner:
 
     async def _send(self, step: SendStep) -> HttpReply:
         async with self._within_deadline(step.within):
-            request = self._request(step.request, network.request_timeout(step.within))
-            return network.to_reply(await self._http.send(request))
+            response = await self._http.send(self._request(step))
+            return HttpReply(response.status_code, response.headers, response.content)
 
     async def _stream(self, step: OpenStep | ReadStep | CloseStep) -> Any:
         match step:
             case OpenStep():
                 async with self._within_deadline(step.within):
-                    request = self._request(step.request, network.stream_timeout(step.within))
-                    return await _opened_stream(await self._http.send(request, stream=True))
+                    response = await self._http.send(self._request(step), stream=True)
+                    return await _opened_stream(response)
             case ReadStep():
                 async with self._within_deadline(step.within):
                     return await anext(step.stream.chunks, b"")
             case CloseStep():
                 return await step.stream.response.aclose()
 
-    def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
+    def _request(self, step: SendStep | OpenStep) -> httpx2.Request:
         if self._http.is_closed:
             raise ClientClosed("this client is closed; make a new one")
-        method, path, headers, content = request
+        method, path, headers, content = step.request
+        # Reads and writes have no timeouts of their own: the deadline bounds them together.
+        connect = min(step.within, network.CONNECT_TIMEOUT)
+        timeout = httpx2.Timeout(None, connect=connect, pool=step.within)
         return self._http.build_request(
-            method,
-            self.url + path,
-            headers=headers,
-            content=content,
-            timeout=timeout,
+            method, self.url + path, headers=headers, content=content, timeout=timeout
         )
 
     @asynccontextmanager
@@ -188,28 +164,32 @@ class AsyncRunner:
                 return await asyncio.shield(thread)
         except (TimeoutError, asyncio.CancelledError):
             if not thread.done():
-                self._run_in_background(self._record_late_success(step, thread))
+                late = asyncio.create_task(self._record_late_success(step, thread))
+                self._background.add(late)
+                late.add_done_callback(self._background.discard)
                 if step.on_still_running is not None:
-                    await self.run_plan(step.on_still_running())
+                    await self.run(step.on_still_running())
             raise
 
     async def _record_late_success(self, step: RunStep, thread: "asyncio.Future[Any]") -> None:
         """Wait for a function that outlived its time, and record its success."""
         await asyncio.wait([thread])
         if step.on_late_success is not None and thread.exception() is None:
-            await self.run_plan(step.on_late_success(thread.result()))
+            await self.run(step.on_late_success(thread.result()))
 
-    def _run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+
+class AsyncResource:
+    """Base of the resources of a client."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        self._runner = runner
+        self._run = runner.run
 
 
 class AsyncHeartbeats:
     """Renews a lease from a task while a block runs, and cancels the block if it is lost."""
 
     def __init__(self, runner: AsyncRunner) -> None:
-        """Run the heartbeats with this runner."""
         self._runner = runner
         self._scope = asyncio.timeout(None)
         self._task: asyncio.Task[None] | None = None
@@ -239,7 +219,7 @@ class AsyncHeartbeats:
             self._task.cancel()
 
     async def _run(self, heartbeats: Plan[bool]) -> None:
-        if await self._runner.run_plan(heartbeats):
+        if await self._runner.run(heartbeats):
             with suppress(RuntimeError):  # the block has ended already
                 self._scope.reschedule(asyncio.get_running_loop().time())
 
@@ -250,11 +230,10 @@ class _OpenStream(NamedTuple):
 
 
 async def _opened_stream(response: httpx2.Response) -> OpenedStream:
+    head = HttpReply(response.status_code, response.headers, b"")
     if network.is_stream(response):
-        head = HttpReply(response.status_code, response.headers, b"")
         return OpenedStream(head, _OpenStream(response, response.aiter_raw()))
     try:
-        await response.aread()
+        return OpenedStream(head._replace(body=await response.aread()), None)
     finally:
         await response.aclose()
-    return OpenedStream(network.to_reply(response), None)

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from oncebox.client.asynchronous.runner import AsyncRunner
+from oncebox.client.asynchronous.runner import AsyncResource
 from oncebox.client.core.calls import (
     Call,
     api_path,
@@ -26,32 +26,26 @@ from oncebox.schemas.sources import (
     SourceSecret,
 )
 
-_SOURCES = api_path("sources")
-
 #: in a class with a method ``list``, the name means that method
 TextList: TypeAlias = list[str]
 
 
-class AsyncSources:
+class AsyncSources(AsyncResource):
     """``client.sources``."""
-
-    def __init__(self, runner: AsyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self) -> AsyncIterator[Source]:
         """Iterate over all sources, by name."""
-        return self._runner.iterate(page_call(SourcePage, _SOURCES, ListQuery))
+        return self._runner.iterate(page_call(SourcePage, ListQuery, "sources"))
 
     async def page(self, *, limit: int | None = None, cursor: str | None = None) -> SourcePage:
         """Return one page of sources, by name."""
-        return await self._runner.run(
-            page_call(SourcePage, _SOURCES, ListQuery, limit=limit, cursor=cursor)
+        return await self._run(
+            page_call(SourcePage, ListQuery, "sources", limit=limit, cursor=cursor)
         )
 
     async def get(self, name: str) -> Source:
         """Return one source, and whether it accepts requests."""
-        return await self._runner.run(get_call(Source, api_path("sources", name)))
+        return await self._run(get_call(Source, "sources", name))
 
     async def add(
         self,
@@ -118,7 +112,7 @@ class AsyncSources:
             expect=expect,
             allow_unsigned=allow_unsigned,
         )
-        return await self._runner.run(create_call(CreatedSource, _SOURCES, body, idempotency_key))
+        return await self._run(create_call(CreatedSource, body, idempotency_key, "sources"))
 
     async def change(
         self,
@@ -175,31 +169,27 @@ class AsyncSources:
             allow_unsigned=allow_unsigned,
         )
         call = Call(method="PATCH", path=api_path("sources", name), answer=Source, body=body)
-        return await self._runner.run(call)
+        return await self._run(call)
 
     async def remove(self, name: str) -> None:
         """Remove a source and its secrets; its deliveries stay."""
-        await self._runner.run(delete_call(type(None), api_path("sources", name)))
+        await self._run(delete_call(type(None), "sources", name))
 
     async def pause(self, name: str, *, why: str = "") -> Source:
         """Stop accepting requests of a source and working on its deliveries."""
-        path = api_path("sources", name, "pause")
-        return await self._runner.run(post_call(Source, path, ReasonBody(why=why)))
+        return await self._run(post_call(Source, ReasonBody(why=why), "sources", name, "pause"))
 
     async def resume(self, name: str, *, why: str = "") -> Source:
         """Resume a paused source."""
-        path = api_path("sources", name, "resume")
-        return await self._runner.run(post_call(Source, path, ReasonBody(why=why)))
+        return await self._run(post_call(Source, ReasonBody(why=why), "sources", name, "resume"))
 
     async def add_secret(
         self, name: str, secret: str, *, idempotency_key: str | None = None
     ) -> SourceSecret:
         """Add a secret, which is tried before the older ones."""
-        path = api_path("sources", name, "secrets")
-        body = NewSecret(secret=secret)
-        return await self._runner.run(create_call(SourceSecret, path, body, idempotency_key))
+        body, path = NewSecret(secret=secret), ("sources", name, "secrets")
+        return await self._run(create_call(SourceSecret, body, idempotency_key, *path))
 
     async def retire_secret(self, name: str, id: str) -> Source:
         """Retire a secret; its value is erased."""
-        path = api_path("sources", name, "secrets", id)
-        return await self._runner.run(delete_call(Source, path))
+        return await self._run(delete_call(Source, "sources", name, "secrets", id))

@@ -1,6 +1,5 @@
 """Actions of an attempt: steps done once, as plans; no I/O."""
 
-import functools
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,14 +11,13 @@ from oncebox.client.core.calls import (
     PauseStep,
     Plan,
     RunStep,
-    api_path,
     backoff,
     create_call,
     get_call,
     perform,
     post_call,
 )
-from oncebox.client.core.work import MAX_RESULT_SIZE, key_argument, new_request_key
+from oncebox.client.core.work import encoded_result, new_request_key, with_key
 from oncebox.client.errors import ActionHeld, ActionInFlight, ActionMisused, ClientClosed
 from oncebox.core import clock
 from oncebox.errors import BodyTooLarge, LeaseLost, NotDone, NotFound, OnceboxError, Transient
@@ -28,7 +26,6 @@ from oncebox.model.deliveries.effects import (
     Done,
     Function,
     Safety,
-    encode_result,
     proves_not_done,
 )
 from oncebox.schemas.attempts import (
@@ -51,38 +48,38 @@ _MAX_POLL_INTERVAL = 1.0
 
 def begin_call(attempt_id: str, name: str, body: BeginAction) -> Call[BeginActionResult]:
     """Return a call that begins an action; with a ``request_key`` it may be sent again."""
-    path = _action_path(attempt_id, name)
-    return post_call(BeginActionResult, path, body, repeatable=body.request_key is not None)
+    path, repeatable = ("attempts", attempt_id, "actions", name), body.request_key is not None
+    return post_call(BeginActionResult, body, *path, repeatable=repeatable)
 
 
-def done_call(attempt_id: str, name: str, body: DoneAction) -> Call[Action]:
+def done_call(attempt_id: str, name: str, fence: int, result: Any) -> Call[Action]:
     """Return a call that records that an action happened."""
-    return post_call(Action, _action_path(attempt_id, name, "done"), body, repeatable=True)
+    return _action_call(attempt_id, name, "done", DoneAction(fence=fence, result=result))
 
 
-def not_done_call(attempt_id: str, name: str, body: NotDoneAction) -> Call[Action]:
+def not_done_call(attempt_id: str, name: str, fence: int) -> Call[Action]:
     """Return a call that records that an action did not happen."""
-    return post_call(Action, _action_path(attempt_id, name, "not-done"), body, repeatable=True)
+    return _action_call(attempt_id, name, "not-done", NotDoneAction(fence=fence))
 
 
-def heartbeat_call(attempt_id: str, name: str, body: HeartbeatAction) -> Call[Action]:
+def heartbeat_call(attempt_id: str, name: str, fence: int, lease: float | None) -> Call[Action]:
     """Return a call that renews the lease of an action."""
-    return post_call(Action, _action_path(attempt_id, name, "heartbeat"), body, repeatable=True)
+    return _action_call(attempt_id, name, "heartbeat", HeartbeatAction(fence=fence, lease=lease))
+
+
+def _action_call(attempt_id: str, name: str, verb: str, body: msgspec.Struct) -> Call[Action]:
+    return post_call(Action, body, "attempts", attempt_id, "actions", name, verb, repeatable=True)
 
 
 def resend_call(attempt_id: str, idempotency_key: str | None) -> Call[ResendGrant]:
     """Return a call for permission to request the mail again."""
-    path = api_path("attempts", attempt_id, "resend")
-    return create_call(ResendGrant, path, NewResend(), idempotency_key)
+    path = ("attempts", attempt_id, "resend")
+    return create_call(ResendGrant, NewResend(), idempotency_key, *path)
 
 
 def stats_call(attempt_id: str) -> Call[AttemptStats]:
     """Return a call for the statistics of an attempt."""
-    return get_call(AttemptStats, api_path("attempts", attempt_id, "stats"))
-
-
-def _action_path(attempt_id: str, name: str, *parts: str) -> str:
-    return api_path("attempts", attempt_id, "actions", name, *parts)
+    return get_call(AttemptStats, "attempts", attempt_id, "stats")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +101,12 @@ class BaseAction:
     """One action: its state, and the plans to begin and end it."""
 
     def __init__(self, options: ActionOptions) -> None:
-        """Keep the options; nothing is begun yet."""
         self.name = options.name
         #: the lease was lost: another caller may have the action now
         self.lost = False
         self._options = options
         self._begun: BeginActionResult | None = None
-        #: kept until the service has answered, so that a lost answer is received again
+        #: the same until the service has answered, so that a lost answer is received again
         self._request_key = new_request_key()
         self._requested_at = 0.0
         self._ended = False
@@ -155,13 +151,8 @@ class BaseAction:
             raise ActionMisused(f"the action {self.name!r} is {self.state}; it is not yours to end")
         return fence
 
-    # plans
-
     def _begin_plan(self) -> Plan[None]:
-        """Begin, verify if that was chosen, and wait while another caller is doing it.
-
-        Raises: ActionInFlight, ActionHeld.
-        """
+        """Begin, verify if that was chosen, and wait while another caller is doing it."""
         until, tries = clock.steady() + self._options.wait, 0
         while True:
             yield from self._begin()
@@ -195,9 +186,9 @@ class BaseAction:
 
     def _verify(self, verify: Function) -> Plan[None]:
         """Call the verify function and record its answer."""
-        check = functools.partial(verify, **key_argument(verify, self.key))
+        left = self._left(self._options.lease)
         try:
-            answer = yield RunStep(check, self._left(self._options.lease))
+            answer = yield RunStep(with_key(verify, self.key), left)
         except NotDone:
             yield from self._record_not_done()
             return
@@ -216,7 +207,7 @@ class BaseAction:
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._record_not_done()
             raise Transient(f"the process was paused before {self.name!r} was called")
-        bound = functools.partial(function, **key_argument(function, self.key))
+        bound = with_key(function, self.key)
         try:
             result = yield RunStep(bound, left, None, self._record_done)
         except Exception as error:
@@ -229,31 +220,23 @@ class BaseAction:
 
     def _record_done(self, result: Any = None) -> Plan[None]:
         """Record that it happened, without the result if it cannot be stored."""
-        stored = encode_result(result)
-        if stored is not None and len(stored) <= MAX_RESULT_SIZE:
-            with suppress(BodyTooLarge):
-                yield from self._post_done(result, msgspec.Raw(stored))
-                return
+        with suppress(BodyTooLarge):
+            yield from self._post_done(result, encoded_result(result))
+            return
         yield from self._post_done(result, None)
 
-    def _post_done(self, result: Any, stored: Any) -> Plan[None]:
-        options = self._options
-        body = DoneAction(fence=self._fence, result=stored)
-        call = done_call(options.attempt_id, options.name, body)
-        action = yield from perform(replace(call, within=2 * options.lease))
+    def _post_done(self, result: Any, stored: msgspec.Raw | None) -> Plan[None]:
+        call = done_call(self._options.attempt_id, self.name, self._fence, stored)
+        action = yield from perform(replace(call, within=2 * self._options.lease))
         self._ended = True
-        kept = result if action.result is None else action.result
+        stored_result = result if action.result is None else action.result
         self._begun = msgspec.structs.replace(
-            self._current, state="done", fence=None, result=kept, lease_until=None
+            self._current, state="done", fence=None, result=stored_result, lease_until=None
         )
 
     def _record_not_done(self) -> Plan[None]:
-        """Record that it did not happen.
-
-        Raises: LeaseLost.
-        """
-        body = NotDoneAction(fence=self._fence)
-        yield from perform(not_done_call(self._options.attempt_id, self.name, body))
+        """Record that it did not happen."""
+        yield from perform(not_done_call(self._options.attempt_id, self.name, self._fence))
         self._ended = True
 
     def _leave_plan(self, error: BaseException | None) -> Plan[None]:
@@ -267,14 +250,10 @@ class BaseAction:
                 yield from self._record_not_done()
 
     def _heartbeat_plan(self) -> Plan[None]:
-        """Renew the lease once.
-
-        Raises: LeaseLost.
-        """
-        options = self._options
-        body = HeartbeatAction(fence=self._fence, lease=options.lease)
-        call = heartbeat_call(options.attempt_id, options.name, body)
-        yield from perform(replace(call, within=options.lease / 3))
+        """Renew the lease once."""
+        lease = self._options.lease
+        call = heartbeat_call(self._options.attempt_id, self.name, self._fence, lease)
+        yield from perform(replace(call, within=lease / 3))
 
     def _heartbeats(self) -> Plan[bool]:
         """Renew the lease until the action ends; return whether the lease was lost."""
@@ -304,10 +283,7 @@ class BaseAction:
 def action_options(
     attempt_id: str, name: str, safe: str | Function, lease: float, window: float, wait: float
 ) -> ActionOptions:
-    """Check the options of an action.
-
-    Raises: ActionMisused.
-    """
+    """Check the options of an action."""
     verify = safe if callable(safe) else None
     word = Safety.VERIFY if callable(safe) else safe
     if word not in set(Safety):
@@ -324,10 +300,7 @@ def action_options(
 
 
 def call_timeout(timeout: float | None, lease: float) -> float:
-    """Return the seconds that the function of an action may take.
-
-    Raises: ActionMisused.
-    """
+    """Return the seconds that the function of an action may take."""
     if timeout is None:
         return min(CALL_TIMEOUT, lease * 2 / 3)
     if not 0 < timeout < lease:

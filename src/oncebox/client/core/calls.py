@@ -3,13 +3,16 @@
 A ``Call`` is one request with a typed answer. A ``Plan`` is a generator that yields steps and
 receives their results. The two clients differ only in how they run a step.
 ``call_with_retries`` is the plan of one call: encode, send, retry where safe, decode.
+See docs/decisions/0018-use-a-sans-io-core-for-both-clients.md.
 """
 
+import logging
 import random
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from math import inf
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -48,10 +51,16 @@ _MAX_RETRY_AFTER = 3_000_000_000.0
 #: seconds; the first wait is random between zero and this, then the bound doubles
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 5.0
+#: seconds; a poll shorter than this becomes a request that does not wait
+_SHORTEST_POLL = 2.0
+#: seconds of one long poll at the end of a list
+_LONG_POLL = 25.0
 #: rejected before anything was done, so any call may be sent again
 _REJECTED_UNPROCESSED = (ServerBusy, TooManyRequests, RequestTimeout)
 #: seconds of one request at least, if that many are left
 _MIN_TRY_TIMEOUT = 0.5
+
+_log = logging.getLogger("oncebox.client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,37 +194,38 @@ def perform(call: Call[T]) -> Plan[T]:
 
 
 def api_path(*parts: str) -> str:
-    """Return a path below ``/v1``; the parts are quoted."""
-    return "/v1/" + "/".join(_quote(part) for part in parts)
+    """Return a path below ``/v1``; the parts are quoted, including ``.`` and ``..``."""
+    return "/v1/" + "/".join(
+        part.replace(".", "%2E") if part in {".", ".."} else quote(part, safe="") for part in parts
+    )
 
 
-def get_call(answer: type[T], path: str, query: msgspec.Struct | None = None) -> Call[T]:
+def get_call(answer: type[T], *path: str, query: msgspec.Struct | None = None) -> Call[T]:
     """Return a call that only reads."""
-    return Call(method="GET", path=path, answer=answer, query=query, repeatable=True)
+    return Call(method="GET", path=api_path(*path), answer=answer, query=query, repeatable=True)
 
 
 def post_call(
-    answer: type[T], path: str, body: msgspec.Struct, *, repeatable: bool = False
+    answer: type[T], body: msgspec.Struct, *path: str, repeatable: bool = False
 ) -> Call[T]:
     """Return a call that changes something."""
-    return Call(method="POST", path=path, answer=answer, body=body, repeatable=repeatable)
+    return Call(
+        method="POST", path=api_path(*path), answer=answer, body=body, repeatable=repeatable
+    )
 
 
-def delete_call(answer: type[T], path: str, *, repeatable: bool = False) -> Call[T]:
+def delete_call(answer: type[T], *path: str, repeatable: bool = False) -> Call[T]:
     """Return a call that removes something."""
-    return Call(method="DELETE", path=path, answer=answer, repeatable=repeatable)
+    return Call(method="DELETE", path=api_path(*path), answer=answer, repeatable=repeatable)
 
 
 def create_call(
-    answer: type[T], path: str, body: msgspec.Struct, idempotency_key: str | None
+    answer: type[T], body: msgspec.Struct, idempotency_key: str | None, *path: str
 ) -> Call[T]:
-    """Return a call that creates something once, however often it is sent.
-
-    Raises: KeyInvalid.
-    """
+    """Return a call that creates something once, however often it is sent."""
     return Call(
         method="POST",
-        path=path,
+        path=api_path(*path),
         answer=answer,
         body=body,
         idempotency_key=check_idempotency_key(idempotency_key) or ids.new("idk"),
@@ -225,34 +235,62 @@ def create_call(
 
 
 def page_call(
-    answer: type[T], path: str, query: Callable[..., msgspec.Struct], /, **filters: Any
+    answer: type[T], query: Callable[..., msgspec.Struct], /, *path: str, **filters: Any
 ) -> Call[T]:
     """Return a call for one page of a list; filters that are None are left out."""
     given = {name: value for name, value in filters.items() if value is not None}
-    return get_call(answer, path, query(**given))
+    return get_call(answer, *path, query=query(**given))
 
 
-def next_page_call(call: Call[T], page: PageOf[Any]) -> Call[T] | None:
-    """Return the call for the page after this one; None after the last."""
-    if not page.has_more or page.next_cursor is None or call.query is None:
+@dataclass(slots=True, kw_only=True)
+class ListFollower(Generic[T]):
+    """Reads a list page by page, and waits at its end for more if ``follow`` is set."""
+
+    call: Call[PageOf[T]]
+    #: wait at the end, also while the service is unavailable
+    follow: bool = False
+    #: seconds without a new item after which following ends; None: never
+    idle: float | None = None
+    _over: bool = False
+
+    def next(self) -> "Plan[PageOf[T] | None]":
+        """Return the next page that has items; None at the end."""
+        until = clock.steady() + (inf if self.idle is None else self.idle)
+        failures = 0
+        while not self._over:
+            try:
+                page = yield from perform(self.call)
+            except OnceboxError as error:
+                if not self.follow or not error.retry_safe or clock.steady() >= until:
+                    raise
+                _log.warning("nothing could be read, trying again: %s: %s", error.code, error)
+                failures += 1
+                yield PauseStep(backoff(failures))
+                continue
+            self._advance(page, until)
+            if page.data:
+                return page
         return None
-    query = msgspec.structs.replace(call.query, cursor=page.next_cursor)
-    return get_call(call.answer, call.path, query)
+
+    def _advance(self, page: PageOf[T], until: float) -> None:
+        """Prepare the next call; at the end of a list that is followed it is a long poll."""
+        fields: dict[str, Any] = {"cursor": page.next_cursor}
+        wait = 0.0
+        if not self.follow:
+            self._over = not page.has_more or page.next_cursor is None
+        else:
+            left = max(0.0, min(_LONG_POLL, until - clock.steady()))
+            self._over = not page.has_more and not left
+            fields["wait"] = wait = 0.0 if page.has_more else left
+        query = msgspec.structs.replace(self.call.query, **fields)  # type: ignore[type-var]
+        self.call = replace(self.call, query=query, wait=wait)
 
 
 def check_idempotency_key(key: str | None) -> str | None:
-    """Return a key that fits into a header.
-
-    Raises: KeyInvalid.
-    """
+    """Return a key that fits into a header; raise ``KeyInvalid`` if it does not."""
     if key is None or (0 < len(key) <= _MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
         return key
     raise KeyInvalid(f"a key is 1 to {_MAX_KEY_LENGTH} printable ASCII characters; choose another")
-
-
-def _quote(part: str) -> str:
-    """Quote one part of a path, including ``.`` and ``..``."""
-    return part.replace(".", "%2E") if part in {".", ".."} else quote(part, safe="")
 
 
 def call_with_retries(
@@ -260,11 +298,11 @@ def call_with_retries(
     *,
     within: float,
     now: Callable[[], float] = clock.steady,
-    dice: Callable[[], float] = random.random,
+    jitter: Callable[[], float] = random.random,
 ) -> Plan[T]:
     """Send a call and return its answer; retry where that is safe and may help.
 
-    Raises: OnceboxError; its ``retry_safe`` says whether the caller may make the call again.
+    ``retry_safe`` of the error that it raises says whether the caller may make the call again.
     """
     allowed = call.wait + (within if call.within is None else call.within)
     until = now() + allowed
@@ -277,7 +315,7 @@ def call_with_retries(
         except OnceboxError as error:
             last = error
         unknown |= is_outcome_unknown(last)
-        wait = backoff(tries, dice) + (last.retry_after or 0)
+        wait = backoff(tries, jitter) + (last.retry_after or 0)
         if _may_repeat(call, last) and now() + wait < until:
             yield PauseStep(wait)
             if now() < until:
@@ -286,16 +324,58 @@ def call_with_retries(
         raise last
 
 
-def backoff(tries: int, dice: Callable[[], float] = random.random) -> float:
+def backoff(tries: int, jitter: Callable[[], float] = random.random) -> float:
     """Return the pause after that many tries: random between zero and a doubling bound."""
-    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(tries - 1, 30)) * dice()
+    return min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(tries - 1, 30)) * jitter()
+
+
+@dataclass(slots=True, kw_only=True)
+class PollSchedule:
+    """The deadline that all polls of one wait share, and the failures in a row; in seconds."""
+
+    within: float
+    #: of one poll
+    longest: float
+    now: Callable[[], float] = clock.steady
+    jitter: Callable[[], float] = random.random
+    _until: float = field(init=False)
+    _failures: int = 0
+
+    def __post_init__(self) -> None:
+        self._until = self.now() + self.within
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self._until - self.now()
+
+    def next_poll(self, reserve: float = 0.0) -> float:
+        """Return the seconds of the next poll; it ends ``reserve`` seconds before the deadline."""
+        return max(0.0, min(self.longest, self.left - reserve))
+
+    def shorten(self) -> None:
+        """Halve the polls; the shortest are requests that do not wait."""
+        self.longest = self.longest / 2 if self.longest / 2 >= _SHORTEST_POLL else 0.0
+
+    def pause_after_error(self, error: OnceboxError) -> float:
+        """Return the pause after a poll that failed."""
+        return self._backoff() + (error.retry_after or 0)
+
+    def pause_after(self, began: float, poll: float) -> float:
+        """Return the pause after an answer; an early one comes from a service that is stopping."""
+        if self.now() - began < poll / 2:
+            return self._backoff()
+        self._failures = 0
+        return 0.0
+
+    def _backoff(self) -> float:
+        self._failures += 1
+        return backoff(self._failures + 1, self.jitter)
 
 
 def is_outcome_unknown(error: OnceboxError) -> bool:
     """Return whether the service may have processed the call despite the error."""
-    if isinstance(error, NoAnswer):
-        return error.sent
-    return isinstance(error, CommitUnknown)
+    return error.sent if isinstance(error, NoAnswer) else isinstance(error, CommitUnknown)
 
 
 def is_transient(error: OnceboxError) -> bool:
@@ -313,7 +393,14 @@ def to_request(call: Call[Any]) -> HttpRequest:
     if call.idempotency_key is not None:
         escaped = call.idempotency_key.replace("\\", "\\\\").replace('"', '\\"')
         headers["idempotency-key"] = f'"{escaped}"'
-    return HttpRequest(call.method, call.path + _query_string(call.query), headers, content)
+    fields = {} if call.query is None else msgspec.to_builtins(call.query)
+    pairs = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+    query = f"?{urlencode(pairs)}" if pairs else ""
+    return HttpRequest(call.method, call.path + query, headers, content)
 
 
 def _try_timeout(call: Call[Any], left: float) -> float:
@@ -328,9 +415,8 @@ def _try_timeout(call: Call[Any], left: float) -> float:
 
 
 def _may_repeat(call: Call[Any], error: OnceboxError) -> bool:
-    if isinstance(error, _REJECTED_UNPROCESSED):
-        return True
-    if isinstance(error, NoAnswer) and not error.sent:
+    is_unsent = isinstance(error, NoAnswer) and not error.sent
+    if is_unsent or isinstance(error, _REJECTED_UNPROCESSED):
         return True
     return call.repeatable and not call.no_retry and is_transient(error)
 
@@ -343,21 +429,8 @@ def _set_retry_safe(call: Call[Any], error: OnceboxError, *, unknown: bool, allo
         error.args = (f"no answer to {call.method} {call.path} within {allowed:.1f} s",)
 
 
-def _query_string(query: msgspec.Struct | None) -> str:
-    named = {} if query is None else msgspec.to_builtins(query)
-    pairs = {name: _query_value(value) for name, value in named.items() if value is not None}
-    return f"?{urlencode(pairs)}" if pairs else ""
-
-
-def _query_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def decode_answer(call: Call[T], reply: HttpReply) -> T:
-    """Return the answer to a call.
-
-    Raises: OnceboxError, of the class that the service raised.
-    """
+    """Return the answer to a call, or raise an error of the class that the service raised."""
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise _error_from_reply(reply)
     if call.answer is type(None):
@@ -421,26 +494,19 @@ def parse_retry_after(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        seconds = float(text) if text.strip().isdigit() else _seconds_until(text)
+        if text.strip().isdigit():
+            seconds = float(text)
+        else:
+            seconds = parsedate_to_datetime(text).timestamp() - clock.system() / 1000
     except (ValueError, OverflowError):
         return None
     return min(max(0.0, seconds), _MAX_RETRY_AFTER)
 
 
-def _seconds_until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - clock.system() / 1000
-
-
-def _subclasses(kind: type[OnceboxError]) -> Iterator[type[OnceboxError]]:
-    yield kind
-    for each in kind.__subclasses__():
-        yield from _subclasses(each)
-
-
-_SERVER_ERROR_MODULES = {each.__name__ for each in (errors, mail_errors, send_errors, http_errors)}
 #: the errors of the service, by code
-_ERRORS_BY_CODE = {
+_ERRORS_BY_CODE: dict[str, type[OnceboxError]] = {
     kind.code: kind
-    for kind in _subclasses(OnceboxError)
-    if kind.__module__ in _SERVER_ERROR_MODULES
+    for module in (errors, mail_errors, send_errors, http_errors)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, OnceboxError)
 }

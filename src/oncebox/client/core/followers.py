@@ -1,16 +1,15 @@
-"""Follow growing lists: the event stream (SSE, else pages) and cursor lists; no I/O.
+"""Follow events as they happen, by SSE, else page by page; no I/O.
 
 A stream is tried first. Where it is not available, or a proxy buffers it, pages are fetched by
 cursor until the stream is tried again. Both continue from the same cursor.
 """
 
-import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,13 +18,13 @@ from oncebox.client.core.calls import (
     CloseStep,
     OpenedStream,
     OpenStep,
-    PageOf,
     PauseStep,
     Plan,
     ReadStep,
     TimeoutStep,
     backoff,
     decode_answer,
+    get_call,
     is_transient,
     perform,
     to_request,
@@ -56,16 +55,12 @@ class SseParser:
     """Collects bytes and returns complete blocks; any line ending is accepted."""
 
     def __init__(self) -> None:
-        """Start with an empty buffer."""
         self._rest = b""
         self._lines: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Return the blocks that are complete now.
-
-        Raises: SseInvalid.
-        """
+        """Return the blocks that are complete now."""
         blocks = []
         text = self._rest + chunk
         # A carriage return at the end may be the first half of CRLF.
@@ -75,17 +70,14 @@ class SseParser:
         self._rest = last + held
         for line in whole:
             if line:
-                self._keep(line)
+                self._lines.append(line)
+                self._size += len(line)
             elif self._lines:
                 blocks.append(_parse_sse_event(self._lines))
                 self._lines, self._size = [], 0
         if self._size + len(self._rest) > _MAX_EVENT_SIZE:
             raise SseInvalid
         return blocks
-
-    def _keep(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._size += len(line)
 
 
 def _parse_sse_event(lines: list[bytes]) -> SseEvent:
@@ -121,7 +113,7 @@ class EventFollower:
     #: seconds after which following ends; None: never
     within: float | None = None
     now: Callable[[], float] = clock.steady
-    dice: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
     _until: float = field(init=False)
     _events: deque[Event] = field(default_factory=deque)
     #: the open stream
@@ -138,14 +130,10 @@ class EventFollower:
     _waits: int = 0
 
     def __post_init__(self) -> None:
-        """Start the time limit."""
         self._until = inf if self.within is None else self.now() + self.within
 
     def next(self) -> Plan[Event | None]:
-        """Wait for the next event; None when the time is over.
-
-        Raises: CursorTooOld, CursorMismatch, and every error that is not transient.
-        """
+        """Wait for the next event; None when the time is over."""
         while not self._events:
             if self.now() >= self._until:
                 return None
@@ -166,8 +154,6 @@ class EventFollower:
         if stream is not None:
             yield CloseStep(stream)
 
-    # streams
-
     def _read_stream(self) -> Plan[None]:
         """Read the next chunk of the stream."""
         try:
@@ -183,7 +169,7 @@ class EventFollower:
             return
         if not chunk:
             yield from self._drop_stream()
-            yield PauseStep(min(self._left(), self._retry * self.dice()))
+            yield PauseStep(min(self._left(), self._retry * self.jitter()))
 
     def _open(self) -> Plan[None]:
         """Open a stream at the current cursor."""
@@ -197,7 +183,7 @@ class EventFollower:
         )
         if opened.stream is None:
             decode_answer(self._call(), opened.reply)  # raises the service's error
-            raise ServiceUnreachable("the service answers with a page where a stream was asked for")
+            raise ServiceUnreachable("the service answered a request for a stream with a page")
         self._stream, self._reader, self._stream_alive = opened.stream, SseParser(), False
 
     def _take(self, chunk: bytes) -> None:
@@ -232,8 +218,6 @@ class EventFollower:
         self._stream_alive = False
         yield from self.close()
 
-    # pages
-
     def _read_page(self) -> Plan[None]:
         """Read the next page; pause if it is empty."""
         page: EventPage = yield from perform(self._call())
@@ -248,18 +232,12 @@ class EventFollower:
     def _rest(self, least: float = 0) -> Plan[None]:
         """Pause with backoff, at most until the end."""
         self._waits += 1
-        yield PauseStep(max(0.0, min(self._left(), least + backoff(self._waits + 1, self.dice))))
+        yield PauseStep(max(0.0, min(self._left(), least + backoff(self._waits + 1, self.jitter))))
 
     def _call(self) -> Call[EventPage]:
-        return Call(
-            method="GET",
-            path="/v1/events",
-            answer=EventPage,
-            query=self.query,
-            repeatable=True,
-            no_retry=True,
-            within=self._left() if self._until < inf else None,
-        )
+        within = self._left() if self._until < inf else None
+        call = get_call(EventPage, "events", query=self.query)
+        return replace(call, no_retry=True, within=within)
 
     def _set_cursor(self, cursor: str) -> None:
         self.query = msgspec.structs.replace(self.query, cursor=cursor)
@@ -272,55 +250,3 @@ def event_filters(types: Sequence[str] | str | None, **rest: Any) -> dict[str, A
     """Return the fields of an event query; filters that are None are left out."""
     text = types if types is None or isinstance(types, str) else ",".join(types)
     return {name: value for name, value in {"types": text, **rest}.items() if value is not None}
-
-
-T = TypeVar("T")
-
-#: seconds of one long poll
-_LONG_POLL = 25.0
-
-_log = logging.getLogger("oncebox.client")
-
-
-@dataclass(slots=True, kw_only=True)
-class ListFollower(Generic[T]):
-    """Reads a list page by page, and waits at its end for more if ``follow`` is set."""
-
-    call: Call[PageOf[T]]
-    #: wait at the end, also while the service is unavailable
-    follow: bool = False
-    #: seconds without a new item after which following ends; None: never
-    idle: float | None = None
-    _over: bool = False
-
-    def next(self) -> Plan[PageOf[T] | None]:
-        """Return the next page that has items; None at the end."""
-        until = None if self.idle is None else clock.steady() + self.idle
-        failures = 0
-        while not self._over:
-            try:
-                page = yield from perform(self.call)
-            except OnceboxError as error:
-                failures += 1
-                self._retry_or_raise(error, until)
-                yield PauseStep(backoff(failures))
-                continue
-            self._advance(page, until)
-            if page.data:
-                return page
-        return None
-
-    def _advance(self, page: PageOf[T], until: float | None) -> None:
-        """Prepare the next call; at the end of the list it is a long poll."""
-        left = _LONG_POLL if until is None else min(_LONG_POLL, until - clock.steady())
-        self._over = not page.has_more and (not self.follow or left <= 0)
-        wait = 0.0 if page.has_more else max(0.0, left)
-        query = msgspec.structs.replace(self.call.query, cursor=page.next_cursor, wait=wait)  # type: ignore[type-var]
-        self.call = replace(self.call, query=query, wait=wait)
-
-    def _retry_or_raise(self, error: OnceboxError, until: float | None) -> None:
-        """Log an error that may be transient; raise the others."""
-        late = until is not None and clock.steady() >= until
-        if not self.follow or not error.retry_safe or late:
-            raise error
-        _log.warning("nothing could be read, trying again: %s: %s", error.code, error)

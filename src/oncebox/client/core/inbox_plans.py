@@ -1,12 +1,11 @@
-"""Wait for a code or link by long poll, read and follow the messages of an inbox; no I/O.
+"""Inbox requests without I/O: wait for a code or link by long poll, list messages, close.
 
 Long polls come first. Where a proxy cuts or buffers them, short polls with the resume token and
 pauses with backoff follow, until a long poll is tried again. The service grants the same artifact
 to a repeated request, so a lost answer is harmless.
 """
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -17,28 +16,24 @@ from oncebox.client.core.calls import (
     Call,
     PauseStep,
     Plan,
+    PollSchedule,
     TimeoutStep,
     api_path,
-    backoff,
     is_outcome_unknown,
     is_transient,
     page_call,
     perform,
     post_call,
 )
-from oncebox.client.core.followers import ListFollower
 from oncebox.client.errors import DeadlinePassed, InboxClosed, WaitContested, WaitTimedOut
-from oncebox.core import clock
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.mail import InboxInvalid
 from oncebox.schemas.artifacts import Grant, WaitAnyRequest, WaitRequest, WaitResult
 from oncebox.schemas.inboxes import CloseInbox, Inbox
-from oncebox.schemas.messages import Message, MessagePage, MessageQuery
+from oncebox.schemas.messages import MessagePage, MessageQuery
 
 #: seconds of one poll; a proxy may drop it silently, and then this much time is lost
 _LONGEST_POLL = 20.0
-#: a poll shorter than this becomes a request that does not wait
-_SHORTEST_POLL = 2.0
 #: seconds until a long poll is tried again
 _LONG_POLL_RETRY = 30.0
 #: seconds reserved for the last answer, at most this share of the whole
@@ -56,18 +51,16 @@ def wait_plan(
     grace: float,
     **filters: Any,
 ) -> Plan[Grant]:
-    """Wait for a code or a link, and claim it; filters that are None are left out.
-
-    Raises: ConfigInvalid, InboxInvalid, WaitTimedOut, ArtifactConflict, InboxClosed, NotFound.
-    """
-    return WaitPlan(
+    """Wait for a code or a link, and claim it; filters that are None are left out."""
+    wait = WaitPlan(
         inboxes=(inboxes,) if isinstance(inboxes, str) else tuple(dict.fromkeys(inboxes)),
         kind=kind,
         filters={name: value for name, value in filters.items() if value is not None},
         within=within,
         resume=resume,
         grace=grace,
-    ).plan()
+    )
+    return (yield from wait.plan())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,43 +72,34 @@ class WaitPlan:
     filters: dict[str, Any]
     #: seconds
     within: float
-    #: the token of an earlier wait, to continue it
-    resume: str | None = None
+    #: the token by which the service recognises this wait
+    resume: str | None
     #: seconds after ``within`` in which only an answer is awaited
-    grace: float = 0.0
-    now: Callable[[], float] = clock.steady
-    dice: Callable[[], float] = random.random
-    _until: float = field(init=False)
-    #: seconds of a poll at most, and when to try a longer one again
-    _longest: float = field(init=False)
+    grace: float
+    _polls: PollSchedule = field(init=False)
+    #: when to try a long poll again
     _long_again_at: float = 0.0
-    #: failures and early answers in a row
-    _failures: int = 0
     #: the last answer
     _last: WaitResult | None = None
 
     def __post_init__(self) -> None:
-        """Start the time limit.
-
-        Raises: ConfigInvalid, InboxInvalid.
-        """
         if not 0 < self.within < inf:
             raise ConfigInvalid(f"within is a number of seconds above zero, not {self.within}")
         if not 0 <= self.grace < inf:
             raise ConfigInvalid(f"grace is a number of seconds, not {self.grace}")
         if not self.inboxes:
             raise InboxInvalid("name at least one inbox to wait in")
-        self._until = self.now() + self.within + self.grace
-        self._longest = _LONGEST_POLL
 
     def plan(self) -> Plan[Grant]:
-        """Return the granted artifact.
-
-        Raises: WaitTimedOut, ArtifactConflict, InboxClosed, and errors that are not transient.
-        """
+        """Return the granted code or link."""
         allowed: float = yield TimeoutStep()
+        polls = self._polls = PollSchedule(within=self.within + self.grace, longest=_LONGEST_POLL)
+        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
         while True:
-            began, poll = self.now(), self._poll()
+            began = polls.now()
+            if began >= self._long_again_at:
+                polls.longest = _LONGEST_POLL
+            poll = polls.next_poll(reserve)
             try:
                 answer = yield from perform(self._call(poll, min(allowed, _ANSWER_TIMEOUT)))
             except OnceboxError as error:
@@ -123,85 +107,47 @@ class WaitPlan:
             else:
                 if answer.status != "timeout":
                     return _grant_or_raise(answer)
-                pause = self._advance(answer, early=self.now() - began < poll / 2 or poll <= 0)
-            if self._left() - self.grace <= pause:
-                raise self._timed_out()
+                self._last, self.resume = answer, answer.resume or self.resume
+                # An answer to a request that did not wait is always early.
+                pause = polls.pause_after(began, poll or inf)
+            if polls.left - self.grace <= pause:
+                reports = self._last.reports if self._last is not None else []
+                raise WaitTimedOut(self.kind, self.within, reports, resume=self.resume)
             if pause:
                 yield PauseStep(pause)
 
-    def _poll(self) -> float:
-        """Return the seconds of the next poll."""
-        if self._longest < _LONGEST_POLL and self.now() >= self._long_again_at:
-            self._longest = _LONGEST_POLL
-        spare = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
-        return max(0.0, min(self._longest, self._left() - spare))
-
-    def _advance(self, answer: WaitResult, *, early: bool) -> float:
-        """Keep an answer without a grant; return the pause before the next poll.
-
-        An early answer comes from a service that is stopping, or the request did not wait.
-        """
-        self._last = answer
-        if not early:
-            self._failures = 0
-            return 0.0
-        return self._backoff()
-
     def _retry_or_raise(self, error: OnceboxError) -> float:
-        """Return the pause after a transient error.
-
-        Raises: the error, if it is not transient or the service never answered.
-        """
+        """Return the pause after a transient error; raise others, and if no answer ever came."""
         if not is_transient(error):
             raise error
         if is_outcome_unknown(error):  # a proxy may have cut or buffered the poll
-            half = 0.0 if isinstance(error, DeadlinePassed) else self._longest / 2
-            self._longest = half if half >= _SHORTEST_POLL else 0.0
-            self._long_again_at = self.now() + _LONG_POLL_RETRY
-        pause = self._backoff() + (error.retry_after or 0)
-        if self._left() - self.grace <= pause and self._last is None:
+            self._polls.shorten()
+            if isinstance(error, DeadlinePassed):
+                self._polls.longest = 0.0
+            self._long_again_at = self._polls.now() + _LONG_POLL_RETRY
+        pause = self._polls.pause_after_error(error)
+        if self._polls.left - self.grace <= pause and self._last is None:
             raise error
         return pause
 
-    def _backoff(self) -> float:
-        self._failures += 1
-        return backoff(self._failures + 1, self.dice)
-
     def _call(self, wait: float, allowed: float) -> Call[WaitResult]:
         """Return one poll; the plan repeats it, with the time that is left."""
-        fields = {**self.filters, "wait": wait, "resume": self._resume_token()}
-        many = len(self.inboxes) > 1
-        body = (
-            WaitAnyRequest(kind=self.kind, inboxes=list(self.inboxes), **fields)
-            if many
-            else WaitRequest(kind=self.kind, **fields)
-        )
-        where = (
-            api_path("inboxes", "wait") if many else api_path("inboxes", self.inboxes[0], "wait")
-        )
+        fields = {**self.filters, "wait": wait, "resume": self.resume}
+        path = api_path("inboxes", *self.inboxes, "wait")
+        body = WaitRequest(kind=self.kind, **fields)
+        if len(self.inboxes) > 1:
+            path = api_path("inboxes", "wait")
+            body = WaitAnyRequest(kind=self.kind, inboxes=list(self.inboxes), **fields)
         return Call(
             method="POST",
-            path=where,
+            path=path,
             answer=WaitResult,
             body=body,
             repeatable=True,
             no_retry=True,
             wait=wait,
-            within=max(0.001, min(allowed, self._left() - wait)),
+            within=max(0.001, min(allowed, self._polls.left - wait)),
         )
-
-    def _timed_out(self) -> WaitTimedOut:
-        reports = self._last.reports if self._last is not None else []
-        return WaitTimedOut(self.kind, self.within, reports, resume=self._resume_token())
-
-    def _resume_token(self) -> str | None:
-        """Return the token by which the service recognises this wait."""
-        if self._last is None or self._last.resume is UNSET:
-            return self.resume
-        return self._last.resume
-
-    def _left(self) -> float:
-        return self._until - self.now()
 
 
 def _grant_or_raise(answer: WaitResult) -> Grant:
@@ -215,20 +161,9 @@ def _grant_or_raise(answer: WaitResult) -> Grant:
 
 def close_call(inbox_id: str, drain: float | None) -> Call[Inbox]:
     """Return a call that closes an inbox after ``drain`` seconds."""
-    path = api_path("inboxes", inbox_id, "close")
-    return post_call(Inbox, path, CloseInbox(drain=drain), repeatable=True)
-
-
-def message_follower(
-    inbox_id: str, *, cursor: str | None, text: bool, follow: bool, idle: float | None
-) -> ListFollower[Message]:
-    """Return a follower of the messages of an inbox."""
-    first = messages_call(inbox_id, cursor=cursor, text=text or None)
-    return ListFollower(call=first, follow=follow, idle=idle)
+    return post_call(Inbox, CloseInbox(drain=drain), "inboxes", inbox_id, "close", repeatable=True)
 
 
 def messages_call(inbox_id: str, **filters: Any) -> Call[MessagePage]:
     """Return a call for one page of the messages of an inbox."""
-    return page_call(
-        MessagePage, api_path("inboxes", inbox_id, "messages"), MessageQuery, **filters
-    )
+    return page_call(MessagePage, MessageQuery, "inboxes", inbox_id, "messages", **filters)

@@ -4,9 +4,7 @@ A repeated request is the same mail, so a lost answer is harmless. All long poll
 share one deadline; after a poll that failed or was cut comes a pause with backoff.
 """
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from math import inf
 
 import msgspec
@@ -15,10 +13,11 @@ from oncebox.client.core.calls import (
     Call,
     PauseStep,
     Plan,
+    PollSchedule,
     TimeoutStep,
     api_path,
-    backoff,
     check_idempotency_key,
+    get_call,
     is_transient,
     perform,
 )
@@ -35,7 +34,6 @@ _LONGEST_POLL = 20.0
 _LARGE_MAIL = 64 * 1024
 #: seconds after which a late answer counts as lost
 _ANSWER_TIMEOUT = 5.0
-_MILLISECONDS = 1_000
 
 
 def send_request(  # noqa: PLR0913 - the options of a send
@@ -81,16 +79,13 @@ def send_request(  # noqa: PLR0913 - the options of a send
 
 
 def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswer]:
-    """Send a mail once, and wait up to ``wait`` seconds for its outcome.
-
-    Raises: KeyInvalid, ConfigInvalid, and every error that is not transient.
-    """
-    key = check_idempotency_key(options.get("key"))
+    """Send a mail once, and wait up to ``wait`` seconds for its outcome."""
+    key = options.get("key")
     if key is None and not (options.get("event_type") and options.get("entity_id")):
         raise KeyInvalid("say what the mail is about by event_type and entity_id, or give a key")
     body = request_from_options(email, options)
-    polls, first = PollSchedule(within=_check_wait(wait)), min(wait, _LONGEST_POLL)
-    is_later = body.send_at is not None and body.send_at > clock.system() + wait * _MILLISECONDS
+    first = min(_check_wait(wait), _LONGEST_POLL)
+    is_later = body.send_at is not None and body.send_at > clock.system() + wait * 1000
     if is_later or _size(body) >= _LARGE_MAIL:
         first = 0.0
     call = Call(
@@ -99,72 +94,14 @@ def send_plan(email: Email, wait: float, options: SendOptions) -> Plan[SendAnswe
         answer=SendAnswer,
         query=SendWait(wait=first),
         body=body,
-        idempotency_key=key,
+        idempotency_key=check_idempotency_key(key),
         repeatable=True,
         wait=first,
     )
-    return _send_and_follow(call, polls)
-
-
-def wait_plan(send_id: str, within: float) -> Plan[SendAnswer]:
-    """Wait up to ``within`` seconds for the outcome of a send.
-
-    Raises: ConfigInvalid, NotFound.
-    """
-    polls, first = PollSchedule(within=_check_wait(within)), min(within, _LONGEST_POLL)
-    call = Call(
-        method="GET",
-        path=api_path("sends", send_id),
-        answer=SendAnswer,
-        query=SendWait(wait=first),
-        repeatable=True,
-        wait=first,
-    )
-    return _read_and_follow(call, polls)
-
-
-@dataclass(slots=True, kw_only=True)
-class PollSchedule:
-    """The deadline shared by all polls of one wait, and the failures in a row."""
-
-    #: seconds
-    within: float
-    now: Callable[[], float] = clock.steady
-    dice: Callable[[], float] = random.random
-    _until: float = field(init=False)
-    _failures: int = 0
-
-    def __post_init__(self) -> None:
-        """Start the time limit."""
-        self._until = self.now() + self.within
-
-    @property
-    def left(self) -> float:
-        """Seconds until the deadline."""
-        return self._until - self.now()
-
-    def next_wait(self) -> float:
-        """Return the seconds of the next poll."""
-        return max(0.0, min(_LONGEST_POLL, self.left))
-
-    def backoff(self) -> float:
-        """Return the pause after a poll that failed."""
-        self._failures += 1
-        return backoff(self._failures + 1, self.dice)
-
-    def pause_after(self, began: float, poll: float) -> float:
-        """Return the pause after an answer; an early one comes from a service that is stopping."""
-        if self.now() - began < poll / 2:
-            return self.backoff()
-        self._failures = 0
-        return 0.0
-
-
-def _send_and_follow(first: Call[SendAnswer], polls: PollSchedule) -> Plan[SendAnswer]:
-    """Send a mail and follow it; keep what only the first answer says."""
+    polls = PollSchedule(within=wait, longest=_LONGEST_POLL)
     began = polls.now()
-    answer = yield from perform(first)
-    latest = yield from _follow_until_settled(answer, polls, polls.pause_after(began, first.wait))
+    answer = yield from perform(call)
+    latest = yield from _follow_until_settled(answer, polls, polls.pause_after(began, first))
     if latest is answer:
         return answer
     is_first = answer.created or answer.rearmed
@@ -177,10 +114,13 @@ def _send_and_follow(first: Call[SendAnswer], polls: PollSchedule) -> Plan[SendA
     )
 
 
-def _read_and_follow(first: Call[SendAnswer], polls: PollSchedule) -> Plan[SendAnswer]:
+def wait_plan(send_id: str, within: float) -> Plan[SendAnswer]:
+    """Wait up to ``within`` seconds for the outcome of a send."""
+    first = min(_check_wait(within), _LONGEST_POLL)
+    polls = PollSchedule(within=within, longest=_LONGEST_POLL)
     began = polls.now()
-    answer = yield from perform(first)
-    return (yield from _follow_until_settled(answer, polls, polls.pause_after(began, first.wait)))
+    answer = yield from perform(_poll_call(send_id, first))
+    return (yield from _follow_until_settled(answer, polls, polls.pause_after(began, first)))
 
 
 def _follow_until_settled(
@@ -191,30 +131,24 @@ def _follow_until_settled(
     while not _is_settled(latest, polls.left - pause):
         if pause:
             yield PauseStep(pause)
-        began, poll = polls.now(), polls.next_wait()
+        began, poll = polls.now(), polls.next_poll()
+        call = _poll_call(latest.id, poll)
         try:
-            latest = yield from perform(_poll_call(latest.id, poll, min(allowed, _ANSWER_TIMEOUT)))
+            latest = yield from perform(
+                replace(call, no_retry=True, within=min(allowed, _ANSWER_TIMEOUT))
+            )
         except OnceboxError as error:
             # The mail is stored: a failed poll is not an error.
             if not is_transient(error):
                 raise
-            pause = polls.backoff() + (error.retry_after or 0)
+            pause = polls.pause_after_error(error)
         else:
             pause = polls.pause_after(began, poll)
     return latest
 
 
-def _poll_call(id_: str, poll: float, allowed: float) -> Call[SendAnswer]:
-    return Call(
-        method="GET",
-        path=api_path("sends", id_),
-        answer=SendAnswer,
-        query=SendWait(wait=poll),
-        repeatable=True,
-        no_retry=True,
-        wait=poll,
-        within=allowed,
-    )
+def _poll_call(id_: str, poll: float) -> Call[SendAnswer]:
+    return replace(get_call(SendAnswer, "sends", id_, query=SendWait(wait=poll)), wait=poll)
 
 
 def _is_settled(answer: SendAnswer, left: float) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from oncebox.client.core.calls import (
     Call,
     PauseStep,
     Plan,
+    PollSchedule,
     RunStep,
     TimeoutStep,
     api_path,
@@ -74,11 +76,8 @@ from oncebox.schemas.pull import (
 
 #: seconds; many proxies drop a connection that is silent for a minute
 _LONGEST_POLL = 45.0
-#: a poll shorter than this becomes a request that does not wait
-_SHORTEST_POLL = 2.0
-_MAX_WORKER_NAME = 100
 #: bytes of a result; the service takes a request of one mebibyte
-MAX_RESULT_SIZE = 1_000_000
+_MAX_RESULT_SIZE = 1_000_000
 #: seconds for reports that are useful but not worth waiting for
 _SHORT_TIMEOUT = 5.0
 #: seconds; the longest wait that the service takes
@@ -101,101 +100,70 @@ def claim_plan(
     worker: str = "pull",
     request_key: str | None = None,
 ) -> Plan[ClaimResponse]:
-    """Claim deliveries; wait up to ``wait`` seconds for one, in long polls.
-
-    Raises: KeyInvalid, RequestKeyReused, NotFound.
-    """
+    """Claim deliveries; wait up to ``wait`` seconds for one, in long polls."""
+    names = [sources] if isinstance(sources, str) else sources
     request = ClaimWork(
         request_key=check_idempotency_key(request_key) or new_request_key(),
-        sources=_source_names(sources),
+        sources=None if names is None else list(names),
         worker=worker,
         limit=limit,
         lease=lease,
     )
-    return _claim_plan(request, wait)
-
-
-def _claim_plan(request: ClaimWork, wait: float) -> Plan[ClaimResponse]:
     allowed: float = yield TimeoutStep()
-    wait_until = clock.steady() + wait
-    until = wait_until + allowed
-    longest, tries = _LONGEST_POLL, 0
+    polls = PollSchedule(within=wait, longest=_LONGEST_POLL)
     while True:
-        began = clock.steady()
-        poll = max(0.0, min(wait_until - began, longest))
+        began, poll = polls.now(), polls.next_poll()
         try:
             claimed = yield from perform(
-                _claim_call(request, poll, min(allowed / 2, until - began - poll))
+                _claim_call(request, poll, min(allowed / 2, polls.left + allowed - poll))
             )
         except OnceboxError as error:
-            pause = backoff(tries + 1) + (error.retry_after or 0)
-            if not is_transient(error) or clock.steady() + pause >= until:
+            pause = polls.pause_after_error(error)
+            if not is_transient(error) or pause >= polls.left + allowed:
                 raise
             if is_outcome_unknown(error):
-                longest = _shorter_poll(longest)
+                polls.shorten()
         else:
-            left = wait_until - clock.steady()
-            if claimed.deliveries or left <= 0:
+            if claimed.deliveries or polls.left <= 0:
                 return claimed
-            # An early empty answer: the service is stopping, or the request did not wait.
-            early = clock.steady() - began < max(poll, 1) / 2
-            pause = min(left, backoff(tries + 1)) if early else 0
-        tries += 1
+            pause = min(polls.left, polls.pause_after(began, max(poll, 1)))
         yield PauseStep(pause)
 
 
 def _claim_call(request: ClaimWork, wait: float, within: float) -> Call[ClaimResponse]:
     """Return one poll; the plan repeats it, with the time that is left."""
-    return Call(
-        method="POST",
-        path=api_path("deliveries", "claim"),
-        answer=ClaimResponse,
-        body=msgspec.structs.replace(request, wait=wait),
-        repeatable=True,
-        no_retry=True,
-        wait=wait,
-        within=within,
-    )
+    body = msgspec.structs.replace(request, wait=wait)
+    call = post_call(ClaimResponse, body, "deliveries", "claim", repeatable=True)
+    return replace(call, no_retry=True, wait=wait, within=within)
 
 
-def _shorter_poll(poll: float) -> float:
-    return poll / 2 if poll / 2 >= _SHORTEST_POLL else 0.0
-
-
-def _source_names(sources: Sequence[str] | str | None) -> list[str] | None:
-    if sources is None:
-        return None
-    return [sources] if isinstance(sources, str) else list(sources)
-
-
-def heartbeat_call(delivery_id: str, body: Heartbeat) -> Call[LeaseRenewed]:
+def heartbeat_call(delivery_id: str, fence: int, lease: float | None) -> Call[LeaseRenewed]:
     """Return a call that renews a lease."""
-    return post_call(LeaseRenewed, _path(delivery_id, "heartbeat"), body, repeatable=True)
+    body = Heartbeat(fence=fence, lease=lease)
+    return post_call(LeaseRenewed, body, "deliveries", delivery_id, "heartbeat", repeatable=True)
 
 
-def complete_call(delivery_id: str, body: CompleteTry) -> Call[TryEnded]:
+def complete_call(delivery_id: str, fence: int) -> Call[TryEnded]:
     """Return a call that completes a delivery."""
-    return post_call(TryEnded, _path(delivery_id, "complete"), body, repeatable=True)
+    body = CompleteTry(fence=fence)
+    return post_call(TryEnded, body, "deliveries", delivery_id, "complete", repeatable=True)
 
 
 def fail_call(delivery_id: str, body: FailTry) -> Call[TryEnded]:
     """Return a call that fails a try."""
-    return post_call(TryEnded, _path(delivery_id, "fail"), body, repeatable=True)
+    return post_call(TryEnded, body, "deliveries", delivery_id, "fail", repeatable=True)
 
 
 def begin_effect_call(delivery_id: str, name: str, body: BeginEffect) -> Call[BeginEffectResult]:
     """Return a call that records the start of an effect."""
-    return post_call(BeginEffectResult, _path(delivery_id, "effects", name), body, repeatable=True)
+    path = ("deliveries", delivery_id, "effects", name)
+    return post_call(BeginEffectResult, body, *path, repeatable=True)
 
 
 def finish_effect_call(delivery_id: str, name: str, body: FinishEffect) -> Call[Effect]:
     """Return a call that records the end of an effect."""
-    path = _path(delivery_id, "effects", name)
+    path = api_path("deliveries", delivery_id, "effects", name)
     return Call(method="PUT", path=path, answer=Effect, body=body, repeatable=True)
-
-
-def _path(delivery_id: str, *parts: str) -> str:
-    return api_path("deliveries", delivery_id, *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +189,14 @@ class ClaimLoop:
 
     def next(self) -> Plan[ClaimedWork | None]:
         """Wait for the next delivery, also while the service is unavailable; None at the end."""
-        until = None if self.idle is None else clock.steady() + self.idle
+        until = clock.steady() + (inf if self.idle is None else self.idle)
         failures = 0
         while True:
             requested_at = clock.steady()
-            left = _LONGEST_POLL if until is None else until - requested_at
             try:
                 claimed = yield from claim_plan(
                     self.sources or None,
-                    wait=max(0.0, min(_LONGEST_POLL, left)),
+                    wait=max(0.0, min(_LONGEST_POLL, until - requested_at)),
                     lease=self.lease,
                     worker=self.worker,
                     request_key=self._request_key,
@@ -242,21 +209,21 @@ class ClaimLoop:
             self._request_key = new_request_key()
             if claimed.deliveries:
                 return ClaimedWork(claimed.deliveries[0], claimed.lease, requested_at)
-            if until is not None and clock.steady() >= until:
+            if clock.steady() >= until:
                 return None
 
-    def _retry_or_raise(self, error: OnceboxError, until: float | None) -> None:
+    def _retry_or_raise(self, error: OnceboxError, until: float) -> None:
         """Log an error that may be transient; raise the others."""
         if isinstance(error, RequestKeyReused):  # the sources of this API key have changed
             self._request_key = new_request_key()
-        elif not error.retry_safe or (until is not None and clock.steady() >= until):
+        elif not error.retry_safe or clock.steady() >= until:
             raise error
         _log.warning("no work could be claimed, trying again: %s: %s", error.code, error)
 
 
 def default_worker_name() -> str:
-    """Return the machine and the process."""
-    return re.sub(r"[^!-~]", "-", f"{platform.node()}:{os.getpid()}")[-_MAX_WORKER_NAME:]
+    """Return the machine and the process, in at most 100 characters."""
+    return re.sub(r"[^!-~]", "-", f"{platform.node()}:{os.getpid()}")[-100:]
 
 
 class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,10 +241,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
     window: float
 
     def plan(self) -> Plan[Any]:
-        """Return what the function returned, this time or the first time.
-
-        Raises: EffectOutcomeUnknown, EffectMisused, LeaseLost, and whatever the function raises.
-        """
+        """Return what the function returned, this time or the first time."""
         requested_at = clock.steady()
         begun = yield from self._begin()
         if begun.go:
@@ -323,7 +287,7 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         if left <= 0:  # the process was paused: others may assume that the call is over
             yield from self._finish("not_done", error="TooLate", started_at=begun.started_at)
             raise Transient(f"the process was paused before {self.name!r} was called")
-        function = functools.partial(self.function, **key_argument(self.function, begun.key))
+        function = with_key(self.function, begun.key)
         try:
             result = yield RunStep(function, left, self._record_still_running, self._record_success)
         except Exception as error:
@@ -339,14 +303,11 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         """Verify with the other side, once the lost call can no longer be running."""
         if self.verify is None:
             raise Transient(f"effect {self.name!r} was started by another try that is not over")
-        leased = yield from perform(
-            heartbeat_call(self.id, Heartbeat(fence=self.fence, lease=self.lease))
-        )
+        leased = yield from perform(heartbeat_call(self.id, self.fence, self.lease))
         now = leased.until - round(self.lease * 1000)  # by the clock of the service
         yield PauseStep(max(0, before.surely_over_at - now) / 1000)
-        verify = functools.partial(self.verify, **key_argument(self.verify, key))
         try:
-            answer = yield RunStep(verify, self.timeout)
+            answer = yield RunStep(with_key(self.verify, key), self.timeout)
         except NotDone:
             return (yield from self._begin_again(before))
         if not isinstance(answer, Done):
@@ -370,14 +331,9 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
 
     def _record_success(self, result: Any) -> Plan[None]:
         """Record success, without the result if it cannot be stored."""
-        stored = encode_result(result)
-        if stored is not None and len(stored) <= MAX_RESULT_SIZE:
-            try:
-                yield from self._finish("done", result=msgspec.Raw(stored))
-            except BodyTooLarge:
-                pass
-            else:
-                return
+        with suppress(BodyTooLarge):
+            yield from self._finish("done", result=encoded_result(result))
+            return
         yield from self._finish("done")
 
     def _record_still_running(self) -> Plan[None]:
@@ -402,18 +358,24 @@ class EffectCall(msgspec.Struct, frozen=True, kw_only=True):
         yield from perform(replace(call, within=2 * self.lease if within is None else within))
 
 
-def key_argument(function: Function, key: str) -> dict[str, str]:
-    """Return the key as an argument if the function takes one and has none yet."""
+def with_key(function: Function, key: str) -> Function:
+    """Return the function with the key as an argument if it takes one and has none yet."""
     given = function.keywords if isinstance(function, functools.partial) else {}
-    wanted = takes_key(function) and "idempotency_key" not in given
-    return {"idempotency_key": key} if wanted else {}
+    if "idempotency_key" in given or not takes_key(function):
+        return function
+    return functools.partial(function, idempotency_key=key)
+
+
+def encoded_result(result: Any) -> msgspec.Raw | None:
+    """Return a result as JSON; None if it cannot be stored."""
+    encoded = encode_result(result)
+    return msgspec.Raw(encoded) if encoded and len(encoded) <= _MAX_RESULT_SIZE else None
 
 
 class BaseWork:
     """One try at one delivery."""
 
     def __init__(self, claimed: ClaimedWork, time_limit: float) -> None:
-        """Take a delivery that was claimed just now."""
         self.delivery = claimed.delivery
         #: seconds after which the claim expires without a heartbeat
         self.lease = claimed.lease
@@ -457,10 +419,7 @@ class BaseWork:
         return msgspec.json.decode(self.body)
 
     def check_used(self) -> None:
-        """Check that the work was used before more is claimed.
-
-        Raises: WorkMisused.
-        """
+        """Check that the work was used before more is claimed."""
         if not self._entered:
             raise WorkMisused(
                 "use the work you claimed: with work: …; else its lease expires unused"
@@ -480,7 +439,7 @@ class BaseWork:
             yield PauseStep(max(0.0, min(pause, until - clock.steady())))
             if clock.steady() >= until:
                 return True
-            call = heartbeat_call(self.id, Heartbeat(fence=self.delivery.fence, lease=self.lease))
+            call = heartbeat_call(self.id, self.delivery.fence, self.lease)
             try:
                 yield from perform(replace(call, within=third))
             except ClientClosed:
@@ -498,7 +457,7 @@ class BaseWork:
         if self._held or (error is not None and (self.lost or isinstance(error, LeaseLost))):
             return
         if error is None:  # also after the lease was lost: success is proof
-            call = complete_call(self.id, CompleteTry(fence=self.delivery.fence))
+            call = complete_call(self.id, self.delivery.fence)
         else:
             failure = failure_from_error(error)
             wait = None if failure.wait is None else min(_MAX_RETRY_AFTER, failure.wait / 1000)

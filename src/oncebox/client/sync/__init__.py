@@ -22,33 +22,10 @@ if TYPE_CHECKING:
     from oncebox.client.sync.sources import Sources
 
 
-class Client:
-    """Calls a service; any number of threads may share a client.
+class Sender:
+    """``send``, for the client and its resource ``sends``."""
 
-    Without arguments, the address and the key come from ``ONCEBOX_URL`` and ``ONCEBOX_API_KEY``
-    (or ``ONCEBOX_API_KEY_FILE``), else from the credentials file of ``oncebox serve``.
-    ``timeout`` is the deadline of each call in seconds, retries included; ``tls`` is for your
-    own certificates.
-    """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        key: str | None = None,
-        *,
-        timeout: float = 30.0,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        """Prepare; nothing is sent before the first call.
-
-        Raises: ConfigInvalid.
-        """
-        self._runner = SyncRunner.connect(
-            url,
-            key,
-            timeout=timeout,
-            tls=tls,
-        )
+    _runner: SyncRunner
 
     def send(
         self,
@@ -94,6 +71,33 @@ class Client:
         )
         return self._runner.run(send_plan(email, wait, options))
 
+
+class Client(Sender):
+    """Calls a service; any number of threads may share a client.
+
+    Without arguments, the address and the key come from ``ONCEBOX_URL`` and ``ONCEBOX_API_KEY``
+    (or ``ONCEBOX_API_KEY_FILE``), else from the credentials file of ``oncebox serve``.
+    ``timeout`` is the deadline of each call in seconds, retries included; ``tls`` is for your
+    own certificates. Nothing is sent before the first call.
+
+    Raises: ConfigInvalid, if there is no API key or an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._runner = SyncRunner.connect(
+            url,
+            key,
+            timeout=timeout,
+            tls=tls,
+        )
+
     def attempt(self, id: str) -> "Attempt":
         """Return the handle of an attempt; nothing is requested yet."""
         from oncebox.client.sync.attempts import Attempt
@@ -111,15 +115,12 @@ class Client:
         self._runner.close()
 
     def __enter__(self) -> Self:
-        """Return the client, to be closed at the end."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the connections."""
         self.close()
 
     def __repr__(self) -> str:
-        """Show the address, never the key."""
         return f"Client(url={self._runner.url!r})"
 
     @cached_property

@@ -7,18 +7,14 @@ from typing import Any, Literal, Self
 
 from oncebox.client.core import actions
 from oncebox.client.core.actions import DEFAULT_LEASE, ActionOptions, BaseAction, action_options
-from oncebox.client.sync.runner import Heartbeats, SyncRunner
+from oncebox.client.sync.runner import Heartbeats, Resource, SyncRunner
 from oncebox.errors import LeaseLost
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function, choose_safety
 from oncebox.schemas import attempts as schemas
 
 
-class Attempts:
+class Attempts(Resource):
     """``client.attempts``; ``client.attempt(…)`` returns the handle of one."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def begin(
         self,
@@ -35,20 +31,18 @@ class Attempts:
         Give each begin its own ``request_key``: then it is sent again when no answer came.
         """
         body = schemas.BeginAction(safe=safe, lease=lease, window=window, request_key=request_key)
-        return self._runner.run(actions.begin_call(attempt_id, name, body))
+        return self._run(actions.begin_call(attempt_id, name, body))
 
     def done(self, attempt_id: str, name: str, fence: int, result: Any = None) -> schemas.Action:
         """Record that an action happened, and the result for repeats; also after its lease."""
-        body = schemas.DoneAction(fence=fence, result=result)
-        return self._runner.run(actions.done_call(attempt_id, name, body))
+        return self._run(actions.done_call(attempt_id, name, fence, result))
 
     def not_done(self, attempt_id: str, name: str, fence: int) -> schemas.Action:
         """Record that an action did not happen, so it may begin again.
 
         Raises: LeaseLost.
         """
-        body = schemas.NotDoneAction(fence=fence)
-        return self._runner.run(actions.not_done_call(attempt_id, name, body))
+        return self._run(actions.not_done_call(attempt_id, name, fence))
 
     def heartbeat(
         self, attempt_id: str, name: str, fence: int, *, lease: float | None = None
@@ -57,19 +51,18 @@ class Attempts:
 
         Raises: LeaseLost.
         """
-        body = schemas.HeartbeatAction(fence=fence, lease=lease)
-        return self._runner.run(actions.heartbeat_call(attempt_id, name, body))
+        return self._run(actions.heartbeat_call(attempt_id, name, fence, lease))
 
     def resend(self, attempt_id: str, *, idempotency_key: str | None = None) -> schemas.ResendGrant:
         """Get permission to request the mail again.
 
         Raises: ResendLimitReached.
         """
-        return self._runner.run(actions.resend_call(attempt_id, idempotency_key))
+        return self._run(actions.resend_call(attempt_id, idempotency_key))
 
     def stats(self, attempt_id: str) -> schemas.AttemptStats:
         """Return statistics of all inboxes and actions of an attempt."""
-        return self._runner.run(actions.stats_call(attempt_id))
+        return self._run(actions.stats_call(attempt_id))
 
 
 class Action(BaseAction):
@@ -80,9 +73,8 @@ class Action(BaseAction):
     """
 
     def __init__(self, runner: SyncRunner, options: ActionOptions) -> None:
-        """Make calls with this runner."""
         super().__init__(options)
-        self._runner = runner
+        self._run = runner.run
         self._lease = Heartbeats(runner)
 
     def begin(self) -> Self:
@@ -90,29 +82,28 @@ class Action(BaseAction):
 
         Raises: ActionInFlight, ActionHeld.
         """
-        self._runner.run_plan(self._begin_plan())
+        self._run(self._begin_plan())
         return self
 
     def done(self, result: Any = None) -> None:
         """Record that it happened, and the result for repeats."""
-        self._runner.run_plan(self._record_done(result))
+        self._run(self._record_done(result))
 
     def not_done(self) -> None:
         """Record that it did not happen, so it may begin again.
 
         Raises: LeaseLost.
         """
-        self._runner.run_plan(self._record_not_done())
+        self._run(self._record_not_done())
 
     def heartbeat(self) -> None:
         """Renew its lease; inside ``with`` that happens automatically.
 
         Raises: LeaseLost.
         """
-        self._runner.run_plan(self._heartbeat_plan())
+        self._run(self._heartbeat_plan())
 
     def __enter__(self) -> Self:
-        """Begin, with heartbeats in the background."""
         self.begin()
         self._lease.start(None if self._current.fence is None else self._heartbeats())
         return self
@@ -133,21 +124,19 @@ class Action(BaseAction):
                 raise LeaseLost(
                     f"the lease of {self.name!r} was lost, so it was stopped"
                 ) from stopped
-            self._runner.run_plan(self._leave_plan(error))
+            self._run(self._leave_plan(error))
         finally:
             self._lease.stop()
 
 
-class Attempt:
+class Attempt(Resource):
     """One attempt: its actions, each done once, and its requests for another mail."""
 
     def __init__(self, runner: SyncRunner, id: str) -> None:
-        """Make calls with this runner; nothing is requested yet."""
+        super().__init__(runner)
         self.id = id
-        self._runner = runner
 
     def __repr__(self) -> str:
-        """Show the id."""
         return f"Attempt({self.id!r})"
 
     def action(
@@ -196,18 +185,16 @@ class Attempt:
         """
         bound = partial(function, *args, **kwargs)
         chosen = choose_safety(safe, bound).value if not callable(safe) else safe
-        options = action_options(self.id, name, chosen, lease, window, wait)
-        action = Action(self._runner, options)
-        plan = action._do_plan(bound, actions.call_timeout(timeout, lease))
-        return self._runner.run_plan(plan)
+        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait)
+        return self._run(action._do_plan(bound, actions.call_timeout(timeout, lease)))
 
     def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:
         """Get permission to request the mail again.
 
         Raises: ResendLimitReached.
         """
-        return self._runner.run(actions.resend_call(self.id, idempotency_key))
+        return self._run(actions.resend_call(self.id, idempotency_key))
 
     def stats(self) -> schemas.AttemptStats:
         """Return statistics of all its inboxes and actions."""
-        return self._runner.run(actions.stats_call(self.id))
+        return self._run(actions.stats_call(self.id))

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from oncebox.client.core import work as plans
-from oncebox.client.core.calls import api_path, delete_call, get_call, page_call, post_call
+from oncebox.client.core.calls import delete_call, get_call, page_call, post_call
 from oncebox.client.core.work import BaseWork, ClaimedWork, ClaimLoop
-from oncebox.client.sync.runner import Heartbeats, SyncRunner
+from oncebox.client.sync.runner import Heartbeats, Resource, SyncRunner
 from oncebox.errors import LeaseLost, OnceboxError
 from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function
@@ -34,25 +34,19 @@ from oncebox.schemas.pull import (
     BeginEffect,
     BeginEffectResult,
     ClaimResponse,
-    CompleteTry,
     FailTry,
     FinishEffect,
-    Heartbeat,
     LeaseRenewed,
     TryEnded,
 )
-
-_DELIVERIES = api_path("deliveries")
-_QUARANTINE = api_path("quarantine")
 
 
 class Work(BaseWork):
     """One claimed delivery: ``with work: …`` completes it, or fails it if the block raises."""
 
     def __init__(self, runner: SyncRunner, claimed: ClaimedWork, time_limit: float) -> None:
-        """Make calls with this runner."""
         super().__init__(claimed, time_limit)
-        self._runner = runner
+        self._run = runner.run
         self._lease = Heartbeats(runner)
 
     def do(
@@ -80,10 +74,9 @@ class Work(BaseWork):
         """
         bound = partial(function, *args, **kwargs)
         plan = self._do_plan(name, bound, safe=safe, timeout=timeout, window=window)
-        return self._runner.run_plan(plan)
+        return self._run(plan)
 
     def __enter__(self) -> Self:
-        """Begin, with heartbeats in the background."""
         self._enter()
         self._lease.start(self._heartbeats())
         return self
@@ -100,7 +93,7 @@ class Work(BaseWork):
             lost = LeaseLost("the lease was lost, so the work was stopped")
             error = lost if self.lost else stopped
         try:
-            self._runner.run_plan(self._settle(error))
+            self._run(self._settle(error))
         except OnceboxError as failure:
             plans.log_unreported(self, failure)
         finally:
@@ -109,12 +102,8 @@ class Work(BaseWork):
         return isinstance(error, Exception)
 
 
-class Effects:
+class Effects(Resource):
     """``client.deliveries.effects``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def begin(
         self,
@@ -131,7 +120,7 @@ class Effects:
         Raises: LeaseLost.
         """
         body = BeginEffect(fence=fence, safe=safe, timeout=timeout, window=window)
-        return self._runner.run(plans.begin_effect_call(id, name, body))
+        return self._run(plans.begin_effect_call(id, name, body))
 
     def finish(
         self,
@@ -152,15 +141,11 @@ class Effects:
         body = FinishEffect(
             fence=fence, state=state, result=result, error=error, started_at=started_at
         )
-        return self._runner.run(plans.finish_effect_call(id, name, body))
+        return self._run(plans.finish_effect_call(id, name, body))
 
 
-class Deliveries:
+class Deliveries(Resource):
     """``client.deliveries``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     @cached_property
     def effects(self) -> Effects:
@@ -172,7 +157,7 @@ class Deliveries:
     ) -> Iterator[Delivery]:
         """Iterate over deliveries, newest first."""
         return self._runner.iterate(
-            page_call(DeliveryPage, _DELIVERIES, DeliveryQuery, state=state, source=source)
+            page_call(DeliveryPage, DeliveryQuery, "deliveries", state=state, source=source)
         )
 
     def page(
@@ -184,22 +169,13 @@ class Deliveries:
         cursor: str | None = None,
     ) -> DeliveryPage:
         """Return one page of deliveries, newest first."""
-        return self._runner.run(
-            page_call(
-                DeliveryPage,
-                _DELIVERIES,
-                DeliveryQuery,
-                state=state,
-                source=source,
-                limit=limit,
-                cursor=cursor,
-            )
-        )
+        filters = {"state": state, "source": source, "limit": limit, "cursor": cursor}
+        return self._run(page_call(DeliveryPage, DeliveryQuery, "deliveries", **filters))
 
     def inspect(self, id: str, *, payload: bool = False) -> DeliveryInspection:
         """Return everything known of a delivery, with its body and headers if ``payload``."""
         query = InspectQuery(payload=payload)
-        return self._runner.run(get_call(DeliveryInspection, api_path("deliveries", id), query))
+        return self._run(get_call(DeliveryInspection, "deliveries", id, query=query))
 
     def replay(
         self,
@@ -214,14 +190,13 @@ class Deliveries:
         ``effects`` is your decision on effects with an unknown outcome.
         """
         body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
-        path = api_path("deliveries", id, "replay")
         # Not repeatable: a second replay would run the delivery a second time.
-        return self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+        call = post_call(ReplayResult, body, "deliveries", id, "replay", repeatable=dry_run)
+        return self._run(call)
 
     def hold(self, id: str, *, why: str) -> Delivery:
         """Keep a pending delivery from running."""
-        path = api_path("deliveries", id, "hold")
-        return self._runner.run(post_call(Delivery, path, HoldDelivery(why=why)))
+        return self._run(post_call(Delivery, HoldDelivery(why=why), "deliveries", id, "hold"))
 
     def release(
         self,
@@ -233,8 +208,8 @@ class Deliveries:
     ) -> ReplayResult:
         """Run a held delivery; ``effects`` is your decision on those with unknown outcome."""
         body = ReplayDelivery(why=why, effects=dict(effects or {}), dry_run=dry_run)
-        path = api_path("deliveries", id, "release")
-        return self._runner.run(post_call(ReplayResult, path, body, repeatable=dry_run))
+        call = post_call(ReplayResult, body, "deliveries", id, "release", repeatable=dry_run)
+        return self._run(call)
 
     def claim(
         self,
@@ -254,29 +229,23 @@ class Deliveries:
         Raises: RequestKeyReused, NotFound if a source cannot be pulled.
         """
         plan = plans.claim_plan(
-            sources,
-            limit=limit,
-            wait=wait,
-            lease=lease,
-            worker=worker,
-            request_key=request_key,
+            sources, limit=limit, wait=wait, lease=lease, worker=worker, request_key=request_key
         )
-        return self._runner.run(plan)
+        return self._run(plan)
 
     def heartbeat(self, id: str, fence: int, *, lease: float | None = None) -> LeaseRenewed:
         """Renew a claim for ``lease`` seconds from now.
 
         Raises: LeaseLost.
         """
-        body = Heartbeat(fence=fence, lease=lease)
-        return self._runner.run(plans.heartbeat_call(id, body))
+        return self._run(plans.heartbeat_call(id, fence, lease))
 
     def complete(self, id: str, fence: int) -> TryEnded:
         """Complete a delivery.
 
         Raises: LeaseLost.
         """
-        return self._runner.run(plans.complete_call(id, CompleteTry(fence=fence)))
+        return self._run(plans.complete_call(id, fence))
 
     def fail(
         self,
@@ -292,7 +261,7 @@ class Deliveries:
         Raises: LeaseLost.
         """
         body = FailTry(fence=fence, error=error, permanent=permanent, retry_after=retry_after)
-        return self._runner.run(plans.fail_call(id, body))
+        return self._run(plans.fail_call(id, body))
 
     def work(
         self,
@@ -309,54 +278,38 @@ class Deliveries:
         without work; else it waits forever, also while the service is unavailable.
         """
         loop = ClaimLoop(
-            sources=sources,
-            lease=lease,
-            idle=idle,
-            worker=worker or plans.default_worker_name(),
+            sources=sources, lease=lease, idle=idle, worker=worker or plans.default_worker_name()
         )
-        while (claimed := self._runner.run(loop.next())) is not None:
+        while (claimed := self._run(loop.next())) is not None:
             work = Work(self._runner, claimed, time_limit)
             yield work
             work.check_used()
 
 
-class Quarantine:
+class Quarantine(Resource):
     """``client.quarantine``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self, *, source: str | None = None) -> Iterator[RejectedRequest]:
         """Iterate over rejected requests, newest first."""
         return self._runner.iterate(
-            page_call(RejectedRequestPage, _QUARANTINE, QuarantineQuery, source=source)
+            page_call(RejectedRequestPage, QuarantineQuery, "quarantine", source=source)
         )
 
     def page(
         self, *, source: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> RejectedRequestPage:
         """Return one page of rejected requests, newest first."""
-        return self._runner.run(
-            page_call(
-                RejectedRequestPage,
-                _QUARANTINE,
-                QuarantineQuery,
-                source=source,
-                limit=limit,
-                cursor=cursor,
-            )
-        )
+        filters = {"source": source, "limit": limit, "cursor": cursor}
+        return self._run(page_call(RejectedRequestPage, QuarantineQuery, "quarantine", **filters))
 
     def get(self, id: str) -> RejectedRequestDetail:
         """Return a rejected request with its headers and body, without possible secrets."""
-        return self._runner.run(get_call(RejectedRequestDetail, api_path("quarantine", id)))
+        return self._run(get_call(RejectedRequestDetail, "quarantine", id))
 
     def retry(self, id: str, *, why: str = "") -> AdmitResult:
         """Verify a rejected request again with today's secrets; accept it if it is valid."""
-        path = api_path("quarantine", id, "retry")
-        return self._runner.run(post_call(AdmitResult, path, ReasonBody(why=why)))
+        return self._run(post_call(AdmitResult, ReasonBody(why=why), "quarantine", id, "retry"))
 
     def forget(self, id: str) -> None:
         """Delete a rejected request."""
-        self._runner.run(delete_call(type(None), api_path("quarantine", id)))
+        self._run(delete_call(type(None), "quarantine", id))

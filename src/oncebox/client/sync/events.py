@@ -4,20 +4,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from oncebox.client.core.calls import api_path, page_call
+from oncebox.client.core.calls import page_call
 from oncebox.client.core.followers import EventFollower, event_filters
-from oncebox.client.sync.runner import SyncRunner
+from oncebox.client.sync.runner import Resource
 from oncebox.schemas.events import Event, EventPage, EventQuery
 
-_EVENTS = api_path("events")
 
-
-class Events:
+class Events(Resource):
     """``client.events``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(
         self,
@@ -29,7 +23,7 @@ class Events:
     ) -> Iterator[Event]:
         """Iterate over the events that exist now, oldest first, after a cursor."""
         filters = event_filters(types, inbox=inbox, attempt=attempt, cursor=cursor)
-        return self._runner.iterate(page_call(EventPage, _EVENTS, EventQuery, **filters))
+        return self._runner.iterate(page_call(EventPage, EventQuery, "events", **filters))
 
     def page(
         self,
@@ -45,7 +39,7 @@ class Events:
         filters = event_filters(
             types, inbox=inbox, attempt=attempt, begin=begin, limit=limit, cursor=cursor
         )
-        return self._runner.run(page_call(EventPage, _EVENTS, EventQuery, **filters))
+        return self._run(page_call(EventPage, EventQuery, "events", **filters))
 
     def follow(
         self,
@@ -69,7 +63,7 @@ class Events:
         filters = event_filters(types, inbox=inbox, attempt=attempt, begin=begin, cursor=cursor)
         follower = EventFollower(query=EventQuery(**filters), within=within)
         try:
-            while (event := self._runner.run(follower.next())) is not None:
+            while (event := self._run(follower.next())) is not None:
                 yield event
         finally:
-            self._runner.run(follower.close())
+            self._run(follower.close())

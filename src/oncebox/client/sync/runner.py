@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpcore2
 import httpx2
@@ -22,7 +21,7 @@ from oncebox.client.core.calls import (
     Call,
     CloseStep,
     HttpReply,
-    HttpRequest,
+    ListFollower,
     OpenedStream,
     OpenStep,
     PageOf,
@@ -34,14 +33,10 @@ from oncebox.client.core.calls import (
     Step,
     TimeoutStep,
     call_with_retries,
-    next_page_call,
 )
 from oncebox.client.errors import ClientClosed
 from oncebox.core import clock
 from oncebox.errors import OnceboxError
-
-if TYPE_CHECKING:
-    from oncebox.client.core.followers import ListFollower
 
 T = TypeVar("T")
 Sleep = Callable[[float], Any]
@@ -51,62 +46,35 @@ class SyncRunner:
     """Runs calls and plans, each in the thread that asks."""
 
     def __init__(self, url: str, timeout: float, http: httpx2.Client, deadline: "Deadline") -> None:
-        """Use an HTTP client; ``timeout`` is the deadline of each call in seconds."""
         self.url = url
-        self._timeout = network.check_timeout(timeout)
+        #: the deadline of each call in seconds
+        self._timeout = timeout
         self._http = http
         self._deadline = deadline
 
     @classmethod
     def connect(
-        cls,
-        url: str | None,
-        key: str | None,
-        *,
-        timeout: float,
-        tls: ssl.SSLContext | None,
+        cls, url: str | None, key: str | None, *, timeout: float, tls: ssl.SSLContext | None
     ) -> Self:
-        """Return a runner for the service that ``network.find`` finds.
-
-        Raises: ConfigInvalid.
-        """
-        found = network.find(url, key)
+        """Return a runner for the service that ``network.find`` finds."""
+        settings = network.connection_settings(url, key, tls, timeout)
         deadline = Deadline()
-        transport = DeadlineTransport(deadline, network.tls_context(found.url, tls))
-        http = httpx2.Client(
-            transport=transport, headers=network.request_headers(found), trust_env=False
-        )
-        return cls(found.url, timeout, http, deadline)
+        transport = DeadlineTransport(deadline, settings.tls)
+        http = httpx2.Client(transport=transport, headers=settings.headers, trust_env=False)
+        return cls(settings.url, timeout, http, deadline)
 
     def within(self, seconds: float) -> "SyncRunner":
         """Return a runner with another deadline and the same connections."""
-        return SyncRunner(self.url, seconds, self._http, self._deadline)
+        timeout = network.check_timeout(seconds)
+        return SyncRunner(self.url, timeout, self._http, self._deadline)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
-    def run(self, what: Call[T] | Plan[T]) -> T:
+    def run(self, what: Call[T] | Plan[T], sleep: Sleep = time.sleep) -> T:
         """Return the result of a call or a plan."""
-        if isinstance(what, Call):
-            return self.run_plan(call_with_retries(what, within=self._timeout))
-        return self.run_plan(what)
-
-    def iterate(self, first: Call[PageOf[T]]) -> Iterator[T]:
-        """Yield the items of a list; pages are fetched when they are needed."""
-        call: Call[PageOf[T]] | None = first
-        while call is not None:
-            page = self.run(call)
-            yield from page.data
-            call = next_page_call(call, page)
-
-    def follow(self, follower: "ListFollower[T]") -> Iterator[T]:
-        """Yield the items of a growing list, also those that come later."""
-        while (page := self.run(follower.next())) is not None:
-            yield from page.data
-
-    def run_plan(self, plan: Plan[T], sleep: Sleep = time.sleep) -> T:
-        """Run the steps of a plan; return its result."""
+        plan = call_with_retries(what, within=self._timeout) if isinstance(what, Call) else what
         try:
             step = next(plan)
             while True:
@@ -120,10 +88,18 @@ class SyncRunner:
             value: T = end.value
             return value
 
+    def iterate(
+        self, first: Call[PageOf[T]], *, follow: bool = False, idle: float | None = None
+    ) -> Iterator[T]:
+        """Yield the items of a list, read page by page; ``follow`` waits for more at the end."""
+        follower = ListFollower(call=first, follow=follow, idle=idle)
+        while (page := self.run(follower.next())) is not None:
+            yield from page.data
+
     def _run_step(self, step: Step, sleep: Sleep) -> Any:
         match step:
             case Call():
-                return self.run_plan(call_with_retries(step, within=self._timeout), sleep)
+                return self.run(step, sleep)
             case SendStep():
                 return self._send(step)
             case PauseStep():
@@ -137,31 +113,29 @@ class SyncRunner:
 
     def _send(self, step: SendStep) -> HttpReply:
         with self._within_deadline(step.within):
-            request = self._request(step.request, network.request_timeout(step.within))
-            return network.to_reply(self._http.send(request))
+            response = self._http.send(self._request(step))
+            return HttpReply(response.status_code, response.headers, response.content)
 
     def _stream(self, step: OpenStep | ReadStep | CloseStep) -> Any:
         match step:
             case OpenStep():
                 with self._within_deadline(step.within):
-                    request = self._request(step.request, network.stream_timeout(step.within))
-                    return _opened_stream(self._http.send(request, stream=True))
+                    return _opened_stream(self._http.send(self._request(step), stream=True))
             case ReadStep():
                 with self._within_deadline(step.within):
                     return next(step.stream.chunks, b"")
             case CloseStep():
                 return step.stream.response.close()
 
-    def _request(self, request: HttpRequest, timeout: httpx2.Timeout) -> httpx2.Request:
+    def _request(self, step: SendStep | OpenStep) -> httpx2.Request:
         if self._http.is_closed:
             raise ClientClosed("this client is closed; make a new one")
-        method, path, headers, content = request
+        method, path, headers, content = step.request
+        # Reads and writes have no timeouts of their own: the deadline bounds them together.
+        connect = min(step.within, network.CONNECT_TIMEOUT)
+        timeout = httpx2.Timeout(None, connect=connect, pool=step.within)
         return self._http.build_request(
-            method,
-            self.url + path,
-            headers=headers,
-            content=content,
-            timeout=timeout,
+            method, self.url + path, headers=headers, content=content, timeout=timeout
         )
 
     @contextmanager
@@ -174,11 +148,18 @@ class SyncRunner:
             raise network.connection_error(error, self.url, seconds) from error
 
 
+class Resource:
+    """Base of the resources of a client."""
+
+    def __init__(self, runner: SyncRunner) -> None:
+        self._runner = runner
+        self._run = runner.run
+
+
 class Heartbeats:
     """Renews a lease from a thread while a block runs."""
 
     def __init__(self, runner: SyncRunner) -> None:
-        """Run the heartbeats with this runner."""
         self._runner = runner
         self._over = threading.Event()
 
@@ -189,12 +170,7 @@ class Heartbeats:
                 target=self._run, args=(heartbeats,), name="oncebox-heartbeat", daemon=True
             ).start()
 
-    def leave(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> TimeoutError | None:
+    def leave(self, *_error: object) -> TimeoutError | None:
         """Leave the block; a block in a thread is never cancelled."""
         return None
 
@@ -204,7 +180,7 @@ class Heartbeats:
 
     def _run(self, heartbeats: Plan[bool]) -> None:
         with suppress(_HeartbeatsStopped, OnceboxError):  # the block ended or the client closed
-            self._runner.run_plan(heartbeats, self._sleep)
+            self._runner.run(heartbeats, self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         if self._over.wait(seconds):
@@ -241,7 +217,7 @@ class DeadlineTransport(httpx2.BaseTransport):
     """An httpx transport whose connections keep to the deadline of the call."""
 
     def __init__(self, deadline: Deadline, tls: ssl.SSLContext) -> None:
-        """Connect without retries and without proxies from the environment."""
+        # Without retries, and without proxies from the environment.
         limits = network.POOL_LIMITS
         self._connections = httpcore2.ConnectionPool(
             ssl_context=tls,
@@ -370,11 +346,10 @@ class _OpenStream(NamedTuple):
 
 
 def _opened_stream(response: httpx2.Response) -> OpenedStream:
+    head = HttpReply(response.status_code, response.headers, b"")
     if network.is_stream(response):
-        head = HttpReply(response.status_code, response.headers, b"")
         return OpenedStream(head, _OpenStream(response, response.iter_raw()))
     try:
-        response.read()
+        return OpenedStream(head._replace(body=response.read()), None)
     finally:
         response.close()
-    return OpenedStream(network.to_reply(response), None)

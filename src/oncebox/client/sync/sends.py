@@ -13,11 +13,10 @@ from oncebox.client.core.calls import (
     page_call,
     post_call,
 )
-from oncebox.client.sync.runner import SyncRunner
+from oncebox.client.sync import Sender
+from oncebox.client.sync.runner import Resource
 from oncebox.errors import KeyInvalid
-from oncebox.model.sends.email import Email
-from oncebox.model.sends.intent import Instant, SendOptions
-from oncebox.model.sends.send import OnUnknown, Retention, SendState
+from oncebox.model.sends.send import SendState
 from oncebox.schemas.fields import ListQuery, ReasonBody
 from oncebox.schemas.sends import (
     BatchAnswer,
@@ -40,60 +39,9 @@ from oncebox.schemas.transports import (
     TransportList,
 )
 
-_SENDS = api_path("sends")
-_SUPPRESSIONS = api_path("suppressions")
 
-
-class Sends:
+class Sends(Sender, Resource):
     """``client.sends``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
-
-    def send(
-        self,
-        email: Email,
-        *,
-        wait: float = 10.0,
-        event_type: str = "",
-        entity_id: str = "",
-        version: int = 1,
-        key: str | None = None,
-        on_unknown: OnUnknown | str = "hold",
-        send_at: Instant | None = None,
-        valid_until: Instant | None = None,
-        transport: str = "",
-        retention: Retention | str = "transactional",
-        interval: float = 0,
-        attempt_id: str | None = None,
-        answers: str | None = None,
-        strict: bool = False,
-    ) -> SendAnswer:
-        """Send a mail once, and wait up to ``wait`` seconds for its outcome.
-
-        Requests with the same ``event_type``, ``entity_id``, ``version`` and recipients, or with
-        the same ``key``, are the same mail. The answer's ``status`` is the outcome;
-        ``in_flight``: the mail is stored and not settled yet.
-
-        Raises: InputRefused, NotFound.
-        """
-        options = SendOptions(
-            event_type=event_type,
-            entity_id=entity_id,
-            version=version,
-            key=key,
-            on_unknown=on_unknown,
-            send_at=send_at,
-            valid_until=valid_until,
-            transport=transport,
-            retention=retention,
-            interval=interval,
-            attempt_id=attempt_id,
-            answers=answers,
-            strict=strict,
-        )
-        return self._runner.run(send_plans.send_plan(email, wait, options))
 
     def batch(self, sends: Sequence[SendRequest], *, key: str | None = None) -> BatchAnswer:
         """Send several mails, each once, stored in one commit: all of them, or none.
@@ -115,18 +63,18 @@ class Sends:
             idempotency_key=check_idempotency_key(key),
             repeatable=True,
         )
-        return self._runner.run(call)
+        return self._run(call)
 
     def wait(self, id: str, *, within: float = 60.0) -> SendAnswer:
         """Return the outcome of a send, or its state after ``within`` seconds."""
-        return self._runner.run(send_plans.wait_plan(id, within))
+        return self._run(send_plans.wait_plan(id, within))
 
     def list(
         self, *, state: SendState | str | None = None, transport: str | None = None
     ) -> Iterator[SendAnswer]:
         """Iterate over sends, newest first; an agent's key sees its own."""
         return self._runner.iterate(
-            page_call(SendPage, _SENDS, SendQuery, state=state, transport=transport)
+            page_call(SendPage, SendQuery, "sends", state=state, transport=transport)
         )
 
     def page(
@@ -138,33 +86,23 @@ class Sends:
         cursor: str | None = None,
     ) -> SendPage:
         """Return one page of sends, newest first."""
-        return self._runner.run(
-            page_call(
-                SendPage,
-                _SENDS,
-                SendQuery,
-                state=state,
-                transport=transport,
-                limit=limit,
-                cursor=cursor,
-            )
-        )
+        filters = {"state": state, "transport": transport, "limit": limit, "cursor": cursor}
+        return self._run(page_call(SendPage, SendQuery, "sends", **filters))
 
     def get(self, id: str) -> SendAnswer:
         """Return the state of a send."""
-        return self._runner.run(get_call(SendAnswer, api_path("sends", id)))
+        return self._run(get_call(SendAnswer, "sends", id))
 
     def cancel(self, id: str, *, why: str = "") -> SendAnswer:
         """Cancel a send, as long as nothing of it was transmitted.
 
         Raises: StateConflict, NotFound.
         """
-        path = api_path("sends", id, "cancel")
-        return self._runner.run(post_call(SendAnswer, path, CancelSend(why=why)))
+        return self._run(post_call(SendAnswer, CancelSend(why=why), "sends", id, "cancel"))
 
     def inspect(self, id: str) -> SendInspection:
         """Return everything known of a send except its content; for operators."""
-        return self._runner.run(get_call(SendInspection, api_path("sends", id, "inspect")))
+        return self._run(get_call(SendInspection, "sends", id, "inspect"))
 
     def resolve(self, id: str, *, sent: bool, why: str, provider_id: str = "") -> SendAnswer:
         """Decide whether a send with an unknown outcome was sent; for operators.
@@ -172,73 +110,63 @@ class Sends:
         Raises: StateConflict, NotFound.
         """
         body = ResolveSend(sent=sent, why=why, provider_id=provider_id)
-        return self._runner.run(post_call(SendAnswer, api_path("sends", id, "resolve"), body))
+        return self._run(post_call(SendAnswer, body, "sends", id, "resolve"))
 
     def resend(self, id: str, *, why: str) -> SendAnswer:
         """Send again what was proven not sent, or once more if unknown; for operators.
 
         Raises: StateConflict, NotFound.
         """
-        path = api_path("sends", id, "resend")
-        return self._runner.run(post_call(SendAnswer, path, ResendSend(why=why)))
+        return self._run(post_call(SendAnswer, ResendSend(why=why), "sends", id, "resend"))
 
 
-class Transports:
+class Transports(Resource):
     """``client.transports``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def all(self) -> TransportList:
         """Return all transports in the order in which they are used."""
-        return self._runner.run(get_call(TransportList, api_path("transports")))
+        return self._run(get_call(TransportList, "transports"))
 
     def pause(self, name: str, *, why: str = "") -> Transport:
         """Pause a transport; mail for it waits."""
-        path = api_path("transports", name, "pause")
-        return self._runner.run(post_call(Transport, path, ReasonBody(why=why)))
+        body = ReasonBody(why=why)
+        return self._run(post_call(Transport, body, "transports", name, "pause"))
 
     def resume(self, name: str, *, why: str = "") -> Transport:
         """Resume a paused transport."""
-        path = api_path("transports", name, "resume")
-        return self._runner.run(post_call(Transport, path, ReasonBody(why=why)))
+        body = ReasonBody(why=why)
+        return self._run(post_call(Transport, body, "transports", name, "resume"))
 
 
-class Suppressions:
+class Suppressions(Resource):
     """``client.suppressions``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self) -> Iterator[Suppression]:
         """Iterate over all addresses that get no mail."""
-        return self._runner.iterate(page_call(SuppressionPage, _SUPPRESSIONS, ListQuery))
+        return self._runner.iterate(page_call(SuppressionPage, ListQuery, "suppressions"))
 
     def page(self, *, limit: int | None = None, cursor: str | None = None) -> SuppressionPage:
         """Return one page of the addresses that get no mail."""
-        return self._runner.run(
-            page_call(SuppressionPage, _SUPPRESSIONS, ListQuery, limit=limit, cursor=cursor)
+        return self._run(
+            page_call(SuppressionPage, ListQuery, "suppressions", limit=limit, cursor=cursor)
         )
 
     def add(self, address: str, *, why: str = "") -> Suppression:
         """Suppress an address; a second time changes nothing."""
         body = NewSuppression(address=address, why=why)
-        call = Call(
-            method="PUT", path=_SUPPRESSIONS, answer=Suppression, body=body, repeatable=True
-        )
-        return self._runner.run(call)
+        path = api_path("suppressions")
+        call = Call(method="PUT", path=path, answer=Suppression, body=body, repeatable=True)
+        return self._run(call)
 
     def find(self, address: str) -> Suppression:
         """Return the entry of a suppressed address.
 
         Raises: NotFound.
         """
-        path = api_path("suppressions", "find")
         body = FindSuppression(address=address)
-        return self._runner.run(post_call(Suppression, path, body, repeatable=True))
+        call = post_call(Suppression, body, "suppressions", "find", repeatable=True)
+        return self._run(call)
 
     def remove(self, id: str) -> Suppression:
         """Remove an entry by its id; the address gets mail again."""
-        return self._runner.run(delete_call(Suppression, api_path("suppressions", id)))
+        return self._run(delete_call(Suppression, "suppressions", id))

@@ -15,7 +15,7 @@ from oncebox.client.core.calls import (
     page_call,
     post_call,
 )
-from oncebox.client.sync.runner import SyncRunner
+from oncebox.client.sync.runner import Resource
 from oncebox.schemas.fields import ListQuery, ReasonBody
 from oncebox.schemas.sources import (
     CreatedSource,
@@ -27,32 +27,24 @@ from oncebox.schemas.sources import (
     SourceSecret,
 )
 
-_SOURCES = api_path("sources")
-
 #: in a class with a method ``list``, the name means that method
 TextList: TypeAlias = list[str]
 
 
-class Sources:
+class Sources(Resource):
     """``client.sources``."""
-
-    def __init__(self, runner: SyncRunner) -> None:
-        """Make calls with this runner."""
-        self._runner = runner
 
     def list(self) -> Iterator[Source]:
         """Iterate over all sources, by name."""
-        return self._runner.iterate(page_call(SourcePage, _SOURCES, ListQuery))
+        return self._runner.iterate(page_call(SourcePage, ListQuery, "sources"))
 
     def page(self, *, limit: int | None = None, cursor: str | None = None) -> SourcePage:
         """Return one page of sources, by name."""
-        return self._runner.run(
-            page_call(SourcePage, _SOURCES, ListQuery, limit=limit, cursor=cursor)
-        )
+        return self._run(page_call(SourcePage, ListQuery, "sources", limit=limit, cursor=cursor))
 
     def get(self, name: str) -> Source:
         """Return one source, and whether it accepts requests."""
-        return self._runner.run(get_call(Source, api_path("sources", name)))
+        return self._run(get_call(Source, "sources", name))
 
     def add(
         self,
@@ -119,7 +111,7 @@ class Sources:
             expect=expect,
             allow_unsigned=allow_unsigned,
         )
-        return self._runner.run(create_call(CreatedSource, _SOURCES, body, idempotency_key))
+        return self._run(create_call(CreatedSource, body, idempotency_key, "sources"))
 
     def change(
         self,
@@ -176,31 +168,27 @@ class Sources:
             allow_unsigned=allow_unsigned,
         )
         call = Call(method="PATCH", path=api_path("sources", name), answer=Source, body=body)
-        return self._runner.run(call)
+        return self._run(call)
 
     def remove(self, name: str) -> None:
         """Remove a source and its secrets; its deliveries stay."""
-        self._runner.run(delete_call(type(None), api_path("sources", name)))
+        self._run(delete_call(type(None), "sources", name))
 
     def pause(self, name: str, *, why: str = "") -> Source:
         """Stop accepting requests of a source and working on its deliveries."""
-        path = api_path("sources", name, "pause")
-        return self._runner.run(post_call(Source, path, ReasonBody(why=why)))
+        return self._run(post_call(Source, ReasonBody(why=why), "sources", name, "pause"))
 
     def resume(self, name: str, *, why: str = "") -> Source:
         """Resume a paused source."""
-        path = api_path("sources", name, "resume")
-        return self._runner.run(post_call(Source, path, ReasonBody(why=why)))
+        return self._run(post_call(Source, ReasonBody(why=why), "sources", name, "resume"))
 
     def add_secret(
         self, name: str, secret: str, *, idempotency_key: str | None = None
     ) -> SourceSecret:
         """Add a secret, which is tried before the older ones."""
-        path = api_path("sources", name, "secrets")
-        body = NewSecret(secret=secret)
-        return self._runner.run(create_call(SourceSecret, path, body, idempotency_key))
+        body, path = NewSecret(secret=secret), ("sources", name, "secrets")
+        return self._run(create_call(SourceSecret, body, idempotency_key, *path))
 
     def retire_secret(self, name: str, id: str) -> Source:
         """Retire a secret; its value is erased."""
-        path = api_path("sources", name, "secrets", id)
-        return self._runner.run(delete_call(Source, path))
+        return self._run(delete_call(Source, "sources", name, "secrets", id))

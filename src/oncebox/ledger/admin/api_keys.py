@@ -1,11 +1,14 @@
-"""API keys: issue, look up through a cache, revoke; requesters; the first key of all."""
+"""API keys: issue, look up through a cache, revoke; requesters; the first key.
+
+See docs/decisions/0017-use-short-lived-caches-for-api-keys-and-sources.md.
+"""
 
 import asyncio
 import hmac
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +25,7 @@ _sql = load(__package__, "api_keys.sql")
 
 
 def generate(
-    deed: audit.AuditEntry,
+    entry: audit.AuditEntry,
     scopes: Sequence[str],
     *,
     expires_at: int | None = None,
@@ -30,48 +33,39 @@ def generate(
     new_id: ids.NewId = ids.new,
     random: Callable[[int], bytes] = os.urandom,
 ) -> tuple[ApiKey, str]:
-    """Return a new key and its text, neither of them kept yet.
+    """Return a new key and its text; neither is stored yet.
 
     Raises: KeyInvalid.
     """
     texts.check_key_name(name)
-    if expires_at is not None and expires_at <= deed.at:
+    if expires_at is not None and expires_at <= entry.at:
         raise KeyInvalid("the key would have expired already; choose a later time")
     text = texts.make_key_text(random(texts.KEY_RANDOM_BYTES))
     key = ApiKey(
         id=new_id("key"),
-        tenant=deed.tenant,
+        tenant=entry.tenant,
         name=name,
         hint=texts.key_hint(text),
         scopes=texts.check_scopes(scopes),
-        created_at=deed.at,
+        created_at=entry.at,
         expires_at=expires_at,
     )
     return key, text
 
 
-def add(tx: Transaction, key: ApiKey, text: str, deed: audit.AuditEntry) -> None:
-    """Keep a key that ``make`` made, as the hash of its text.
+def add(tx: Transaction, key: ApiKey, text: str, entry: audit.AuditEntry) -> None:
+    """Store a key that ``generate`` made, with the hash of its text.
 
-    Raises: NotFound, when there is no such tenant.
+    Raises: NotFound, if there is no such tenant.
     """
     tenants.require(tx, key.tenant)
-    tx.run(
-        _sql.add,
-        id=key.id,
-        tenant=key.tenant,
-        name=key.name,
-        hint=key.hint,
-        digest=texts.key_digest(text),
-        scopes=" ".join(key.scopes),
-        created_at=key.created_at,
-        expires_at=key.expires_at,
-    )
-    audit.record(tx, deed, "key new", f"key:{key.id}", " ".join(key.scopes))
+    values = msgspec.structs.asdict(key) | {"scopes": " ".join(key.scopes)}
+    tx.run(_sql.add, **values, digest=texts.key_digest(text))
+    audit.record(tx, entry, "key new", f"key:{key.id}", " ".join(key.scopes))
 
 
 def by_digest(tx: Transaction, digest: bytes) -> ApiKey | None:
-    """Return the key whose text hashes to this, in whatever state."""
+    """Return the key whose text has this hash, in any state."""
     row = tx.one(_sql.by_digest, digest=digest)
     if row is None or not hmac.compare_digest(bytes(row[-1]), digest):
         return None
@@ -79,7 +73,7 @@ def by_digest(tx: Transaction, digest: bytes) -> ApiKey | None:
 
 
 def is_active(tx: Transaction, key: ApiKey, now: int) -> bool:
-    """Say whether a key that was good a while ago may still be used."""
+    """Say whether a key that was active is so still."""
     row = tx.one(_sql.one, tenant=key.tenant, id=key.id)
     return row is not None and _to_key(row).state(now) == "active"
 
@@ -89,75 +83,64 @@ def list_all(tx: Transaction, tenant: str) -> list[ApiKey]:
     return [_to_key(row) for row in tx.all(_sql.of_tenant, tenant=tenant)]
 
 
-def revoke(tx: Transaction, id_: str, deed: audit.AuditEntry) -> ApiKey:
-    """End a key for good; ending it twice changes nothing.
+def revoke(tx: Transaction, id_: str, entry: audit.AuditEntry) -> ApiKey:
+    """Revoke a key; repeating it changes nothing.
 
     Raises: NotFound.
     """
-    changed = tx.run(_sql.revoke, tenant=deed.tenant, id=id_, now=deed.at)
-    row = tx.one(_sql.one, tenant=deed.tenant, id=id_)
+    changed = tx.run(_sql.revoke, tenant=entry.tenant, id=id_, now=entry.at)
+    row = tx.one(_sql.one, tenant=entry.tenant, id=id_)
     if row is None:
         raise NotFound("there is no such key; list them with: oncebox key list")
     if changed:
-        audit.record(tx, deed, "key revoke", f"key:{id_}")
+        audit.record(tx, entry, "key revoke", f"key:{id_}")
     return _to_key(row)
 
 
 def discard(tx: Transaction, key: ApiKey) -> None:
-    """Take back a key that nobody was shown."""
+    """Delete a key that was never shown."""
     tx.run(_sql.discard, tenant=key.tenant, id=key.id)
 
 
 def record_use(tx: Transaction, key: ApiKey, now: int) -> None:
-    """Note that a key was used."""
+    """Record that a key was used."""
     tx.run(_sql.used, tenant=key.tenant, id=key.id, now=now)
 
 
 def any_exist(tx: Transaction) -> bool:
-    """Say whether this installation has any key yet."""
+    """Say whether this installation has any key."""
     return tx.one(_sql.any) is not None
 
 
 def _to_key(row: Row) -> ApiKey:
-    id_, tenant, name, hint, scopes, created_at, expires_at, revoked_at, last_used_at = row
-    return ApiKey(
-        id=id_,
-        tenant=tenant,
-        name=name,
-        hint=hint,
-        scopes=tuple(scopes.split()),
-        created_at=created_at,
-        expires_at=expires_at,
-        revoked_at=revoked_at,
-        last_used_at=last_used_at,
-    )
+    values = dict(zip(ApiKey.__struct_fields__, row, strict=True))
+    return ApiKey(**values | {"scopes": tuple(values["scopes"].split())})
 
 
 #: seconds after which a revocation is seen by every process
 KEY_CACHE_SECONDS = 5.0
-#: milliseconds between two notes that a key was used
+#: milliseconds between two records that a key was used
 _RECORD_USE_EVERY = 60_000
-#: how many good keys are remembered, and how many texts that are none
+#: how many keys are cached, and how many texts that belong to none
 _MOST_KEYS, _MOST_UNKNOWN = 10_000, 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedKey:
-    """What the database said, and until when that is believed."""
+class _CachedKey(NamedTuple):
+    """The database's answer, and until when it is valid."""
 
     key: ApiKey | None
     until: float
 
 
 class ApiKeyCache:
-    """Checks keys at the price of one query per key every few seconds."""
+    """Checks keys at the cost of one query per key every few seconds."""
 
     def __init__(self, database: Database, *, steady: Callable[[], float] = clock.steady) -> None:
-        """Begin with nothing remembered."""
+        """Start with an empty cache."""
         self._database = database
         self._steady = steady
         self._known: dict[bytes, _CachedKey] = {}
-        #: apart, so that guesses never push a good key out
+        #: separate, so that guesses never evict a valid key
         self._unknown: dict[bytes, _CachedKey] = {}
         self._fetching: dict[bytes, asyncio.Task[_CachedKey]] = {}
         self._recorded_at: dict[str, int] = {}
@@ -166,7 +149,7 @@ class ApiKeyCache:
     async def check(self, text: str) -> ApiKey | None:
         """Return the key with this text, if it may be used now.
 
-        Raises: StoreError, when the database must be asked and cannot answer.
+        Raises: StoreError, if the key is not cached and the database cannot answer.
         """
         if not texts.is_key_text(text):
             return None
@@ -177,20 +160,22 @@ class ApiKeyCache:
         now = self._database.clock()
         if held.key is None or held.key.state(now) != "active":
             return None
-        self._record_use_soon(held.key, now)
+        recorded_at = self._recorded_at.get(held.key.id, held.key.last_used_at or 0)
+        if now - recorded_at >= _RECORD_USE_EVERY:
+            self._record_use_soon(held.key, now)
         return held.key
 
     def clear(self) -> None:
-        """Ask the database anew from now on, as after a revocation in this process."""
+        """Forget all keys, as after a revocation in this process."""
         self._known.clear()
         self._unknown.clear()
 
     async def close(self) -> None:
-        """Finish what was begun."""
+        """Finish pending reads and writes."""
         await asyncio.gather(*self._background, *self._fetching.values(), return_exceptions=True)
 
     async def _fetch(self, digest: bytes) -> _CachedKey:
-        """Ask the database, once for all who want to know the same."""
+        """Read a key; concurrent callers share one query."""
         task = self._fetching.get(digest)
         if task is None:
             task = self._fetching[digest] = asyncio.create_task(self._read(digest))
@@ -198,19 +183,21 @@ class ApiKeyCache:
         return await asyncio.shield(task)
 
     async def _read(self, digest: bytes) -> _CachedKey:
-        # The time counts from before the look: what is read may be old when it arrives.
+        # The time counts from before the read: its answer may be old when it arrives.
         until = self._steady() + KEY_CACHE_SECONDS
         held = _CachedKey(await self._database.read(by_digest, digest), until)
-        known = held.key is not None
-        _cache_answer(self._known if known else self._unknown, digest, held,
-                  _MOST_KEYS if known else _MOST_UNKNOWN)  # fmt: skip
-        (self._unknown if known else self._known).pop(digest, None)
+        cache, most = (
+            (self._unknown, _MOST_UNKNOWN) if held.key is None else (self._known, _MOST_KEYS)
+        )
+        self._known.pop(digest, None)
+        self._unknown.pop(digest, None)
+        while len(cache) >= most:
+            del cache[next(iter(cache))]
+        cache[digest] = held
         return held
 
     def _record_use_soon(self, key: ApiKey, now: int) -> None:
-        """Note in the background that a key is used, not on every request."""
-        if now - self._recorded_at.get(key.id, key.last_used_at or 0) < _RECORD_USE_EVERY:
-            return
+        """Record in the background that a key is used."""
         self._recorded_at[key.id] = now
         task = asyncio.create_task(self._write(key, now))
         self._background.add(task)
@@ -220,36 +207,28 @@ class ApiKeyCache:
         try:
             await self._database.write(record_use, key, now)
         except StoreError:
-            self._recorded_at.pop(key.id, None)  # the next use notes it
-
-
-def _cache_answer(held: dict[bytes, _CachedKey], digest: bytes, one: _CachedKey, most: int) -> None:
-    """Keep an answer; where there are too many, the oldest goes."""
-    held.pop(digest, None)
-    while len(held) >= most:
-        del held[next(iter(held))]
-    held[digest] = one
+            self._recorded_at.pop(key.id, None)  # the next use records it
 
 
 _FIRST_KEY_NAME = "first key"
 
 
 class FirstKey(msgspec.Struct, frozen=True):
-    """The credentials of this installation, and whether they were made just now."""
+    """The credentials of this installation, and whether they are new."""
 
     credentials: Credentials
     path: Path
-    #: made by this very call, so that it is shown this once
+    #: created by this call, so that it is shown this once
     new: bool
-    #: whether the database knows the key; one of another database is never replaced
+    #: whether the database has the key; the key of another database is never replaced
     known: bool
 
 
 async def ensure_first_key(database: Database, folder: Path, *, tenant: str, url: str) -> FirstKey:
-    """Return the credentials in the data folder, making them and an admin key if there are none.
+    """Return the credentials in the data folder; create them and an admin key if there are none.
 
-    A file that is there is never overwritten. Its key is taken into a database that has no key
-    yet, as after starting over with an empty one. Any number of processes may call this.
+    An existing file is never overwritten; its key is added to a database without any key, as
+    after a fresh start with an empty one. Any number of processes may call this at once.
 
     Raises: ConfigInvalid, NotFound, StoreError.
     """
@@ -258,19 +237,19 @@ async def ensure_first_key(database: Database, folder: Path, *, tenant: str, url
     if found is not None:
         known = await database.write(_adopt_key, found.key, _first_start_entry(database, tenant))
         return FirstKey(found, path, new=False, known=known)
-    deed = _first_start_entry(database, tenant)
-    key, text = generate(deed, [Scope.ADMIN], name=_FIRST_KEY_NAME)
-    # The key first: a crash in between leaves a key that nobody knows, not a file that lies.
-    await database.write(add, key, text, deed)
+    entry = _first_start_entry(database, tenant)
+    key, text = generate(entry, [Scope.ADMIN], name=_FIRST_KEY_NAME)
+    # The key first: a crash in between leaves an unknown key, not a file with an invalid one.
+    await database.write(add, key, text, entry)
     mine = Credentials(url=url, key=text)
     try:
-        kept = credentials.write(folder, mine)
+        stored = credentials.write(folder, mine)
     except BaseException:
         await database.write(discard, key)
         raise
-    if kept != mine:  # another process was faster
+    if stored != mine:  # another process was faster
         await database.write(discard, key)
-    return FirstKey(kept, path, new=kept == mine, known=True)
+    return FirstKey(stored, path, new=stored == mine, known=True)
 
 
 def _first_start_entry(database: Database, tenant: str) -> audit.AuditEntry:
@@ -279,8 +258,8 @@ def _first_start_entry(database: Database, tenant: str) -> audit.AuditEntry:
     )
 
 
-def _adopt_key(tx: Transaction, text: str, deed: audit.AuditEntry) -> bool:
-    """Take the file's key into an empty database; say whether the database knows it."""
+def _adopt_key(tx: Transaction, text: str, entry: audit.AuditEntry) -> bool:
+    """Add the file's key to a database without keys; say whether the database has it."""
     if not texts.is_key_text(text):
         return False
     if by_digest(tx, texts.key_digest(text)) is not None:
@@ -289,25 +268,25 @@ def _adopt_key(tx: Transaction, text: str, deed: audit.AuditEntry) -> bool:
         return False
     key = ApiKey(
         id=ids.new("key"),
-        tenant=deed.tenant,
+        tenant=entry.tenant,
         name=_FIRST_KEY_NAME,
         hint=texts.key_hint(text),
         scopes=(Scope.ADMIN,),
-        created_at=deed.at,
+        created_at=entry.at,
     )
-    add(tx, key, text, deed)
+    add(tx, key, text, entry)
     return True
 
 
 class Requester(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, and what they may see: everything of the tenant, or what their key made."""
+    """A caller and what it may see: everything of the tenant, or what its key created."""
 
     tenant: str
-    #: the key that asks; none: somebody at the terminal
+    #: the API key; none: an operator at the terminal
     key: str | None = None
     sees_all: bool = True
 
     @property
     def owner(self) -> str | None:
-        """The only owner whose inboxes may be seen; None is any."""
+        """The key whose inboxes are visible; None: all."""
         return None if self.sees_all else self.key or ""

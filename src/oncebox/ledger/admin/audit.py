@@ -10,7 +10,7 @@ _sql = load(__package__, "audit.sql")
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Who does what, and why."""
+    """Who changes something, when and why."""
 
     id: str
     tenant: str
@@ -19,21 +19,12 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def record(tx: Transaction, deed: AuditEntry, action: str, target: str, detail: str = "") -> None:
-    """Write a deed down."""
-    tx.run(
-        _sql.record,
-        id=deed.id,
-        tenant=deed.tenant,
-        at=deed.at,
-        who=deed.who,
-        action=action,
-        target=target,
-        why=deed.why,
-        detail=detail,
-    )
+def record(tx: Transaction, entry: AuditEntry, action: str, target: str, detail: str = "") -> None:
+    """Record an entry."""
+    values = msgspec.structs.asdict(entry)
+    tx.run(_sql.record, **values, action=action, target=target, detail=detail)
 
 
 def for_target(tx: Transaction, tenant: str, target: str) -> list[AuditRecord]:
-    """Return what people did to one thing."""
+    """Return the audit records of one object."""
     return [AuditRecord(*row) for row in tx.all(_sql.of, tenant=tenant, target=target)]

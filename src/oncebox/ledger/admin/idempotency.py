@@ -1,8 +1,9 @@
 """Idempotency keys of API requests: create once, repeat the stored answer.
 
-``begin`` in a transaction of its own, then the creation and ``finish`` together in one. So a
-request that is still running has created nothing, and may be taken over when its process is
-lost; and one that lost its hold cannot commit what it created.
+``begin`` runs in a transaction of its own, then the creation and ``finish`` together in one. So
+a running request has created nothing and may be taken over if its process is lost, and a request
+that was taken over cannot commit.
+See docs/decisions/0014-use-stored-responses-for-idempotent-requests.md.
 """
 
 import hmac
@@ -29,9 +30,9 @@ from oncebox.model.admin.idempotency import (
 
 _sql = load(__package__, "idempotency.sql")
 
-#: milliseconds for which an answer is given again
+#: milliseconds for which a response is repeated
 KEPT_FOR = 24 * 60 * 60 * 1000
-#: milliseconds after which a request that is still running counts as lost
+#: milliseconds after which a running request counts as lost
 LOST_AFTER = 60_000
 _MOST_ROUNDS = 3
 
@@ -58,9 +59,7 @@ async def create_once(
     if isinstance(found, ReplayedResponse):
         return found.response, True
     if isinstance(found, BodyMismatch):
-        raise IdempotencyKeyReused(
-            "this Idempotency-Key came with another body before; take a new one"
-        )
+        raise IdempotencyKeyReused("this Idempotency-Key was used with another body; use a new one")
     if not isinstance(found, FreshRequest):
         raise RequestInProgress
     try:
@@ -80,10 +79,10 @@ def begin(
     *,
     new_id: ids.NewId = ids.new,
 ) -> IdempotencyResult:
-    """Take a request, or say what is known of it."""
+    """Begin a request, or return the state of the one under this key."""
     holder = new_id("idk")
     name = _params(asked)
-    for _ in range(_MOST_ROUNDS):  # what is known may vanish before it is read
+    for _ in range(_MOST_ROUNDS):  # the row may be deleted before it is read
         if tx.run(_sql.begin, **name, body_hash=asked.body_hash, holder=holder, now=now):
             return FreshRequest(asked, holder)
         row = tx.one(_sql.known, **name)
@@ -116,23 +115,23 @@ def begin(
 def finish(
     tx: Transaction, master_key: MasterKey, fresh: FreshRequest, answer: StoredResponse, now: int
 ) -> None:
-    """Keep the answer, in the transaction that created what it tells of.
+    """Store the response, in the transaction that created the object.
 
-    Raises: LeaseLost, when somebody took the request over; nothing must be committed then.
+    Raises: LeaseLost, if the request was taken over; nothing must be committed then.
     """
     sealed = master_key.encrypt(msgspec.msgpack.encode(answer), bound_to=_answer_aad(fresh.request))
     name = _params(fresh.request)
     if not tx.run(_sql.finish, **name, holder=fresh.holder, answer=sealed, now=now):
-        raise LeaseLost("somebody else answers this request now; send it again with the same key")
+        raise LeaseLost("another process handles this request now; send it again with the same key")
 
 
 def abandon(tx: Transaction, fresh: FreshRequest) -> None:
-    """Forget a request that was refused and created nothing, so that it may be sent again."""
+    """Delete a refused request, so that it may be sent again."""
     tx.run(_sql.abandon, **_params(fresh.request), holder=fresh.holder)
 
 
 def forget(tx: Transaction, now: int, most: int = 1_000) -> int:
-    """Forget requests whose time has passed, at most so many; return how many there were."""
+    """Delete expired requests, at most so many; return how many."""
     return tx.run(_sql.forget, before=now - KEPT_FOR, most=most)
 
 
@@ -141,7 +140,7 @@ def _params(asked: IdempotentRequest) -> dict[str, str]:
 
 
 def _answer_aad(asked: IdempotentRequest) -> bytes:
-    """Bind an answer to its row, so that it opens for no other."""
+    """Bind a response to its row, so that it cannot be decrypted for another."""
     return msgspec.msgpack.encode(("idempotency", asked.tenant, asked.route, asked.key))
 
 

@@ -2,6 +2,7 @@
 
 The server and the workers look sources up here without waiting for the database. The database is
 polled every two seconds for changes; while it does not answer, the last known sources stay.
+See docs/decisions/0017-use-short-lived-caches-for-api-keys-and-sources.md.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ from oncebox.errors.http import SourceNotReady, SourcePaused
 from oncebox.ledger.admin import sources
 from oncebox.ledger.admin.sources import StoredSecret, StoredSource
 from oncebox.model.admin.access import DEFAULT_TENANT
-from oncebox.model.webhooks import source
 from oncebox.model.webhooks import source as webhooks_source
 from oncebox.model.webhooks.source import (
     SchemeLookup,
     Source,
     SourceEntry,
     SourceOrigin,
+    SourceRefusal,
     SourceSecret,
     SourceState,
     SourceTrouble,
+    is_url_segment,
 )
-from oncebox.model.webhooks.source_checks import SourceRefusal, is_url_segment
 
 if TYPE_CHECKING:  # commands that only read do not load the metrics
     from oncebox.core.metrics import Telemetry
@@ -42,17 +43,14 @@ SourceTables = Mapping[str, Mapping[str, Any]]
 
 
 def read_configured(tables: SourceTables, tenant: str, master_key: MasterKey) -> list[StoredSource]:
-    """Return the ``[sources.NAME]`` tables as sources of one tenant, checked.
-
-    Raises: ConfigInvalid, naming the field and the remedy.
-    """
+    """Return the ``[sources.NAME]`` tables as sources of one tenant, checked."""
     found: dict[str, StoredSource] = {}
     for name, table in sorted(tables.items()):
-        kept = _configured_source(name, dict(table), tenant, master_key)
-        if kept.public_id in found:
-            remedy = f"source {found[kept.public_id].name!r} has it too; choose another"
+        source = _configured_source(name, dict(table), tenant, master_key)
+        if source.public_id in found:
+            remedy = f"source {found[source.public_id].name!r} has it too; choose another"
             raise SourceRefusal(name)("public_id", remedy)
-        found[kept.public_id] = kept
+        found[source.public_id] = source
     return list(found.values())
 
 
@@ -62,27 +60,20 @@ def _configured_source(
     refuse = SourceRefusal(name)
     texts = _secret_texts(refuse, table.pop("secrets", ()))
     public_id = _configured_public_id(refuse, table.pop("public_id", None), tenant, name)
-    parsed = source.source_from_table(table, tenant=tenant, name=name, public_id=public_id)
-    return StoredSource(
-        tenant,
-        name,
-        public_id,
-        source.source_to_table(parsed),
-        parsed.paused,
-        0,
-        0,
-        tuple(
-            _configured_secret(refuse, number, text, tenant, master_key)
-            for number, text in enumerate(texts, 1)
-        ),
+    parsed = webhooks_source.source_from_table(table, tenant=tenant, name=name, public_id=public_id)
+    secrets = tuple(
+        _configured_secret(refuse, number, text, tenant, master_key)
+        for number, text in enumerate(texts, 1)
     )
+    checked = webhooks_source.source_to_table(parsed)
+    return StoredSource(tenant, name, public_id, checked, parsed.paused, 0, 0, secrets)
 
 
 def _secret_texts(refuse: SourceRefusal, value: object) -> list[str]:
     try:
         return [value] if isinstance(value, str) else msgspec.convert(value, list[str])
     except msgspec.ValidationError:
-        # Its words are not passed on: they might quote a secret one day.
+        # The original message is dropped: it might quote a secret.
         remedy = 'write a list of references, such as ["env:STRIPE_SECRET"]'
         raise refuse("secrets", remedy) from None
 
@@ -93,7 +84,7 @@ def _configured_public_id(refuse: SourceRefusal, value: object, tenant: str, nam
     if value is not None:
         raise refuse("public_id", "write a text")
     if tenant != DEFAULT_TENANT or not is_url_segment(name):
-        remedy = "write one that nobody guesses; make it with: openssl rand -hex 16"
+        remedy = "write one that cannot be guessed; make it with: openssl rand -hex 16"
         raise refuse("public_id", remedy)
     return name
 
@@ -101,7 +92,7 @@ def _configured_public_id(refuse: SourceRefusal, value: object, tenant: str, nam
 def _configured_secret(
     refuse: SourceRefusal, number: int, text: str, tenant: str, master_key: MasterKey
 ) -> StoredSecret:
-    """Name a secret by its place in the file, and keep its value sealed in memory too."""
+    """Name a secret by its position in the file; its value is encrypted in memory too."""
     try:
         return sources.encrypt_secret(
             master_key, tenant=tenant, id_=f"sec_file_{number}", text=text, created_at=0
@@ -112,61 +103,58 @@ def _configured_secret(
 
 #: seconds after which a change is seen by every process
 REFRESH_SECONDS = 2.0
-#: milliseconds for which a secret that was retired is looked at once more
+#: milliseconds after its retirement in which a secret is checked again
 _RECENTLY_RETIRED = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDecrypter:
-    """Decrypts the secrets of sources; a reference may lead to a file or a variable."""
+    """Decrypts the secrets of sources; a reference names a file or a variable."""
 
     master_key: MasterKey
     schemes: SchemeLookup
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def decrypt(self, kept: StoredSource, origin: SourceOrigin, now: int) -> SourceEntry:
+    def decrypt(self, stored: StoredSource, origin: SourceOrigin, now: int) -> SourceEntry:
         """Return a stored source with its active secrets decrypted, and what is wrong with it."""
-        opened, troubles = self._decrypt_secrets(kept, now)
+        secrets, troubles = self._decrypt_secrets(stored, now)
         try:
             source = webhooks_source.source_from_table(
-                {**kept.table, "paused": kept.paused},
-                tenant=kept.tenant,
-                name=kept.name,
-                public_id=kept.public_id,
-                secrets=opened,
+                {**stored.table, "paused": stored.paused},
+                tenant=stored.tenant,
+                name=stored.name,
+                public_id=stored.public_id,
+                secrets=secrets,
             )
         except ConfigInvalid as error:
-            return _unreadable(kept, origin, error)
+            return _unreadable(stored, origin, error)
         trouble = self._missing_secret(source, any_trouble=bool(troubles))
         if trouble is not None:
             troubles.append(trouble)
         ready = self.schemes.known(source.scheme) and (
-            bool(opened) or self.schemes.keyless(source.scheme)
+            bool(secrets) or self.schemes.keyless(source.scheme)
         )
         return SourceEntry(source=source, origin=origin, ready=ready, troubles=tuple(troubles))
 
     def _decrypt_secrets(
-        self, kept: StoredSource, now: int
+        self, stored: StoredSource, now: int
     ) -> tuple[list[SourceSecret], list[SourceTrouble]]:
-        opened, troubles = [], []
-        for secret in kept.secrets:
+        decrypted, troubles, tenant = [], [], stored.tenant
+        for secret in stored.secrets:
             if not secret.is_active(now):
                 continue
             try:
-                opened.append(
+                decrypted.append(
                     sources.decrypt_secret(
-                        secret,
-                        tenant=kept.tenant,
-                        master_key=self.master_key,
-                        environ=self.environ,
+                        secret, tenant=tenant, master_key=self.master_key, environ=self.environ
                     )
                 )
             except OnceboxError as error:
                 troubles.append(SourceTrouble(error.code, str(error), secret.id))
-        return opened, troubles
+        return decrypted, troubles
 
     def _missing_secret(self, source: Source, *, any_trouble: bool) -> SourceTrouble | None:
-        """Say what a source lacks besides secrets that do not open."""
+        """Return what a source lacks besides secrets that cannot be decrypted."""
         if not self.schemes.known(source.scheme):
             message = f"there is no scheme {source.scheme!r}; write another, or install its plugin"
             return SourceTrouble(ConfigInvalid.code, message)
@@ -198,22 +186,22 @@ class SourceCatalog:
     ) -> Self:
         """Decrypt the file's sources, then those of the database that the file does not hide.
 
-        Entries in ``known`` are kept where nothing of them changes by itself.
+        Entries in ``known`` are reused unless they may have changed by themselves.
         """
 
-        def entry(kept: StoredSource, origin: SourceOrigin) -> SourceEntry:
-            before = known.get((kept.tenant, kept.name))
-            if before is not None and not _may_change(kept, now):
+        def entry(source: StoredSource, origin: SourceOrigin) -> SourceEntry:
+            before = known.get((source.tenant, source.name))
+            if before is not None and not _may_change(source, now):
                 return before
-            return decrypter.decrypt(kept, origin, now)
+            return decrypter.decrypt(source, origin, now)
 
         names = {(each.tenant, each.name) for each in configured}
         addresses = {each.public_id for each in configured}
         entries = [entry(each, SourceOrigin.FILE) for each in configured]
-        for kept in stored:
-            if (kept.tenant, kept.name) not in names:
-                found = entry(kept, SourceOrigin.DATABASE)
-                entries.append(_hidden(found) if kept.public_id in addresses else found)
+        for source in stored:
+            if (source.tenant, source.name) not in names:
+                found = entry(source, SourceOrigin.DATABASE)
+                entries.append(_hidden(found) if source.public_id in addresses else found)
         return cls(
             configured=configured,
             stored=stored,
@@ -233,16 +221,16 @@ class SourceCatalog:
 
     def secrets(self, tenant: str, name: str) -> tuple[StoredSecret, ...]:
         """Return the secrets of a source as they are stored, retired ones included."""
-        for kept in (*self.configured, *self.stored):
-            if (kept.tenant, kept.name) == (tenant, name):
-                return kept.secrets
+        for source in (*self.configured, *self.stored):
+            if (source.tenant, source.name) == (tenant, name):
+                return source.secrets
         return ()
 
 
 class SourceCache:
     """Finds sources by address and by name; the settings file wins over the database."""
 
-    def __init__(  # noqa: PLR0913 - it brings two kinds of sources and their needs together
+    def __init__(  # noqa: PLR0913 - sources of two origins, and their needs
         self,
         database: Database,
         master_key: MasterKey,
@@ -253,7 +241,7 @@ class SourceCache:
         environ: Mapping[str, str] = os.environ,
         every: float = REFRESH_SECONDS,
     ) -> None:
-        """Hold ``written`` (of ``read_configured``) and the database's sources, once loaded."""
+        """Begin with ``written`` (of ``read_configured``); ``refresh`` adds the database's."""
         self._database = database
         self._telemetry = telemetry
         self._decrypter = SourceDecrypter(master_key, schemes, environ)
@@ -265,7 +253,7 @@ class SourceCache:
         self._refreshing = asyncio.Lock()
         self._refresher: asyncio.Task[None] | None = None
 
-    # lookups: never wait
+    # lookups: never wait for the database
 
     def at(self, public_id: str, compile_: Callable[[Source], Compiled]) -> Compiled:
         """Return the compiled source of ``/in/{public_id}``; each change is compiled once.
@@ -273,9 +261,8 @@ class SourceCache:
         Raises: NotFound, SourcePaused, SourceNotReady.
         """
         found: Compiled | None = self._compiled.get(public_id)
-        return self._compile(public_id, compile_) if found is None else found
-
-    def _compile(self, public_id: str, compile_: Callable[[Source], Compiled]) -> Compiled:
+        if found is not None:
+            return found
         entry = self.by_public_id(public_id)
         if entry is None:
             raise NotFound
@@ -307,17 +294,14 @@ class SourceCache:
     # staying up to date
 
     async def refresh(self) -> None:
-        """Read what changed, as after a change in this process.
-
-        Raises: StoreError; what is known stays in use.
-        """
+        """Read what has changed; if that fails, the known sources stay in use."""
         async with self._refreshing:
             known, stored = self._catalog, self._catalog.stored
             changed = await self._database.read(sources.revision) != self._revision
             if changed:
                 self._revision, stored = await self._database.read(sources.read_all)
             now = self._database.clock()
-            if changed or any(_may_change(kept, now) for kept in (*known.configured, *stored)):
+            if changed or any(_may_change(each, now) for each in (*known.configured, *stored)):
                 # In a thread, since references may lead to files.
                 self._replace_catalog(
                     await asyncio.to_thread(
@@ -331,12 +315,12 @@ class SourceCache:
                 )
 
     def start(self) -> None:
-        """Stay up to date from now on; call it after the first ``refresh``."""
+        """Refresh periodically; call it after the first ``refresh``."""
         if self._refresher is None:
             self._refresher = asyncio.create_task(self._refresh_forever())
 
     async def close(self) -> None:
-        """Stop staying up to date."""
+        """Stop refreshing."""
         if self._refresher is not None:
             self._refresher.cancel()
             await asyncio.gather(self._refresher, return_exceptions=True)
@@ -376,12 +360,12 @@ class SourceCache:
             self._telemetry.sources.labels(state).set(states[state])
 
 
-def _may_change(kept: StoredSource, now: int) -> bool:
-    """Say whether a source may change by itself: a file is replaced, a secret's time passes."""
+def _may_change(source: StoredSource, now: int) -> bool:
+    """Say whether a source may change by itself: a file is replaced, a secret is retired."""
     return any(
         (secret.reference or "").startswith("file:")
         or (secret.retired_at is not None and secret.retired_at > now - _RECENTLY_RETIRED)
-        for secret in kept.secrets
+        for secret in source.secrets
     )
 
 
@@ -392,14 +376,11 @@ def _hidden(entry: SourceEntry) -> SourceEntry:
     return SourceEntry(source=entry.source, origin=entry.origin, ready=False, troubles=troubles)
 
 
-def _unreadable(kept: StoredSource, origin: SourceOrigin, error: ConfigInvalid) -> SourceEntry:
-    """Return a source whose table cannot be used, as one written by a newer version; it rests."""
+def _unreadable(stored: StoredSource, origin: SourceOrigin, error: ConfigInvalid) -> SourceEntry:
+    """Return a paused source for a table that cannot be used, as one of a newer version."""
+    name, public_id = stored.name, stored.public_id
     source = Source(
-        tenant=kept.tenant,
-        name=kept.name,
-        public_id=kept.public_id,
-        scheme="unreadable",
-        paused=True,
+        tenant=stored.tenant, name=name, public_id=public_id, scheme="unreadable", paused=True
     )
     trouble = SourceTrouble(error.code, str(error))
     return SourceEntry(source=source, origin=origin, ready=False, troubles=(trouble,))

@@ -10,21 +10,20 @@ from oncebox.core.encryption import MasterKey
 from oncebox.db.database import Transaction
 from oncebox.errors import ConfigInvalid, StateConflict
 from oncebox.ledger.admin import audit, sources, tenants
+from oncebox.ledger.admin.audit import AuditEntry
 from oncebox.ledger.admin.sources import StoredSecret, StoredSource
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.webhooks import source as webhooks_source
-from oncebox.model.webhooks.source import SchemeLookup
-from oncebox.model.webhooks.source_checks import is_url_segment
+from oncebox.model.webhooks.source import SchemeLookup, is_url_segment
 
-_ID_BYTES = 16
-#: secrets of one source that count at the same time
+#: secrets of one source that are active at the same time
 _MOST_SECRETS = 20
 
 
 class SourceService:
-    """The verbs by which people change sources; after one of them, have the book refreshed.
+    """Changes of sources by operators; refresh the ``SourceCache`` after each.
 
-    Every verb raises StateConflict for a source that is written in ``oncebox.toml``.
+    Every method raises StateConflict for a source that is written in ``oncebox.toml``.
     """
 
     def __init__(
@@ -36,125 +35,103 @@ class SourceService:
         new_id: ids.NewId = ids.new,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """Keep sources; ``written`` are tenant and name of those in the file."""
+        """Refuse changes of ``written``: tenant and name of the sources in the file."""
         self._master_key = master_key
         self._schemes = schemes
         self._configured = written
         self._new_id = new_id
         self._random = random
 
-    def add(  # noqa: PLR0913 - a source simply has this many sides
+    def add(  # noqa: PLR0913 - a source has this many properties
         self,
         tx: Transaction,
         name: str,
         table: Mapping[str, Any],
-        deed: audit.AuditEntry,
+        entry: AuditEntry,
         *,
         public_id: str | None = None,
         texts: Sequence[str] = (),
         references: bool = False,
     ) -> StoredSource:
-        """Keep a new source; ``texts`` are its secrets, or where allowed references to them.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
-        self._refuse_configured(deed.tenant, name)
-        tenants.require(tx, deed.tenant)
+        """Store a new source; ``texts`` are its secrets, or references if these are allowed."""
+        self._refuse_configured(entry.tenant, name)
+        tenants.require(tx, entry.tenant)
         _refuse_references(texts, allowed=references)
-        kept = self._new_source(
-            deed, name, table, public_id or self._new_public_id(deed.tenant, name), texts
+        public_id = public_id or self._new_public_id(entry.tenant, name)
+        checked, paused = self._checked(entry.tenant, name, public_id, table)
+        secrets = tuple(self._new_secret(entry, text) for text in texts)
+        new = StoredSource(
+            entry.tenant, name, public_id, checked, paused, entry.at, entry.at, secrets
         )
-        sources.add(tx, kept)
-        audit.record(tx, deed, "source add", f"source:{name}", kept.public_id)
-        return kept
+        sources.add(tx, new)
+        audit.record(tx, entry, "source add", f"source:{name}", public_id)
+        return new
 
     def change(
         self,
         tx: Transaction,
         name: str,
         changes: Mapping[str, Any],
-        deed: audit.AuditEntry,
+        entry: AuditEntry,
         *,
         unset: Collection[str] = (),
     ) -> None:
-        """Change fields of a source; those of ``unset`` are again as they are by default.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
-        before = self._locked_source(tx, name, deed)
+        """Change fields of a source; fields in ``unset`` get their defaults again."""
+        before = self._locked_source(tx, name, entry)
         for field in unset:
             if field not in webhooks_source.SOURCE_FIELDS or field == "scheme":
                 raise ConfigInvalid(f"{field[:100]!r} is no field that can be unset")
-        kept = {field: value for field, value in before.table.items() if field not in unset}
+        unchanged = {field: value for field, value in before.table.items() if field not in unset}
         paused = before.paused and "paused" not in unset
-        table, paused = self._checked(before, {**kept, "paused": paused, **changes})
-        sources.change(tx, before, table, paused=paused, now=deed.at)
+        table, paused = self._checked(
+            before.tenant, name, before.public_id, {**unchanged, "paused": paused, **changes}
+        )
+        sources.change(tx, before, table, paused=paused, now=entry.at)
         fields = " ".join(sorted({*changes, *unset}))
-        audit.record(tx, deed, "source set", f"source:{name}", fields)
+        audit.record(tx, entry, "source set", f"source:{name}", fields)
 
-    def pause(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
-        """Stop taking in and working on a source.
+    def pause(self, tx: Transaction, name: str, entry: AuditEntry) -> None:
+        """Stop accepting and processing a source."""
+        self._set_paused(tx, name, entry, "source pause", paused=True)
 
-        Raises: NotFound, StateConflict.
-        """
-        self._set_paused(tx, name, deed, "source pause", paused=True)
+    def resume(self, tx: Transaction, name: str, entry: AuditEntry) -> None:
+        """Resume a paused source."""
+        self._set_paused(tx, name, entry, "source resume", paused=False)
 
-    def resume(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
-        """Go on with a source.
-
-        Raises: NotFound, StateConflict.
-        """
-        self._set_paused(tx, name, deed, "source resume", paused=False)
-
-    def remove(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> None:
-        """Forget a source and its secrets; what it delivered stays.
-
-        Also one that the file hides. Raises: NotFound, StateConflict.
-        """
-        if (deed.tenant, name) in self._configured and not sources.exists(tx, deed.tenant, name):
-            self._refuse_configured(deed.tenant, name)
-        sources.remove(tx, deed.tenant, name)
-        audit.record(tx, deed, "source remove", f"source:{name}")
+    def remove(self, tx: Transaction, name: str, entry: AuditEntry) -> None:
+        """Delete a source and its secrets, also one that the file hides; its deliveries stay."""
+        if (entry.tenant, name) in self._configured and not sources.exists(tx, entry.tenant, name):
+            self._refuse_configured(entry.tenant, name)
+        sources.remove(tx, entry.tenant, name)
+        audit.record(tx, entry, "source remove", f"source:{name}")
 
     def add_secret(
-        self,
-        tx: Transaction,
-        name: str,
-        text: str,
-        deed: audit.AuditEntry,
-        *,
-        references: bool = False,
+        self, tx: Transaction, name: str, text: str, entry: AuditEntry, *, references: bool = False
     ) -> StoredSecret:
-        """Keep one more secret; it is tried before the older ones.
-
-        Raises: ConfigInvalid, NotFound, StateConflict.
-        """
+        """Store one more secret; it is tried before the older ones."""
         _refuse_references([text], allowed=references)
-        source = self._locked_source(tx, name, deed)
-        if sum(secret.is_active(deed.at) for secret in source.secrets) >= _MOST_SECRETS:
+        source = self._locked_source(tx, name, entry)
+        if sum(secret.is_active(entry.at) for secret in source.secrets) >= _MOST_SECRETS:
             raise StateConflict(f"the source has {_MOST_SECRETS} secrets already; retire one first")
-        secret = self._new_secret(deed, text)
-        sources.add_secret(tx, deed.tenant, name, secret)
-        audit.record(tx, deed, "secret add", f"source:{name}", secret.id)
+        secret = self._new_secret(entry, text)
+        sources.add_secret(tx, entry.tenant, name, secret)
+        audit.record(tx, entry, "secret add", f"source:{name}", secret.id)
         return secret
 
     def retire_secret(
-        self, tx: Transaction, name: str, id_: str, deed: audit.AuditEntry, *, at: int | None = None
+        self, tx: Transaction, name: str, id_: str, entry: AuditEntry, *, at: int | None = None
     ) -> None:
-        """Let a secret count no longer, at once or from a moment on.
+        """Stop accepting a secret, now or from a later time on."""
+        self._locked_source(tx, name, entry)
+        end = entry.at if at is None else max(at, entry.at)
+        sources.retire_secret(tx, entry.tenant, name, id_, at=end, now=entry.at)
+        audit.record(tx, entry, "secret retire", f"source:{name}", id_)
 
-        Raises: NotFound, StateConflict.
-        """
-        self._locked_source(tx, name, deed)
-        end = deed.at if at is None else max(at, deed.at)
-        sources.retire_secret(tx, deed.tenant, name, id_, at=end, now=deed.at)
-        audit.record(tx, deed, "secret retire", f"source:{name}", id_)
-
-    def _locked_source(self, tx: Transaction, name: str, deed: audit.AuditEntry) -> StoredSource:
-        """Take the turn and return a source that may be changed here."""
-        self._refuse_configured(deed.tenant, name)
+    def _locked_source(self, tx: Transaction, name: str, entry: AuditEntry) -> StoredSource:
+        """Lock sources against other changes; return one that may be changed here."""
+        self._refuse_configured(entry.tenant, name)
         sources.lock_changes(tx)
-        return sources.by_name(tx, deed.tenant, name)
+        return sources.by_name(tx, entry.tenant, name)
 
     def _refuse_configured(self, tenant: str, name: str) -> None:
         if (tenant, name) in self._configured:
@@ -163,59 +140,46 @@ class SourceService:
                 "never changed from here; change it there"
             )
 
-    def _new_source(
-        self,
-        deed: audit.AuditEntry,
-        name: str,
-        table: Mapping[str, Any],
-        public_id: str,
-        texts: Sequence[str],
-    ) -> StoredSource:
-        empty = StoredSource(deed.tenant, name, public_id, {}, False, deed.at, deed.at, ())  # noqa: FBT003 - a row
-        checked, paused = self._checked(empty, table)
-        kept = tuple(self._new_secret(deed, text) for text in texts)
-        return StoredSource(deed.tenant, name, public_id, checked, paused, deed.at, deed.at, kept)
-
     def _checked(
-        self, source: StoredSource, table: Mapping[str, Any]
+        self, tenant: str, name: str, public_id: str, table: Mapping[str, Any]
     ) -> tuple[dict[str, Any], bool]:
-        """Return a table in the form it is kept in, and whether the source is paused."""
+        """Return a table in its stored form, and whether the source is paused."""
         parsed = webhooks_source.source_from_table(
-            table, tenant=source.tenant, name=source.name, public_id=source.public_id
+            table, tenant=tenant, name=name, public_id=public_id
         )
         if not self._schemes.known(parsed.scheme):
             raise ConfigInvalid(
                 f"there is no scheme {parsed.scheme!r}; write another, or install its plugin"
             )
-        kept = webhooks_source.source_to_table(parsed)
-        return kept, bool(kept.pop("paused", False))
+        stored = webhooks_source.source_to_table(parsed)
+        return stored, bool(stored.pop("paused", False))
 
-    def _new_secret(self, deed: audit.AuditEntry, text: str) -> StoredSecret:
+    def _new_secret(self, entry: AuditEntry, text: str) -> StoredSecret:
         return sources.encrypt_secret(
             self._master_key,
-            tenant=deed.tenant,
+            tenant=entry.tenant,
             id_=self._new_id("sec"),
             text=text,
-            created_at=deed.at,
+            created_at=entry.at,
         )
 
     def _set_paused(
-        self, tx: Transaction, name: str, deed: audit.AuditEntry, action: str, *, paused: bool
+        self, tx: Transaction, name: str, entry: AuditEntry, action: str, *, paused: bool
     ) -> None:
-        before = self._locked_source(tx, name, deed)
+        before = self._locked_source(tx, name, entry)
         if before.paused is not paused:
-            sources.change(tx, before, before.table, paused=paused, now=deed.at)
-            audit.record(tx, deed, action, f"source:{name}")
+            sources.change(tx, before, before.table, paused=paused, now=entry.at)
+            audit.record(tx, entry, action, f"source:{name}")
 
     def _new_public_id(self, tenant: str, name: str) -> str:
-        """Return a public id: the name itself, or what nobody guesses for other tenants."""
+        """Return the name itself, or for other tenants an id that cannot be guessed."""
         if tenant == DEFAULT_TENANT and is_url_segment(name):
             return name
-        return b32encode(self._random(_ID_BYTES)).decode().rstrip("=").lower()
+        return b32encode(self._random(16)).decode().rstrip("=").lower()
 
 
 def _refuse_references(texts: Sequence[str], *, allowed: bool) -> None:
-    """Keep who calls from afar from having this host's files and variables read."""
+    """Keep remote callers from having this host's files and variables read."""
     if not allowed and any(sources.is_reference(text) for text in texts):
         raise ConfigInvalid(
             "references to variables and files are taken at the terminal and in the settings "

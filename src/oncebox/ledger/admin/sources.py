@@ -1,7 +1,7 @@
 """Sources and their secrets as stored: rows, encryption, env: and file: references.
 
-Changes follow one another in the whole installation: each takes its turn first, so what it
-reads afterwards stays true until its commit.
+Changes are serialised in the whole installation: each takes a lock first, so what it reads
+afterwards stays true until its commit.
 """
 
 import re
@@ -21,11 +21,9 @@ from oncebox.model.webhooks.source import SourceSecret
 
 _sql = load(__package__, "sources.sql")
 
-_SOURCE_COLUMNS = 7
-
 
 class StoredSecret(msgspec.Struct, frozen=True):
-    """A secret as it is kept: sealed, or as a reference; never its value."""
+    """A secret as stored: encrypted, or as a reference; never its value."""
 
     id: str
     ciphertext: bytes | None
@@ -34,7 +32,6 @@ class StoredSecret(msgspec.Struct, frozen=True):
     retired_at: int | None = None
 
     def __repr__(self) -> str:
-        """Show which one it is and where it is kept."""
         return f"StoredSecret(id={self.id!r}, reference={self.reference!r})"
 
     def is_active(self, now: int) -> bool:
@@ -43,7 +40,7 @@ class StoredSecret(msgspec.Struct, frozen=True):
 
 
 class StoredSource(msgspec.Struct, frozen=True):
-    """A source as it is kept; ``table`` is what a person wrote."""
+    """A source as stored; ``table`` is what a person wrote."""
 
     tenant: str
     name: str
@@ -57,7 +54,7 @@ class StoredSource(msgspec.Struct, frozen=True):
 
 
 def revision(tx: Transaction) -> str:
-    """Return what is different after every change of any source."""
+    """Return a value that differs after every change of any source."""
     row = tx.one(_sql.revision)
     return str(row[0]) if row else ""
 
@@ -69,10 +66,7 @@ def read_all(tx: Transaction) -> tuple[str, list[StoredSource]]:
 
 
 def by_name(tx: Transaction, tenant: str, name: str) -> StoredSource:
-    """Return one source.
-
-    Raises: NotFound.
-    """
+    """Return one source."""
     found = list(_grouped(tx.all(_sql.by_name, tenant=tenant, name=name)))
     if not found:
         raise NotFound("there is no such source; list them with: oncebox source list")
@@ -85,24 +79,18 @@ def exists(tx: Transaction, tenant: str, name: str) -> bool:
 
 
 def by_public_id(tx: Transaction, public_id: str) -> StoredSource:
-    """Return the source an address leads to.
-
-    Raises: NotFound.
-    """
+    """Return the source an address leads to."""
     row = tx.one(_sql.by_public_id, public_id=public_id)
     return by_name(tx, *(row or ("", "")))
 
 
 def lock_changes(tx: Transaction) -> None:
-    """Wait until nobody else changes a source, and keep others from it until the commit."""
+    """Lock out other changes of sources until the commit."""
     tx.run(_sql.take_turn)
 
 
 def add(tx: Transaction, new: StoredSource) -> None:
-    """Keep a new source and its secrets.
-
-    Raises: StateConflict, when its name or public id is taken.
-    """
+    """Store a new source and its secrets."""
     lock_changes(tx)
     added = tx.run(
         _sql.add,
@@ -114,7 +102,11 @@ def add(tx: Transaction, new: StoredSource) -> None:
         now=new.created_at,
     )
     if not added:
-        raise StateConflict(_taken_message(tx, new))
+        raise StateConflict(
+            f"there is a source {new.name} already; change it with: oncebox source set {new.name}"
+            if exists(tx, new.tenant, new.name)
+            else "this public id is taken; choose another one with --public-id"
+        )
     for secret in new.secrets:
         add_secret(tx, new.tenant, new.name, secret)
 
@@ -122,10 +114,7 @@ def add(tx: Transaction, new: StoredSource) -> None:
 def change(
     tx: Transaction, before: StoredSource, table: dict[str, Any], *, paused: bool, now: int
 ) -> None:
-    """Write a source anew; whoever calls has taken the turn before reading it.
-
-    Raises: NotFound.
-    """
+    """Rewrite a source; the caller has called ``lock_changes`` before reading it."""
     changed = tx.run(
         _sql.change,
         tenant=before.tenant,
@@ -139,10 +128,7 @@ def change(
 
 
 def remove(tx: Transaction, tenant: str, name: str) -> None:
-    """Forget a source and its secrets; its deliveries stay.
-
-    Raises: NotFound.
-    """
+    """Delete a source and its secrets; its deliveries stay."""
     lock_changes(tx)
     by_name(tx, tenant, name)
     tx.run(_sql.remove_secrets, tenant=tenant, name=name)
@@ -150,10 +136,7 @@ def remove(tx: Transaction, tenant: str, name: str) -> None:
 
 
 def add_secret(tx: Transaction, tenant: str, name: str, secret: StoredSecret) -> None:
-    """Keep one more secret.
-
-    Raises: NotFound.
-    """
+    """Store one more secret."""
     lock_changes(tx)
     added = tx.run(
         _sql.add_secret,
@@ -169,10 +152,7 @@ def add_secret(tx: Transaction, tenant: str, name: str, secret: StoredSecret) ->
 
 
 def retire_secret(tx: Transaction, tenant: str, name: str, id_: str, *, at: int, now: int) -> None:
-    """Let a secret count no longer than until ``at``; its value is erased then.
-
-    Raises: NotFound.
-    """
+    """Stop accepting a secret at ``at``; its value is erased then."""
     lock_changes(tx)
     if all(secret.id != id_ for secret in by_name(tx, tenant, name).secrets):
         raise NotFound(
@@ -188,28 +168,14 @@ def erase_retired_secrets(tx: Transaction, now: int) -> int:
 
 
 def _grouped(rows: Sequence[Row]) -> Iterator[StoredSource]:
-    """Make one source of all rows that tell of it and its secrets."""
-    for head, group in groupby(rows, key=lambda row: row[:_SOURCE_COLUMNS]):
+    """Yield the sources of joined rows: a source's seven columns, then those of a secret."""
+    for head, group in groupby(rows, key=lambda row: row[:7]):
         tenant, name, public_id, settings, paused, created_at, changed_at = head
-        kept = (row[_SOURCE_COLUMNS:] for row in group)
+        table = msgspec.json.decode(settings, type=dict[str, Any])
+        secrets = tuple(StoredSecret(*row[7:]) for row in group if row[7] is not None)
         yield StoredSource(
-            tenant,
-            name,
-            public_id,
-            msgspec.json.decode(settings, type=dict[str, Any]),
-            bool(paused),
-            created_at,
-            changed_at,
-            tuple(StoredSecret(*each) for each in kept if each[0] is not None),
+            tenant, name, public_id, table, bool(paused), created_at, changed_at, secrets
         )
-
-
-def _taken_message(tx: Transaction, new: StoredSource) -> str:
-    if exists(tx, new.tenant, new.name):
-        return (
-            f"there is a source {new.name} already; change it with: oncebox source set {new.name}"
-        )
-    return "this public id is taken; choose another one with --public-id"
 
 
 def _json(table: dict[str, Any]) -> str:
@@ -228,10 +194,7 @@ def is_reference(text: str) -> bool:
 
 
 def check_secret(text: str) -> None:
-    """Refuse what can be neither a secret nor a reference; the text is never quoted.
-
-    Raises: ConfigInvalid.
-    """
+    """Refuse what is neither a secret nor a reference; errors never quote the text."""
     if text.startswith(_ENV) and not _VARIABLE.fullmatch(text.removeprefix(_ENV)):
         raise ConfigInvalid("after env: comes the name of a variable, such as env:STRIPE_SECRET")
     if text.startswith(_FILE) and not text.removeprefix(_FILE).strip("\0 "):
@@ -243,50 +206,39 @@ def check_secret(text: str) -> None:
 def encrypt_secret(
     master_key: MasterKey, *, tenant: str, id_: str, text: str, created_at: int
 ) -> StoredSecret:
-    """Return a secret in the form it is kept in: a reference as it is, a value sealed.
-
-    Raises: ConfigInvalid.
-    """
+    """Return a secret in its stored form: a reference as it is, a value encrypted."""
     check_secret(text)
     if is_reference(text):
         return StoredSecret(id_, None, text, created_at)
-    closed = master_key.encrypt(text.encode(), bound_to=_secret_aad(tenant, id_))
-    return StoredSecret(id_, closed, None, created_at)
+    ciphertext = master_key.encrypt(text.encode(), bound_to=_secret_aad(tenant, id_))
+    return StoredSecret(id_, ciphertext, None, created_at)
 
 
 def decrypt_secret(
-    kept: StoredSecret, *, tenant: str, master_key: MasterKey, environ: Mapping[str, str]
+    stored: StoredSecret, *, tenant: str, master_key: MasterKey, environ: Mapping[str, str]
 ) -> SourceSecret:
-    """Return a secret with its value.
-
-    Raises: SecretUnavailable, MasterKeyWrong.
-    """
-    if kept.reference is not None:
-        value = resolve_reference(kept.reference, environ)
-    elif kept.ciphertext is not None:
-        value = master_key.decrypt(kept.ciphertext, bound_to=_secret_aad(tenant, kept.id)).decode()
+    """Return a secret with its value."""
+    if stored.reference is not None:
+        value = resolve_reference(stored.reference, environ)
+    elif stored.ciphertext is not None:
+        aad = _secret_aad(tenant, stored.id)
+        value = master_key.decrypt(stored.ciphertext, bound_to=aad).decode()
     else:
         raise SecretUnavailable("this secret was retired and its value erased; add a new one")
     return SourceSecret(
-        id=kept.id,
+        id=stored.id,
         value=value,
-        reference=kept.reference,
-        created_at=kept.created_at,
-        retired_at=kept.retired_at,
+        reference=stored.reference,
+        created_at=stored.created_at,
+        retired_at=stored.retired_at,
     )
 
 
 def resolve_reference(reference: str, environ: Mapping[str, str]) -> str:
-    """Return the secret a reference points to, without white space around it.
-
-    Raises: SecretUnavailable.
-    """
-    if reference.startswith(_ENV):
-        return _from_environ(reference.removeprefix(_ENV), environ)
-    return _from_file(Path(reference.removeprefix(_FILE)))
-
-
-def _from_environ(name: str, environ: Mapping[str, str]) -> str:
+    """Return the secret a reference points to, without white space around it."""
+    if reference.startswith(_FILE):
+        return _from_file(Path(reference.removeprefix(_FILE)))
+    name = reference.removeprefix(_ENV)
     value = environ.get(name, "").strip()
     if not value:
         raise SecretUnavailable(
@@ -312,5 +264,5 @@ def _from_file(path: Path) -> str:
 
 
 def _secret_aad(tenant: str, id_: str) -> bytes:
-    """Bind a sealed secret to its tenant and row, so that it opens for no other."""
+    """Bind an encrypted secret to its tenant and row."""
     return f"oncebox_source_secrets\0{tenant}\0{id_}\0sealed".encode()

@@ -9,27 +9,27 @@ from oncebox.model.admin.access import DEFAULT_TENANT, Tenant, check_tenant
 _sql = load(__package__, "tenants.sql")
 
 
-def create(tx: Transaction, name: str, deed: audit.AuditEntry) -> Tenant:
-    """Make a tenant.
+def create(tx: Transaction, name: str, entry: audit.AuditEntry) -> Tenant:
+    """Create a tenant.
 
     Raises: KeyInvalid, StateConflict.
     """
     check_tenant(name)
-    if name == DEFAULT_TENANT or not tx.run(_sql.add, name=name, now=deed.at):
+    if name == DEFAULT_TENANT or not tx.run(_sql.add, name=name, now=entry.at):
         raise StateConflict(f"there is a tenant {name} already; choose another name")
-    audit.record(tx, deed, "tenant new", f"tenant:{name}")
-    return Tenant(name, deed.at)
+    audit.record(tx, entry, "tenant new", f"tenant:{name}")
+    return Tenant(name, entry.at)
 
 
 def require(tx: Transaction, name: str) -> None:
-    """Refuse a tenant that nobody made.
+    """Refuse an unknown tenant.
 
     Raises: NotFound.
     """
     if name != DEFAULT_TENANT and tx.one(_sql.one, name=name) is None:
-        raise NotFound("there is no such tenant; make it with: oncebox tenant new")
+        raise NotFound("there is no such tenant; create it with: oncebox tenant new")
 
 
 def list_all(tx: Transaction) -> list[Tenant]:
-    """Return every tenant, the one that is always there first."""
+    """Return every tenant, the default one first."""
     return [Tenant(DEFAULT_TENANT, 0), *(Tenant(*row) for row in tx.all(_sql.made))]

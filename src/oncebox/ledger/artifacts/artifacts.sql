@@ -1,6 +1,6 @@
 -- name: insert
 -- bulk: id text, tenant text, inbox_id text, attempt_id text, message_id text, sequence bigint, kind text, mark bytea, sealed bytea, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
--- Keep artifacts, each value once per inbox and kind.
+-- Insert artifacts, each value once per inbox and kind.
 INSERT INTO oncebox_artifacts (
     id, tenant, inbox_id, attempt_id, message_id, sequence, kind, mark, sealed, state, rank,
     confidence, tied, matched, purpose, sender, sender_domain, sender_verdict, proven,
@@ -16,7 +16,7 @@ RETURNING id;
 
 -- name: seen_again
 -- bulk: inbox_id text, kind text, mark bytea
--- Count a further message that brought a value; say whether an earlier one has matched.
+-- Count a further message with a known value; return whether an earlier one matched.
 UPDATE oncebox_artifacts SET duplicates = duplicates + 1
 /* from rows */
 WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
@@ -25,8 +25,8 @@ RETURNING oncebox_artifacts.id, matched;
 
 -- name: better
 -- bulk: inbox_id text, kind text, mark bytea, message_id text, sequence bigint, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
--- Go by the message that says most for a value: one that matches, whose sender is proven, whose
--- date is signed, the latest. So it does not matter which of them was filed first.
+-- Use the best message of a value: one that matches, whose sender is proven, whose date is
+-- signed, the latest. So the result does not depend on the order of filing.
 UPDATE oncebox_artifacts
 SET message_id = :message_id, sequence = :sequence, rank = :rank, confidence = :confidence,
     tied = :tied, matched = :matching, purpose = :purpose, sender = :sender,
@@ -40,8 +40,8 @@ WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
 
 -- name: newest
 -- bulk: inbox_id text, kind text, proven bigint
--- The newest artifacts that match, of which one may be meant; proven and unproven ones apart, so
--- that nobody can push the proven out of sight.
+-- The newest artifacts that match, the candidates of a choice; proven and unproven ones apart, so
+-- that unproven ones cannot displace the proven.
 SELECT found.* FROM /* rows */ /* postgres: , LATERAL */ (
     SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
         received_at, signed_at, warnings, id, tenant, oncebox_artifacts.inbox_id AS inbox_id,
@@ -55,7 +55,7 @@ SELECT found.* FROM /* rows */ /* postgres: , LATERAL */ (
 
 -- name: stand
 -- bulk: id text, state text, superseded_by text, warnings bytea
--- Say how an artifact stands among the others; what was claimed stays claimed.
+-- Set the state of an artifact among the others; a claimed one stays claimed.
 UPDATE oncebox_artifacts
 SET state = CASE WHEN state = 'claimed' THEN state ELSE :state END,
     superseded_by = :superseded_by, warnings = :warnings
@@ -63,13 +63,13 @@ SET state = CASE WHEN state = 'claimed' THEN state ELSE :state END,
 WHERE oncebox_artifacts.id = :id;
 
 -- name: inbox
--- Whether an inbox is there for who asks: an agent sees only those that its own key made.
+-- Whether the requester may see an inbox: an agent sees only those that its own key made.
 SELECT id FROM oncebox_inboxes
 WHERE id = :id AND tenant = :tenant
     AND (CAST(:owner AS TEXT) IS NULL OR owner = CAST(:owner AS TEXT));
 
 -- name: page
--- Artifacts of an inbox, newest first, from a place in the list on.
+-- Artifacts of an inbox, newest first, below an id.
 SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
     received_at, signed_at, warnings, id, tenant, inbox_id, attempt_id, kind, state, rank,
     confidence, tied, duplicates, superseded_by, claimed_by, claim_mark, claimed_at, releases,
@@ -81,7 +81,7 @@ WHERE inbox_id = :inbox_id AND tenant = :tenant AND id < :before
 ORDER BY id DESC LIMIT :most;
 
 -- name: one
--- One artifact, for who asks.
+-- One artifact, if the requester may see it.
 SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
     received_at, signed_at, warnings, id, tenant, inbox_id, attempt_id, kind, state, rank,
     confidence, tied, duplicates, superseded_by, claimed_by, claim_mark, claimed_at, releases,

@@ -1,6 +1,6 @@
 -- name: named
 -- bulk: id text
--- Artifacts with what is needed to grant them: what they say, and what their inbox lets out.
+-- Artifacts with what is needed to grant them: value, owner and policy.
 SELECT message_id, sequence, oncebox_artifacts.matched, purpose, sender, sender_domain,
     sender_verdict, received_at, signed_at, warnings, oncebox_artifacts.id, oncebox_artifacts.tenant, inbox_id,
     oncebox_artifacts.attempt_id, kind, oncebox_artifacts.state, rank, confidence, tied,
@@ -14,14 +14,14 @@ WHERE oncebox_artifacts.id = :id;
 
 -- name: owners
 -- bulk: id text
--- Whose inboxes are.
+-- The owners of inboxes.
 SELECT id, tenant, owner FROM oncebox_inboxes /* and rows */ WHERE id = :id;
 
 -- name: take
 -- bulk: id text, tenant text, key_id text, claim_mark bytea, past text
--- Give an artifact to a claim; whoever is second changes nothing. What was superseded is given only
--- where what took its place is still the one that is known not to be wanted. The last words are
--- such that no partial index fits them: a planner without figures would rather read all of one.
+-- Give an artifact to a claim; a second claim changes nothing. A superseded one is given only if
+-- its successor is still the one that is excluded. The last conditions are written so that no
+-- partial index fits them: a planner without statistics would scan a whole one.
 UPDATE oncebox_artifacts
 SET state = 'claimed', claimed_by = :key_id, claim_mark = :claim_mark, claimed_at = :now
 /* from rows */
@@ -32,7 +32,7 @@ WHERE oncebox_artifacts.id = :id AND oncebox_artifacts.tenant = :tenant
 RETURNING oncebox_artifacts.id;
 
 -- name: release
--- Take an artifact back from who has claimed it; where a newer one is there it stays replaced.
+-- Release an artifact from its claim; if there is a newer one it stays superseded.
 UPDATE oncebox_artifacts
 SET state = CASE WHEN superseded_by IS NULL THEN 'available' ELSE 'superseded' END,
     claimed_by = NULL, claim_mark = NULL, claimed_at = NULL, releases = releases + 1

@@ -1,6 +1,6 @@
 -- name: begin
 -- bulk: tenant text, attempt_id text, name text, owner text, key text, safe text, mark bytea, until bigint, now bigint
--- Begin an action that was never begun, for an attempt that is the asker's.
+-- Begin an action that was never begun, for an attempt of the requester.
 INSERT INTO oncebox_actions (tenant, attempt_id, name, state, safe, holder, request_mark, fence,
     lease_until, first_started_at, started_at)
 SELECT :tenant, :attempt_id, :name, 'started', :safe, :key, :mark, 1, :until, :now, :now
@@ -14,7 +14,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: keep
 -- bulk: tenant text, attempt_id text, name text, owner text, mark bytea, until bigint
--- Prolong the lease for a repeat of the very request that began it: its answer was lost.
+-- Prolong the lease for a repeat of the same request that began it: its answer was lost.
 UPDATE oncebox_actions
 SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
 /* from rows */
@@ -28,9 +28,9 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: again
 -- bulk: tenant text, attempt_id text, name text, owner text, key text, safe text, mark bytea, until bigint, now bigint, since bigint
--- Begin anew what is proven not done; take over what was lost, where both who began it and who
--- asks chose the same: to repeat it with the same key within the window, or to look first. What
--- was proven not done leaves no doubt behind, so the first start is this one then.
+-- Begin again what is proven not done; take over an expired action if its holder and the requester
+-- chose the same: repeat it with the same key within the window, or verify first. After a proof
+-- that it was not done, its first start is this one.
 UPDATE oncebox_actions
 SET state = CASE WHEN state = 'not_done' OR safe = 'idempotent' THEN 'started' ELSE 'verifying' END,
     started_at = CASE
@@ -52,7 +52,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: hold
 -- bulk: tenant text, attempt_id text, name text, owner text, safe text, now bigint, since bigint
--- Hold what was lost and must not be repeated, for a person.
+-- Hold expired actions that must not be repeated, for a person.
 UPDATE oncebox_actions SET state = 'unknown', ended_at = :now
 /* from rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
@@ -68,7 +68,7 @@ RETURNING tenant, attempt_id, name;
 
 -- name: known
 -- bulk: tenant text, attempt_id text, name text
--- Actions as they stand, whose they are, and which request holds them.
+-- Actions, their owners, and the requests that hold them.
 SELECT action.tenant, action.attempt_id, action.name, action.state, action.safe, action.holder,
     action.fence, action.lease_until, action.first_started_at, action.started_at,
     action.ended_at, action.result, whose.owner, action.request_mark
@@ -80,8 +80,8 @@ WHERE action.tenant = :tenant AND action.attempt_id = :attempt_id AND action.nam
 
 -- name: prove
 -- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint, result bytea
--- Record success. It is proof and is taken from every holder there ever was, whatever was
--- thought before; what is done stays done, with its first result.
+-- Record success. It is proof and is accepted from every holder, past or present; a done action
+-- keeps its first result.
 UPDATE oncebox_actions SET state = 'done', ended_at = :now, result = :result
 /* from rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
@@ -94,8 +94,8 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: deny
 -- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint
--- Record that an action did not happen; only its holder may. Where a repeat did not happen, the
--- start that it repeats may still have: that is given back instead.
+-- Record that an action did not happen; only its holder may. If a repeat did not happen, the start
+-- that it repeats may have: then it is released instead.
 UPDATE oncebox_actions SET state = 'not_done', ended_at = :now, lease_until = :now
 /* from rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
@@ -109,7 +109,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: give_back
 -- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, now bigint
--- Let the next caller repeat at once what its holder did not repeat.
+-- Let the next caller repeat at once what the holder did not repeat.
 UPDATE oncebox_actions SET lease_until = :now, request_mark = :nothing
 /* from rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
@@ -123,7 +123,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: renew
 -- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, until bigint
--- Prolong leases that nobody has taken over.
+-- Prolong leases that were not taken over.
 UPDATE oncebox_actions
 SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
 /* from rows */
@@ -136,7 +136,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
     );
 
 -- name: newest
--- Actions of a tenant, those that were begun last first.
+-- Actions of a tenant, the last begun first.
 SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
     started_at, ended_at, result
 FROM oncebox_actions
@@ -145,7 +145,7 @@ WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :a
 ORDER BY started_at DESC, attempt_id, name LIMIT :most;
 
 -- name: doubtful
--- Actions that wait for a person, or would if somebody asked for them now; longest first.
+-- Actions with an unknown outcome, and those that a begin would find unknown now; oldest first.
 SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
     started_at, ended_at, result
 FROM oncebox_actions
@@ -154,8 +154,8 @@ WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :a
 ORDER BY started_at, attempt_id, name LIMIT :most;
 
 -- name: resolve
--- A person says what became of an action that is in doubt; whoever holds it still may only
--- prove the contrary.
+-- Record a person's decision on an action with an unknown outcome; a late holder may only prove
+-- the contrary.
 UPDATE oncebox_actions
 SET state = :state, ended_at = :now, result = :result, fence = fence + 1
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name

@@ -1,9 +1,9 @@
-"""Attempts: owner, resend budget and statistics.
+"""Attempts: owner, resend limit and statistics.
 
-Missing and foreign look the same: an agent acts for what its key made.
+A missing attempt and one of another key get the same error.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,151 +16,123 @@ from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
 from oncebox.ledger.inboxes import inboxes
 from oncebox.model.attempts import ActionState, AttemptCounts, ResendGrant
-from oncebox.model.events import EventType, NewEvent
+from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.inbox import AttemptInboxStats, InboxPolicy
 
 _sql = load(__package__, "attempts.sql")
 
 
-def record_owners(tx: Transaction, wishes: Iterable[tuple[str, str, str]], now: int) -> None:
-    """Write down whose attempts are: each of ``(tenant, attempt, key)``, unless it is known."""
-    rows = [(*wish, 1, now) for wish in sorted(set(wishes))]
-    tx.run_many(_sql.adopt, rows)
+def record_owners(tx: Transaction, owners: Iterable[tuple[str, str, str]], now: int) -> None:
+    """Record the owners of attempts, as ``(tenant, attempt, key)``, unless they have one."""
+    tx.run_many(_sql.adopt, [(*owner, 1, now) for owner in sorted(set(owners))])
 
 
 def grant_resend(
-    tx: Transaction,
-    asker: Requester,
-    attempt_id: str,
-    mark: bytes,
-    now: int,
-    new_id: ids.NewId = ids.new,
+    tx: Transaction, requester: Requester, attempt_id: str, mark: bytes, now: int
 ) -> ResendGrant:
-    """Grant one more mail to an attempt, as often as its policy allows; a repeat gets the same.
+    """Grant one more mail to an attempt, within its policy's limit; a repeat gets the same.
 
     Raises: NotFound, ResendLimitReached.
     """
-    name = {"tenant": asker.tenant, "attempt_id": attempt_id}
-    tx.run_many(_sql.adopt, [(asker.tenant, attempt_id, asker.key or "", 0, now)])
-    locked = tx.one(_sql.lock, **name, owner=asker.owner)
+    name = {"tenant": requester.tenant, "attempt_id": attempt_id}
+    key = requester.key or ""
+    tx.run_many(_sql.adopt, [(requester.tenant, attempt_id, key, 0, now)])
+    locked = tx.one(_sql.lock, **name, owner=requester.owner)
     if locked is None:
         raise not_found()
     allowed = _allowed_resends(tx, name, locked[0])
     before = tx.one(_sql.granted, **name, mark=mark)
     if before is not None:
-        return _to_resend(attempt_id, allowed, before, repeated=True)
+        number, at = before
+        return ResendGrant(
+            attempt_id=attempt_id, number=number, allowed=allowed, at=at, repeated=True
+        )
     spent = tx.one(_sql.spend, **name, allowed=allowed)
     if spent is None:
         raise _resends_exhausted(allowed)
     number = int(spent[0])
-    tx.run(_sql.grant, **name, number=number, mark=mark, key=asker.key or "", now=now)
+    tx.run(_sql.grant, **name, number=number, mark=mark, key=key, now=now)
     data = {"number": number, "left": allowed - number}
-    place = (asker.tenant, attempt_id)
-    event_log.record(tx, [attempt_event(tx, EventType.RESEND_GRANTED, place, data, now, new_id)])
+    attempt = (requester.tenant, attempt_id)
+    event_log.record(tx, [attempt_event(tx, EventType.RESEND_GRANTED, attempt, data, now)])
     faults.point("actions.resend-not-committed")
-    return _to_resend(attempt_id, allowed, (number, now))
+    return ResendGrant(attempt_id=attempt_id, number=number, allowed=allowed, at=now)
 
 
-def figures(tx: Transaction, asker: Requester, attempt_id: str) -> AttemptCounts | None:
-    """Return what was done for an attempt; None if the asker may not act for it."""
-    name = {"tenant": asker.tenant, "attempt_id": attempt_id}
-    found = tx.one(_sql.one, **name, owner=asker.owner) or _known_by_inbox(tx, asker, name)
+def figures(tx: Transaction, requester: Requester, attempt_id: str) -> AttemptCounts | None:
+    """Return the resends and actions of an attempt; None if it is not the requester's."""
+    name = {"tenant": requester.tenant, "attempt_id": attempt_id}
+    found = tx.one(_sql.one, **name, owner=requester.owner) or _known_by_inbox(tx, requester, name)
     if found is None:
         return None
     owner, created_at, resends = found
     states = {ActionState(row[0]): int(row[1]) for row in tx.all(_sql.states, **name)}
-    return AttemptCounts(
-        created_at=created_at,
-        resends=resends,
-        allowed=_allowed_resends(tx, name, owner),
-        actions=states,
-    )
+    allowed = _allowed_resends(tx, name, owner)
+    return AttemptCounts(created_at=created_at, resends=resends, allowed=allowed, actions=states)
 
 
 def stats(
-    tx: Transaction, asker: Requester, attempt_id: str
+    tx: Transaction, requester: Requester, attempt_id: str
 ) -> tuple[AttemptInboxStats, AttemptCounts | None]:
-    """Return what came to an attempt and what it did, as far as the asker may see either.
+    """Return the statistics of an attempt's inboxes and actions that the requester may see.
 
     Raises: NotFound.
     """
-    acted = figures(tx, asker, attempt_id)
+    counts = figures(tx, requester, attempt_id)
     try:
-        return inboxes.attempt_stats(tx, asker, attempt_id), acted
+        return inboxes.attempt_stats(tx, requester, attempt_id), counts
     except NotFound:
-        if acted is None:
+        if counts is None:
             raise
-    nothing = AttemptInboxStats(
-        attempt_id=attempt_id,
-        states={},
-        messages=0,
-        duplicates=0,
-        matched=0,
-        created_at=acted.created_at,
-        first_message_at=None,
-        last_message_at=None,
-        missed=0,
-    )
-    return nothing, acted
+    return AttemptInboxStats(attempt_id=attempt_id, created_at=counts.created_at), counts
 
 
 def attempt_event(
-    tx: Transaction,
-    type_: EventType,
-    place: tuple[str, str],
-    data: Mapping[str, str | int],
-    now: int,
-    new_id: ids.NewId,
+    tx: Transaction, type_: EventType, attempt: tuple[str, str], data: EventData, now: int
 ) -> NewEvent:
-    """Return an event of a tenant's attempt, filed with its first inbox: its maker hears it."""
-    tenant, attempt_id = place
+    """Return an event of a tenant's attempt, visible to the owner of its first inbox."""
+    tenant, attempt_id = attempt
     first = tx.one(_sql.first_inbox, tenant=tenant, attempt_id=attempt_id)
     return NewEvent(
-        id=new_id("evt"),
+        id=ids.new("evt"),
         tenant=tenant,
         type=type_,
         inbox_id=None if first is None else first[0],
         attempt_id=attempt_id,
         subject_id=attempt_id,
         at=now,
-        data=dict(data),
+        data=data,
     )
 
 
 def not_found() -> NotFound:
-    """Return what is said of an attempt that is not there, or not the asker's."""
+    """Return the error for an attempt that is missing or not the requester's."""
     return NotFound("there is no such attempt")
 
 
-def _known_by_inbox(tx: Transaction, asker: Requester, name: dict[str, str]) -> Row | None:
-    """Return an attempt that has inboxes and has done nothing yet."""
+def _known_by_inbox(tx: Transaction, requester: Requester, name: dict[str, str]) -> Row | None:
+    """Return an attempt that has inboxes but no actions or resends yet."""
     first = tx.one(_sql.first_inbox, **name)
-    if first is None or asker.owner not in {None, first[1]}:
+    if first is None or requester.owner not in {None, first[1]}:
         return None
     return first[1], first[2], 0
 
 
 def _allowed_resends(tx: Transaction, name: dict[str, str], owner: str | None) -> int:
-    """Return how many resends there may be: as many as the strictest policy says."""
+    """Return the limit of resends: that of the strictest policy."""
     rows = tx.all(_sql.policies, **name, owner=owner or "")
     policies = [msgspec.json.decode(row[0], type=InboxPolicy) for row in rows]
     return min((each.resends for each in policies), default=InboxPolicy().resends)
 
 
-def _to_resend(attempt_id: str, allowed: int, row: Row, *, repeated: bool = False) -> ResendGrant:
-    number, at = row
-    return ResendGrant(
-        attempt_id=attempt_id, number=number, allowed=allowed, at=at, repeated=repeated
-    )
-
-
 def _resends_exhausted(allowed: int) -> ResendLimitReached:
+    if not allowed:
+        return ResendLimitReached(
+            "the mail of this attempt must not be requested again (resends is 0 in the policy of "
+            "its inboxes); wait for the mail that was sent, or begin a new attempt"
+        )
     times = "once" if allowed == 1 else f"{allowed} times"
-    message = (
-        f"the mail of this attempt may be asked for again {times} (resends in the policy of its "
-        "inboxes), and was; wait for what is on its way, or begin a new attempt"
-        if allowed
-        else "the mail of this attempt must not be asked for again (resends is 0 in the policy of "
-        "its inboxes); wait for what is on its way, or begin a new attempt"
+    return ResendLimitReached(
+        f"the mail of this attempt was requested again {times}, which is the limit (resends in "
+        "the policy of its inboxes); wait for the mail that was sent, or begin a new attempt"
     )
-    return ResendLimitReached(message)

@@ -1,7 +1,7 @@
 -- name: adopt
 -- bulk: tenant text, attempt_id text, key text, may_make bigint, now bigint
--- Write down whose an attempt is, once: of the key that made its first inbox, else of who asks
--- first, where that may make one.
+-- Record the owner of an attempt, once: the key that made its first inbox, else the first
+-- requester, if it may create one.
 INSERT INTO oncebox_attempts (tenant, attempt_id, owner, created_at)
 SELECT :tenant, :attempt_id,
     CASE WHEN EXISTS (
@@ -21,19 +21,19 @@ WHERE :may_make = 1 OR EXISTS (
 ON CONFLICT DO NOTHING;
 
 -- name: one
--- An attempt that the asker may act for.
+-- An attempt of the requester.
 SELECT owner, created_at, resends FROM oncebox_attempts
 WHERE tenant = :tenant AND attempt_id = :attempt_id
     AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
 
 -- name: first_inbox
--- The first inbox of an attempt: who made it, and when.
+-- The first inbox of an attempt, its owner and its time.
 SELECT id, owner, created_at FROM oncebox_inboxes
 WHERE tenant = :tenant AND attempt_id = :attempt_id ORDER BY id LIMIT 1;
 
 -- name: lock
--- Keep others from asking for the mail of an attempt until the commit: an update that changes
--- nothing, on both databases. What is read after it stands still.
+-- Lock the resends of an attempt until the commit: an update that changes nothing, on both
+-- databases. What is read after it does not change.
 UPDATE oncebox_attempts SET resends = resends
 WHERE tenant = :tenant AND attempt_id = :attempt_id
     AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
@@ -45,24 +45,24 @@ SELECT number, at FROM oncebox_resends
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND request_mark = :mark;
 
 -- name: spend
--- Take one of the resends that are left.
+-- Take one of the remaining resends.
 UPDATE oncebox_attempts SET resends = resends + 1
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND resends < :allowed
 RETURNING resends;
 
 -- name: grant
--- Write down who was granted which resend.
+-- Record a granted resend.
 INSERT INTO oncebox_resends (tenant, attempt_id, number, request_mark, granted_to, at)
 VALUES (:tenant, :attempt_id, :number, :mark, :key, :now);
 
 -- name: policies
--- What the inboxes of an attempt expect that its owner made; those that were rotated have
--- successors with the same.
+-- The policies of the inboxes that the owner of an attempt made; rotated ones have successors with
+-- the same policy.
 SELECT DISTINCT policy FROM oncebox_inboxes
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND rotated_to IS NULL
     AND COALESCE(owner, '') = :owner;
 
 -- name: states
--- How many actions of an attempt are in which state.
+-- The number of actions of an attempt in each state.
 SELECT state, COUNT(*) FROM oncebox_actions
 WHERE tenant = :tenant AND attempt_id = :attempt_id GROUP BY state;

@@ -1,4 +1,7 @@
-"""Deduplicating insert of deliveries: new, duplicate (by class), conflict, replay, echo."""
+"""Deduplicating insert of deliveries: new, duplicate (by class), conflict, replay, echo.
+
+See docs/decisions/0011-use-fingerprints-for-duplicate-detection.md.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,12 +22,12 @@ from oncebox.model.deliveries.duplicates import DuplicateClass, DuplicateFacts, 
 
 _sql = load(__package__, "deduplication.sql")
 
-#: how many repeats of one delivery and class are kept as they came
+#: how many duplicates of one delivery and class are stored as examples
 EXAMPLES_KEPT = 3
 
 
 class DuplicateArrival(NamedTuple):
-    """A delivery that was seen again, and what came."""
+    """A duplicate of a delivery."""
 
     delivery_id: str
     duplicate_class: DuplicateClass
@@ -32,10 +35,10 @@ class DuplicateArrival(NamedTuple):
 
 
 def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: int) -> None:
-    """Count repeats and keep the first of them; the last road wins where a batch mixes two."""
+    """Count duplicates and store the first ones; of two channels in a batch the last counts."""
     groups: dict[tuple[str, str], list[NewDelivery]] = defaultdict(list)
-    for id_, sighting, arrival in seen:
-        groups[id_, sighting.value].append(arrival)
+    for id_, class_, arrival in seen:
+        groups[id_, class_.value].append(arrival)
     rows = [
         (*group, arrivals[-1].tenant, len(arrivals), arrivals[-1].road)
         for group, arrivals in sorted(groups.items())
@@ -51,23 +54,22 @@ def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: in
 def _example_rows(
     id_: str, name: str, count: int, groups: dict[tuple[str, str], list[NewDelivery]]
 ) -> list[Row]:
-    """Return those of a group that are among the first."""
     arrivals = groups[id_, name]
     before = count - len(arrivals)
     return [
         (
-            id_, name, before + place, each.tenant, each.road, each.verdict, each.secret_id,
+            id_, name, before + number, each.tenant, each.road, each.verdict, each.secret_id,
             each.headers,
         )
-        for place, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
+        for number, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
     ]  # fmt: skip
 
 
 DeliveryKey = tuple[str, str, str, str]
-#: what is known by key: id, state, road, fingerprint, received_at, accepted_at, replay_of
+#: known rows by key: id, state, channel, fingerprint, received_at, accepted_at, replay_of
 KnownDeliveries = dict[DeliveryKey, Row]
 
-#: what becomes of a replay, by its source's policy
+#: the first state of a replay, by its source's policy
 _REPLAY_STATES = {
     "hold": DeliveryState.HELD,
     "run": DeliveryState.RECEIVED,
@@ -78,9 +80,9 @@ _REPLAY_STATES = {
 def accept(
     tx: Transaction, arrivals: Sequence[NewDelivery], now: int, *, look_first: bool = False
 ) -> list[Accepted]:
-    """Write what is new, count what is not; answer each arrival in order.
+    """Insert new arrivals, count the others; answer each in order.
 
-    ``look_first`` reads before it writes: the shorter way where most are known already.
+    ``look_first`` reads before it writes, which is faster if most are known already.
     """
     answers = _answer_echoes(tx, arrivals, now)
     rest = [each for each in arrivals if each.id not in answers] if answers else arrivals
@@ -94,7 +96,7 @@ def accept(
 
 
 def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Write arrivals in one statement; None if some need more, with the new ones written."""
+    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
     if not all(map(_is_plain, arrivals)):
         return None
     rows = sorted(map(_plain_row, arrivals), key=_by_key)
@@ -106,7 +108,7 @@ def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> li
 
 
 def _is_plain(each: NewDelivery) -> bool:
-    """Say whether there is nothing to it but to be written and worked."""
+    """Say whether one row is all that an arrival needs."""
     return each.lane is each.hold_reason is each.payload_id is each.echo_of is None
 
 
@@ -118,13 +120,13 @@ def _plain_row(each: NewDelivery) -> Row:
     )  # fmt: skip
 
 
-# what is new
+# new arrivals
 
 
 def _insert_new(
     tx: Transaction, unseen: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write what is new and answer it; return what is known of the rest."""
+    """Insert new arrivals and answer them; return the known rows of the others."""
     if not unseen:
         return {}
     count = _insert_rows(
@@ -150,7 +152,7 @@ def _insert_new(
 def _insert_replays(
     tx: Transaction, replays: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write known bodies under new, unsigned keys, as their sources want it, and answer them."""
+    """Insert known bodies under new, unsigned keys, by their sources' policies; answer them."""
     rows = [_row(_key(each), each, _replay_state(each), now, backed=0) for each in replays]
     _insert_rows(tx, rows, now)
     known = _known(tx, map(_key, replays))
@@ -160,8 +162,8 @@ def _insert_replays(
     marks = []
     for each in new:
         state = _replay_state(each)
-        sighting = DuplicateClass.SUSPICIOUS_REPLAY
-        answers[each.id] = Accepted(each.id, ArrivalKind.SUSPICIOUS_REPLAY, state, sighting.value)
+        class_ = DuplicateClass.SUSPICIOUS_REPLAY
+        answers[each.id] = Accepted(each.id, ArrivalKind.SUSPICIOUS_REPLAY, state, class_.value)
         dropped = state is DeliveryState.DONE
         marks.append((
             each.id, owners[_body_key(each)][0],
@@ -179,16 +181,19 @@ def _insert_replays(
 def _add_payloads_and_lanes(
     tx: Transaction, new: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> None:
-    """Add to new deliveries what arrived, and their places in lanes."""
     _insert_payloads(tx, new)
     ordered = [each for each in new if each.lane is not None]
     if not ordered:
         return
     _insert_order(tx, ordered)
     waiting = [each for each in ordered if answers[each.id].state is DeliveryState.RECEIVED]
-    for id_ in lanes.enter(tx, [_lane_place(each) for each in waiting], now):
+    places = [
+        lanes.LanePlace(each.id, *_key(each)[:2], each.lane or "", int(each.order is not None))
+        for each in waiting
+    ]
+    for id_ in lanes.enter(tx, places, now):
         before = answers[id_]
-        answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.sighting)
+        answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.duplicate_class)
 
 
 def _insert_payloads(tx: Transaction, new: Sequence[NewDelivery]) -> None:
@@ -221,7 +226,7 @@ def _replay_state(each: NewDelivery) -> DeliveryState:
 
 
 def _insert_rows(tx: Transaction, rows: list[Row], now: int) -> int:
-    """Insert in key order, so that two batches never wait for each other crosswise."""
+    """Insert in key order, so that two batches never deadlock."""
     rows.sort(key=_by_key)
     return tx.run_many(_sql.insert, rows, now=now)
 
@@ -245,7 +250,6 @@ def _row(
 
 
 def _hold_reason(key: DeliveryKey, each: NewDelivery, backed: int | None) -> str:
-    """Say why a delivery is held from the beginning."""
     if key[3]:
         return DuplicateClass.CONFLICT.value
     if backed == 0 and each.on_replay == "hold":
@@ -269,23 +273,17 @@ def _conflict_key(each: NewDelivery) -> DeliveryKey:
     return (each.tenant, each.source, each.key, each.fingerprint.hex())
 
 
-def _lane_place(each: NewDelivery) -> lanes.LanePlace:
-    return lanes.LanePlace(
-        each.id, each.tenant, each.source, each.lane or "", int(each.order is not None)
-    )
-
-
 def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
     return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, sorted(set(keys)))}
 
 
-# what is not
+# known arrivals
 
 
 def _answer_echoes(
     tx: Transaction, arrivals: Sequence[NewDelivery], now: int
 ) -> dict[str, Accepted]:
-    """Answer our own forwards that came back; a mark that names nothing of ours is no echo."""
+    """Answer our own forwards that came back; a mark with an unknown id is ignored."""
     marked = [each for each in arrivals if each.echo_of is not None]
     if not marked:
         return {}
@@ -299,8 +297,8 @@ def _answer_echoes(
     if seen:
         record_duplicates(tx, seen, now)
     return {
-        each.id: Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(ours[id_][1]), sighting.value)
-        for id_, sighting, each in seen
+        each.id: Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(ours[id_][1]), class_.value)
+        for id_, class_, each in seen
     }
 
 
@@ -313,7 +311,7 @@ def _answer_known(
 ) -> None:
     """Answer arrivals whose key is known: duplicates, or conflicts with another body."""
     for each in repeats:
-        if known[_key(each)][0] == each.id:  # the shortcut has written it
+        if known[_key(each)][0] == each.id:  # inserted by ``accept_new``
             answers[each.id] = Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED)
     repeats = [each for each in repeats if each.id not in answers]
     conflicts = [each for each in repeats if known[_key(each)][3] != each.fingerprint]
@@ -322,10 +320,13 @@ def _answer_known(
     seen = []
     for each in repeats:
         first = known[_key(each)]
-        answer = answers.get(each.id) or _duplicate_answer(each, known)
-        sighting = _duplicate_class(each, first)
-        answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, sighting.value)
-        seen.append(DuplicateArrival(first[0], sighting, each))
+        row = known.get(_conflict_key(each)) or first
+        answer = answers.get(each.id) or Accepted(
+            row[0], ArrivalKind.DUPLICATE, DeliveryState(row[1])
+        )
+        class_ = _duplicate_class(each, first)
+        answers[each.id] = Accepted(answer.id, answer.arrival, answer.state, class_.value)
+        seen.append(DuplicateArrival(first[0], class_, each))
     if not seen:
         return
     record_duplicates(tx, seen, now)
@@ -336,14 +337,14 @@ def _answer_known(
 def _insert_conflicts(
     tx: Transaction, conflicts: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> KnownDeliveries:
-    """Write other bodies under known keys, held; return what is known of them then."""
+    """Insert other bodies under known keys, held; return their rows."""
 
     def row(each: NewDelivery, backed: int | None = None) -> Row:
         return _row(_conflict_key(each), each, DeliveryState.HELD, now, backed=backed)
 
     _insert_rows(tx, [row(each) for each in conflicts], now)
     known = _known(tx, map(_conflict_key, conflicts))
-    # A body that is known under yet another unsigned key is no less a conflict.
+    # A body that is known under another unsigned key is a conflict too.
     again = [each for each in conflicts if _conflict_key(each) not in known]
     if again:
         _insert_rows(tx, [row(each, 0) for each in again], now)
@@ -354,11 +355,6 @@ def _insert_conflicts(
     }
     _add_payloads_and_lanes(tx, new, answers, now)
     return known
-
-
-def _duplicate_answer(each: NewDelivery, known: KnownDeliveries) -> Accepted:
-    row = known.get(_conflict_key(each)) or known[_key(each)]
-    return Accepted(row[0], ArrivalKind.DUPLICATE, DeliveryState(row[1]))
 
 
 def _duplicate_class(each: NewDelivery, first: Row) -> DuplicateClass:
@@ -380,7 +376,7 @@ def _duplicate_class(each: NewDelivery, first: Row) -> DuplicateClass:
 def _rearm_redelivered(
     tx: Transaction, repeats: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> None:
-    """Let a redelivery bring failed work forward and dead work back, where its policy allows."""
+    """Retry failed and revive dead deliveries that were sent again, if the policy allows."""
     willing = [answers[each.id] for each in repeats if each.redelivery == "rearm"]
     failed = sorted({answer.id for answer in willing if answer.state is DeliveryState.FAILED})
     dead = sorted({answer.id for answer in willing if answer.state is DeliveryState.DEAD})

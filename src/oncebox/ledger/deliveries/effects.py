@@ -85,15 +85,9 @@ finish: Grouped[FinishEffect, None] = Grouped(_finish, fast=_finish)
 
 
 def transact(
-    tx: Transaction,
-    request: BeginEffect,
-    work: Callable[[Transaction], bytes | None],
-    now: int,
+    tx: Transaction, request: BeginEffect, work: Callable[[Transaction], bytes | None], now: int
 ) -> Effect:
-    """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result.
-
-    Raises: LeaseLost, EffectOutcomeUnknown.
-    """
+    """Run ``work`` and journal it as done, in one commit; a repeat gets the stored result."""
     if _begin_transaction(tx, request, now):
         ending = FinishEffect(
             delivery_id=request.delivery_id,
@@ -111,13 +105,13 @@ def transact(
 
 
 def _begin_transaction(tx: Transaction, request: BeginEffect, now: int) -> bool:
-    """Begin the effect of a transaction; say whether its work is still to be done."""
+    """Begin the effect of a transaction; return whether its work must still be done."""
     begun = begin(tx, [request], now)[0]
     before = begun.before
     if begun.go or (before is not None and before.state is EffectState.DONE):
         return begun.go
     if before is not None and before.state is not EffectState.NOT_DONE:
-        # Only a call under the same name can have left this; a transaction leaves no doubt.
+        # Only a call of the same name can have left this; a transaction's outcome is known.
         raise EffectOutcomeUnknown(
             f"effect {request.name!r} was started and nobody knows whether it happened"
         )
@@ -138,17 +132,8 @@ def resolve(
     tx: Transaction, tenant: str, delivery_id: str, name: str, state: EffectState, now: int
 ) -> bool:
     """Record an operator's decision on an effect of unknown outcome; say whether there was one."""
-    return (
-        tx.run(
-            _sql.resolve,
-            tenant=tenant,
-            delivery_id=delivery_id,
-            name=name,
-            state=str(state),
-            now=now,
-        )
-        == 1
-    )
+    key = {"tenant": tenant, "delivery_id": delivery_id, "name": name}
+    return tx.run(_sql.resolve, **key, state=str(state), now=now) == 1
 
 
 def _journalled(

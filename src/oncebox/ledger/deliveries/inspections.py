@@ -1,4 +1,4 @@
-"""Inspection of deliveries: find, list, read tries, effects, duplicates and payload."""
+"""Read-only queries on deliveries: find, list, inspect, payload, overdue and dead counts, audit."""
 
 from collections.abc import Iterable
 
@@ -31,10 +31,7 @@ _ATTENTION = {DeliveryState.DEAD, DeliveryState.HELD}
 
 
 def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -> list[str]:
-    """Return the ids meant by one of our ids, its beginning, or a source's own key.
-
-    Raises: NotFound, InputRefused.
-    """
+    """Return the ids meant by one of our ids, its beginning, or a source's own key."""
     id_ = find_id(tx, IdKind.DELIVERY, tenant, wanted)
     if tx.one(_sql.by_id, tenant=tenant, id=id_):
         return [id_]
@@ -52,17 +49,14 @@ def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -
 
 
 def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> DeliveryInspection:
-    """Return everything known of one delivery.
-
-    Raises: NotFound.
-    """
+    """Return everything known of one delivery."""
     facts = read_facts(tx, tenant, id_)
     journal = effects.of_delivery(tx, tenant, id_)
     return DeliveryInspection(
         delivery=facts,
         tries=[DeliveryTry(*row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)],
         effects=journal,
-        sightings=[DuplicateCount(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
+        duplicates=[DuplicateCount(*row) for row in tx.all(_sql.sightings, tenant=tenant, id=id_)],
         examples=[_example(row) for row in tx.all(_sql.examples, tenant=tenant, id=id_)],
         audit=audit.for_target(tx, tenant, id_),
         next_action=next_step(facts, journal, now),
@@ -70,10 +64,7 @@ def inspect(tx: Transaction, tenant: str, id_: str, now: int) -> DeliveryInspect
 
 
 def read_facts(tx: Transaction, tenant: str, id_: str) -> DeliveryRecord:
-    """Return the facts of one delivery.
-
-    Raises: NotFound.
-    """
+    """Return the facts of one delivery."""
     row = tx.one(_sql.by_id, tenant=tenant, id=id_)
     if row is None:
         raise NotFound("there is no such delivery")
@@ -113,7 +104,7 @@ def several(tx: Transaction, tenant: str, ids: Iterable[str]) -> list[DeliveryRe
 
 
 def in_work(tx: Transaction, tenant: str, most: int) -> list[str]:
-    """Return the ids of what is being worked on, of each source at most so many."""
+    """Return the ids of deliveries in progress, of each source at most so many."""
     return [
         str(id_)
         for source in sources(tx, tenant)
@@ -122,29 +113,26 @@ def in_work(tx: Transaction, tenant: str, most: int) -> list[str]:
 
 
 def audited_since(tx: Transaction, tenant: str, after: str, most: int) -> tuple[str, list[str]]:
-    """Return what people touched after a deed, and the last deed seen."""
+    """Return the targets of audit entries after another, and the id of the last entry."""
     rows = tx.all(_sql.touched, tenant=tenant, after=after, most=most)
     return (str(rows[-1][0]) if rows else after), [str(target) for _, target in rows]
 
 
 def last_audit_id(tx: Transaction, tenant: str) -> str:
-    """Return the id of the newest deed, or nothing."""
+    """Return the id of the newest audit entry; empty if there is none."""
     row = tx.one(_sql.last_deed, tenant=tenant)
     return str(row[0]) if row else ""
 
 
 def overdue(tx: Transaction, tenant: str, source: str, before: int) -> tuple[int, int | None]:
-    """Return how much of a source was due before a moment and is claimed by nobody, since when."""
+    """Return how many deliveries of a source are overdue and unclaimed, and since when."""
     rows = tx.all(_sql.overdue, tenant=tenant, source=source, before=before)
     since_when = [oldest for _, oldest in rows if oldest is not None]
     return sum(count for count, _ in rows), min(since_when, default=None)
 
 
 def payload(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> tuple[Headers, bytes]:
-    """Return headers and body as they arrived; of a batch, its own part of the body.
-
-    Raises: NotFound; MailDecryptionFailed.
-    """
+    """Return headers and body as they arrived; of a batch, its own part of the body."""
     row = tx.one(_sql.payload, tenant=tenant, id=id_)
     if row is None:
         raise NotFound("this delivery's body is no longer kept")
@@ -155,7 +143,7 @@ def payload(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> tuple[
 
 
 def sources(tx: Transaction, tenant: str) -> list[str]:
-    """Return every source that ever delivered."""
+    """Return every source that has deliveries."""
     return [str(source) for (source,) in tx.all(_sql.sources, tenant=tenant)]
 
 
@@ -171,6 +159,5 @@ def _facts(row: Row) -> DeliveryRecord:
 
 
 def _example(row: Row) -> DuplicateExample:
-    sighting, at, road, verdict, secret_id, headers = row
-    kept = msgspec.json.decode(headers, type=Headers)
-    return DuplicateExample(sighting, at, road, verdict, secret_id, kept)
+    values = (*row[:-1], msgspec.json.decode(row[-1], type=Headers))
+    return DuplicateExample(*values)

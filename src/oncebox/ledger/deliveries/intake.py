@@ -28,56 +28,53 @@ from oncebox.model.deliveries.delivery import (
 from oncebox.settings import LimitSettings
 
 _DEFAULT_LANE_RULES = LaneRules()
-#: arrivals that somebody should look at
+#: arrivals that are logged as warnings
 _ALARMING = {ArrivalKind.CONFLICT, ArrivalKind.SUSPICIOUS_REPLAY}
 
-#: what came in one request, committed together
+#: the deliveries of one request, committed together
 RequestDeliveries = tuple[NewDelivery, ...]
 
 
-class SharedArrivalFields(TypedDict, total=False):
-    """What the elements of a request have in common; each may be left out."""
+class _StoredFields(TypedDict, total=False):
+    """Fields of ``NewDelivery`` that are stored as given."""
+
+    road: str
+    redelivery: str
+    on_replay: str
+    verdict: str
+    secret_id: str | None
+    hold_reason: str | None
+
+
+class SharedArrivalFields(_StoredFields, total=False):
+    """What the elements of a request have in common."""
 
     headers: Iterable[tuple[str, str]]
-    road: str
-    #: what a repeat of failed or dead work does: ``rearm`` or ``count``
-    redelivery: str
-    #: whose it is; the intake's own tenant unless given
+    #: the intake's own tenant unless given
     tenant: str | None
-    #: what becomes of a known body under a new unsigned key: ``hold``, ``run`` or ``drop``
-    on_replay: str
-    #: what was found about its time: ``fresh``, ``late`` or ``undated``
-    verdict: str
-    #: which of the source's secrets had signed it
-    secret_id: str | None
-    #: why it is held from the beginning, if it is new
-    hold_reason: str | None
     #: the order within lanes
     rules: LaneRules
 
 
 class ArrivalFields(SharedArrivalFields, total=False):
-    """Everything an arrival may be said to be."""
+    """An arrival; see ``NewDelivery``."""
 
-    #: what makes it the same arrival; None: its body
+    #: the deduplication key; None: the fingerprint
     key: Required[str | None]
     body: Required[bytes]
     type_: str
-    #: what stands for the body, where parts of that change from one sending to the next
+    #: identifies the content, where parts of the body change from one sending to the next
     fingerprint: bytes | None
-    #: nobody signed the key, or that there is none, so that a known body under a new one, or
-    #: under none, is a replay
     unsigned: bool
     #: arrivals with the same one run one at a time
     order_key: str | None
     #: its number among those
     sequence: int | None
-    #: our own delivery that was forwarded and came back
     echo_of: str | None
 
 
 class BatchElement(msgspec.Struct, frozen=True, kw_only=True):
-    """One element of a batch request: which part of the body it is, and what it says."""
+    """One element of a batch request: a part of the body."""
 
     start: int
     size: int
@@ -119,7 +116,7 @@ class _CommitCallback:
             self._callback(error)
         except Exception:
             # Whether the delivery is on disk does not depend on the callback.
-            self._telemetry.log.exception("answer_not_given")
+            self._telemetry.log.exception("commit_callback_failed")
 
 
 class Intake:
@@ -134,7 +131,6 @@ class Intake:
         limits: LimitSettings,
         new_id: ids.NewId = ids.new,
     ) -> None:
-        """Store deliveries of this tenant unless another is given."""
         self._database = database
         self._telemetry = telemetry
         self._tenant = tenant
@@ -142,7 +138,7 @@ class Intake:
         self._new_id = new_id
         self._group = GroupCommit(
             database,
-            # Where the fast form applies it was tried before: not all of these are new.
+            # The fast form has been tried before: not all of these are new.
             partial(accept, look_first=True) if database.round_trips else accept,
             fast=accept_new,
             waiting=limits.waiting,
@@ -159,15 +155,18 @@ class Intake:
             committed=self._after_request_commit,
         )
 
-    async def accept(self, source: str, **sides: Unpack[ArrivalFields]) -> Accepted:
+    async def accept(self, source: str, **fields: Unpack[ArrivalFields]) -> Accepted:
         """Store an arrival once; without a key, the same body is the same arrival.
 
         Raises: InputRefused, RowRefused, StoreUnavailable.
         """
         try:
-            new = self.draft(source, **sides)
+            new = self.draft(source, **fields)
             faults.point("accept.verified")
-            accepted = await self._submit(new)
+            if new.lane is None:
+                accepted = await self._group.submit(new)
+            else:
+                (accepted,) = await self._requests.submit((new,))
         except OnceboxError as error:
             self._telemetry.refused.labels(error.code).inc()
             raise
@@ -193,17 +192,17 @@ class Intake:
         elements: Sequence[BatchElement],
         *,
         body: bytes,
-        **sides: Unpack[SharedArrivalFields],
+        **fields: Unpack[SharedArrivalFields],
     ) -> list[Accepted | InputRefused]:
-        """Store the elements of one request, in one commit; the request itself is kept once.
+        """Store the elements of one request in one commit; the request itself is stored once.
 
-        Each element is new, a duplicate or a conflict by itself, and one that cannot be taken
-        is answered with the error while the others are stored.
+        Each element is new, a duplicate or a conflict by itself; for an invalid one the error is
+        returned while the others are stored.
 
         Raises: InputRefused, RowRefused, StoreUnavailable.
         """
         try:
-            drafts = self.drafts(source, elements, body=body, **sides)
+            drafts = self.drafts(source, elements, body=body, **fields)
             faults.point("accept.verified")
             good = tuple(each for each in drafts if isinstance(each, NewDelivery))
             accepted = await self._requests.submit(good) if good else []
@@ -220,17 +219,14 @@ class Intake:
         elements: Sequence[BatchElement],
         *,
         body: bytes,
-        **sides: Unpack[SharedArrivalFields],
+        **fields: Unpack[SharedArrivalFields],
     ) -> list[NewDelivery | InputRefused]:
-        """Check the elements of a request and return what the ledger takes of each.
-
-        Raises: InputRefused, if the request itself cannot be taken.
-        """
-        whole = self.draft(source, key=None, body=body, **sides)
-        rules = sides.get("rules", _DEFAULT_LANE_RULES)
+        """Check the elements of a request; return the delivery of each, or its error."""
+        whole = self.draft(source, key=None, body=body, **fields)
+        rules = fields.get("rules", _DEFAULT_LANE_RULES)
         return [self._element_draft(whole, each, rules) for each in elements]
 
-    def draft(  # noqa: PLR0913 - an arrival simply has this many sides
+    def draft(  # noqa: PLR0913 - an arrival has this many properties
         self,
         source: str,
         *,
@@ -239,68 +235,55 @@ class Intake:
         headers: Iterable[tuple[str, str]] = (),
         type_: str = "",
         order_key: str | None = None,
-        road: str = "api",
-        redelivery: str = "rearm",
+        sequence: int | None = None,
+        rules: LaneRules = _DEFAULT_LANE_RULES,
         tenant: str | None = None,
         fingerprint: bytes | None = None,
         unsigned: bool = False,
-        on_replay: str = "hold",
-        verdict: str = "",
-        secret_id: str | None = None,
-        hold_reason: str | None = None,
-        sequence: int | None = None,
-        rules: LaneRules = _DEFAULT_LANE_RULES,
         echo_of: str | None = None,
+        **stored: Unpack[_StoredFields],
     ) -> NewDelivery:
-        """Check an arrival and return what the ledger takes; nothing is stored yet.
-
-        Raises: InputRefused.
-        """
+        """Check an arrival and return its delivery; nothing is stored yet."""
         now = self._database.clock()
         limits = self._limits
         _check_fields(source, key, type_, order_key, sequence)
         validation.check_body(body, limit=limits.body)
-        kept = validation.check_headers(headers, count=limits.header_count, size=limits.headers)
-        mark = hashlib.sha256(body).digest() if fingerprint is None else fingerprint
+        checked = validation.check_headers(headers, count=limits.header_count, size=limits.headers)
+        fingerprint = hashlib.sha256(body).digest() if fingerprint is None else fingerprint
         return NewDelivery(
             id=self._new_id("dlv"),
             tenant=tenant or self._tenant,
             source=source,
-            key=f"sha256:{mark.hex()}" if key is None else key,
+            key=f"sha256:{fingerprint.hex()}" if key is None else key,
             body=body,
-            headers=encode_headers(kept),
-            fingerprint=mark,
+            headers=encode_headers(checked),
+            fingerprint=fingerprint,
             type=type_,
-            road=road,
             lane=order_key,
             order=None if order_key is None else _order(rules, type_, sequence, now),
             received_at=now,
-            redelivery=redelivery,
             unsigned=unsigned,
-            on_replay=on_replay,
-            verdict=verdict,
-            secret_id=secret_id,
-            hold_reason=hold_reason,
             echo_of=echo_of,
+            **stored,
         )
 
     def _element_draft(
         self, whole: NewDelivery, each: BatchElement, rules: LaneRules
     ) -> NewDelivery | InputRefused:
-        """Return an element of a request as an arrival of its own, or why it cannot be one."""
+        """Return the delivery of one element, or the error."""
         try:
             _check_fields(whole.source, each.key, each.type, each.order_key, each.sequence)
         except InputRefused as error:
             self._telemetry.refused.labels(error.code).inc()
             return error
         part = memoryview(whole.body)[each.start : each.start + each.size]
-        mark = each.fingerprint or hashlib.sha256(part).digest()
+        fingerprint = each.fingerprint or hashlib.sha256(part).digest()
         now = whole.received_at
         return msgspec.structs.replace(
             whole,
             id=self._new_id("dlv"),
-            key=f"sha256:{mark.hex()}" if each.key is None else each.key,
-            fingerprint=mark,
+            key=f"sha256:{fingerprint.hex()}" if each.key is None else each.key,
+            fingerprint=fingerprint,
             type=each.type,
             lane=each.order_key,
             order=None if each.order_key is None else _order(rules, each.type, each.sequence, now),
@@ -309,12 +292,6 @@ class Intake:
             start=each.start,
             length=len(part),
         )
-
-    async def _submit(self, new: NewDelivery) -> Accepted:
-        if new.lane is None:
-            return await self._group.submit(new)
-        (accepted,) = await self._requests.submit((new,))
-        return accepted
 
     def _after_request_commit(
         self, batch: Sequence[tuple[RequestDeliveries, list[Accepted]]]
@@ -329,9 +306,11 @@ class Intake:
         new = Counter(each.source for each, answer in batch if answer.arrival is ArrivalKind.NEW)
         for source, count in new.items():
             self._telemetry.accepted.labels(source).inc(count)
-        classes = Counter(answer.sighting for _, answer in batch if answer.sighting is not None)
-        for sighting, count in classes.items():
-            self._telemetry.duplicates.labels("delivery", sighting).inc(count)
+        classes = Counter(
+            answer.duplicate_class for _, answer in batch if answer.duplicate_class is not None
+        )
+        for name, count in classes.items():
+            self._telemetry.duplicates.labels("delivery", name).inc(count)
         for each, answer in batch:
             if answer.arrival in _ALARMING:
                 self._telemetry.log.warning(
@@ -361,7 +340,7 @@ def _check_fields(
 
 
 def _order(rules: LaneRules, type_: str, sequence: int | None, now: int) -> LaneOrder | None:
-    """Return what is particular about a place in a lane; most lanes only go by arrival."""
+    """Return an order that differs from that of arrival; most lanes have none."""
     if sequence is None and not rules.after:
         return None
     return lane_order(rules, type_, sequence, now)

@@ -1,12 +1,11 @@
 """Ordered lanes: one delivery per order key at a time; sequence numbers and type order.
 
-The lowest number goes first, and a type that waits for another lets that one go first. What is
-missing is waited for, each by the one who waits and only up to its bound: then it is due. A
-delivery that was begun keeps its turn until it ends. Whoever calls this holds the lane's row.
+The lowest number goes first, and a type that waits for another lets that one go first. A missing
+number or type is waited for up to a limit. A delivery that was begun keeps its turn until it ends.
 
-Only the first of a lane is due; the others have no due time until their turn comes. Whoever
-adds to a lane or leaves it holds the lane's row, so that no turn is ever missed. Where a
-source has rules about more than arrival, ``turns`` says whose turn it is.
+Only the first of a lane is due; the others have no due time until their turn comes. Adding to a
+lane and leaving it lock the lane's row, so that no turn is ever missed.
+See docs/decisions/0012-use-due-times-for-ordered-lanes.md.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ _STARTED = {DeliveryState.PROCESSING, DeliveryState.FAILED}
 
 
 class _LaneMember(NamedTuple):
-    """One of a lane, with what it may wait for."""
+    """A delivery of a lane, and what it may wait for."""
 
     id: str
     state: str
@@ -38,7 +37,7 @@ class _LaneMember(NamedTuple):
 
 
 class _TurnHolder(NamedTuple):
-    """Who has the turn, if anybody, and the highest number done in the lane."""
+    """The delivery that has the turn, if any, and the highest number done in the lane."""
 
     id: str | None
     state: str | None
@@ -47,7 +46,7 @@ class _TurnHolder(NamedTuple):
 
 
 class _NextTurn(NamedTuple):
-    """Who is next, from when on, and what it waits for until then."""
+    """The next delivery, when it is due, and what it waits for until then."""
 
     member: _LaneMember
     due_at: int
@@ -55,7 +54,7 @@ class _NextTurn(NamedTuple):
 
 
 def give_turn(tx: Transaction, lane: Lane, now: int) -> set[str]:
-    """Give the turn to whoever is next; return the ids of those skipped as stale."""
+    """Give the turn to the next delivery; return the ids of those skipped as stale."""
     name = _lane_params(lane)
     skipped: set[str] = set()
     while True:
@@ -72,7 +71,7 @@ def give_turn(tx: Transaction, lane: Lane, now: int) -> set[str]:
 
 
 def remember_done(tx: Transaction, lane: Lane, type_: str, sequence: int | None) -> None:
-    """Remember what is done in a lane."""
+    """Record the type and number that are done in a lane."""
     name = _lane_params(lane)
     if sequence is not None:
         tx.run(_sql.remember_number, **name, sequence=sequence)
@@ -80,7 +79,7 @@ def remember_done(tx: Transaction, lane: Lane, type_: str, sequence: int | None)
 
 
 def _turn_holder(tx: Transaction, name: dict[str, str]) -> _TurnHolder:
-    """Return who has the turn; a lane that only went by arrival did not write it down."""
+    """Return the delivery that has the turn; lanes ordered by arrival do not record it."""
     id_, state, due_at, last, turn = tx.one(_sql.standing, **name) or (None,) * 5
     if turn is None:
         id_, state, due_at = tx.one(_sql.active, **name) or (None,) * 3
@@ -90,7 +89,7 @@ def _turn_holder(tx: Transaction, name: dict[str, str]) -> _TurnHolder:
 def _pass_turn(
     tx: Transaction, name: dict[str, str], holder: _TurnHolder, chosen: _NextTurn
 ) -> None:
-    """Let another have the turn, unless the one who has it was begun a moment ago."""
+    """Give the turn to another delivery, unless the current one has just been begun."""
     member = chosen.member
     waits = holder.state == DeliveryState.RECEIVED and holder.due_at is not None
     if waits and holder.id != member.id and not tx.run(_sql.take, id=holder.id):
@@ -107,7 +106,7 @@ def _pass_turn(
 
 
 def _next_turn(tx: Transaction, name: dict[str, str], last: int, now: int) -> _NextTurn | None:
-    """Find who is next: the first, or the lowest number, or what that one waits for."""
+    """Find the next delivery: the first, or the lowest number, or the one that waits for."""
     first = tx.one(_sql.first, **name)
     if first is None:
         return None
@@ -116,7 +115,7 @@ def _next_turn(tx: Transaction, name: dict[str, str], last: int, now: int) -> _N
         member = _LaneMember(*(tx.one(_sql.lowest, **name) or first))
     asked: set[str] = set()
     while _waits_for_type(tx, name, member, now) and member.after not in asked:
-        asked.add(str(member.after))  # types that wait for each other in a ring
+        asked.add(str(member.after))  # types may wait for each other in a circle
         before = tx.one(_sql.of_type, **name, type=member.after)
         if before is None:
             break
@@ -132,7 +131,7 @@ def _next_turn(tx: Transaction, name: dict[str, str], last: int, now: int) -> _N
 
 
 def _missing_number(member: _LaneMember, last: int, now: int) -> list[tuple[int, str]]:
-    """Say for which number a delivery waits; a lane of which nothing is known begins at one."""
+    """Return the number a delivery waits for, and until when; a new lane begins at one."""
     if member.sequence is None or (member.gap_until or 0) <= now or member.sequence <= last + 1:
         return []
     return [(int(member.gap_until or 0), f"number {last + 1}")]
@@ -155,18 +154,18 @@ def _type_digest(type_: str) -> bytes:
 
 
 class LanePlace(NamedTuple):
-    """A delivery that belongs into a lane."""
+    """A delivery that enters a lane."""
 
     id: str
     tenant: str
     source: str
     lane: str
-    #: 1 where its source has rules about more than arrival
+    #: 1 if its source orders by more than arrival
     ruled: int = 0
 
 
 class LaneCompletion(NamedTuple):
-    """What is done in a lane: a delivery's type, and its number where it has one."""
+    """The type of a delivery that is done, and its number, if any."""
 
     type: str
     sequence: int | None
@@ -181,16 +180,16 @@ def enter(tx: Transaction, places: Sequence[LanePlace], now: int) -> set[str]:
     rows = [(*lane, count, int(lane in ruled)) for lane, count in sorted(counts.items())]
     numbered = tx.many(_sql.number, rows)
     next_position = {tuple(row[:3]): row[3] - counts[tuple(row[:3])] + 1 for row in numbered}
-    seats = []
+    positions = []
     for place in sorted(places):
-        seats.append((place.id, next_position[place[1:4]]))
+        positions.append((place.id, next_position[place[1:4]]))
         next_position[place[1:4]] += 1
-    tx.run_many(_sql.place, seats)
+    tx.run_many(_sql.place, positions)
     return _give_turns(tx, {tuple(row[:3]): row[4] for row in numbered}, now)
 
 
 def advance(tx: Transaction, left: Iterable[tuple[Lane, LaneCompletion | None]], now: int) -> None:
-    """Let the next of each lane have its turn, after somebody left or came back."""
+    """Give the turn to the next of each lane, after a delivery left or came back."""
     left = list(left)
     if not left:
         return
@@ -204,7 +203,7 @@ def advance(tx: Transaction, left: Iterable[tuple[Lane, LaneCompletion | None]],
 
 
 def _give_turns(tx: Transaction, lanes: dict[Lane, int], now: int) -> set[str]:
-    """Let whoever is next in each lane be due; return those that were skipped as stale."""
+    """Make the next delivery of each lane due; return those that were skipped as stale."""
     plain = sorted(lane for lane, ruled in lanes.items() if not ruled)
     if plain:
         tx.run_many(_sql.advance, plain, now=now)

@@ -1,8 +1,4 @@
-"""Leases: claim due deliveries within source limits, renew, dead-letter exhausted ones.
-
-Whoever works on deliveries only where nobody else would must know of programs in other processes,
-also while these are down.
-"""
+"""Leases: claim due deliveries within source limits, renew, dead-letter exhausted ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -17,76 +13,23 @@ from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 
 _sql = load(__package__, "leases.sql")
 
-#: an allowance is kept in thousandths, of which each millisecond brings as many as the rate
+#: allowances are stored in thousandths: a rate of n adds n of them per millisecond
 _THOUSANDTHS = 1_000
-
-
-class SourceLimits(NamedTuple):
-    """What a source allows; None is no limit."""
-
-    tenant: str
-    source: str
-    #: deliveries begun per second
-    rate: int | None
-    #: deliveries worked on at the same time
-    concurrency: int | None
-
-    @property
-    def any(self) -> bool:
-        """Whether there is a limit at all."""
-        return self.rate is not None or self.concurrency is not None
-
-
-def lock_limits(tx: Transaction, several: Iterable[SourceLimits], now: int) -> None:
-    """Lock the gates of several sources, always in the same order."""
-    for limits in sorted((each for each in several if each.any), key=lambda each: each[:2]):
-        _refill(tx, limits, now)
-
-
-def capacity(tx: Transaction, limits: SourceLimits, most: int, now: int) -> int:
-    """Return how many may be begun, at most ``most``; others wait until the commit."""
-    allowance = _refill(tx, limits, now)
-    if limits.rate is not None:
-        most = min(most, allowance // _THOUSANDTHS)
-    if limits.concurrency is not None:
-        working = tx.one(_sql.in_work, tenant=limits.tenant, source=limits.source)
-        most = min(most, limits.concurrency - (working[0] if working else 0))
-    return max(0, most)
-
-
-def _refill(tx: Transaction, limits: SourceLimits, now: int) -> int:
-    """Lock a gate and return what it allows, in thousandths."""
-    rate = limits.rate or 0
-    row = tx.one(
-        _sql.open,
-        tenant=limits.tenant,
-        source=limits.source,
-        rate=rate,
-        most=rate * _THOUSANDTHS,
-        now=now,
-    )
-    return int(row[0]) if row else 0
-
-
-def count_started(tx: Transaction, limits: SourceLimits, begun: int) -> None:
-    """Count what was begun against the rate."""
-    if limits.rate is not None and begun:
-        tx.run(_sql.take, tenant=limits.tenant, source=limits.source, taken=begun * _THOUSANDTHS)
 
 
 #: bytes of bodies one claim may bring into memory
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_DEAD_LETTERED = 100
 
-#: places in the rows of ``due`` and ``expired``
+#: columns of ``due`` and ``expired``
 _ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
 
-#: headers and whole bodies that were fetched apart; the elements of a batch share one
+#: headers and bodies that were read separately; the elements of a batch share one
 Payloads = dict[str, tuple[bytes, bytes]]
 
 
 class DeliveryClaimant(NamedTuple):
-    """Who claims, for whom, from where, and for how long."""
+    """A worker that claims deliveries of one source."""
 
     tenant: str
     source: str
@@ -96,27 +39,53 @@ class DeliveryClaimant(NamedTuple):
     #: tries and milliseconds before a delivery is given up
     tries: int
     budget: int
-    #: deliveries of the source begun per second, and worked on at the same time, by everybody
+    #: deliveries of the source begun per second, and in progress, in all workers together
     rate: int | None = None
     concurrency: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the source has a limit at all."""
+        return self.rate is not None or self.concurrency is not None
+
+
+def lock_limits(tx: Transaction, claimants: Iterable[DeliveryClaimant], now: int) -> None:
+    """Lock the limits of several sources, always in the same order."""
+    limited = (each for each in claimants if each.is_limited)
+    for who in sorted(limited, key=lambda each: each[:2]):
+        _refill(tx, who, now)
+
+
+def _capacity(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> int:
+    """Return how many deliveries may be begun now, at most ``most``; locked until the commit."""
+    allowance = _refill(tx, who, now)
+    if who.rate is not None:
+        most = min(most, allowance // _THOUSANDTHS)
+    if who.concurrency is not None:
+        working = tx.one(_sql.in_work, tenant=who.tenant, source=who.source)
+        most = min(most, who.concurrency - (working[0] if working else 0))
+    return max(0, most)
+
+
+def _refill(tx: Transaction, who: DeliveryClaimant, now: int) -> int:
+    """Lock the limits of a source and return its allowance, in thousandths."""
+    rate, name = who.rate or 0, {"tenant": who.tenant, "source": who.source}
+    row = tx.one(_sql.open, **name, rate=rate, most=rate * _THOUSANDTHS, now=now)
+    return int(row[0]) if row else 0
 
 
 def claim(
     tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int = 0
 ) -> list[Delivery]:
     """Lease up to ``most`` due deliveries of one source, oldest first, within its limits."""
-    allowed = source_limits(who)
-    if not allowed.any:
+    if not who.is_limited:
         return _claim_due(tx, who, most, now, floor)
-    most = capacity(tx, allowed, most, now)
+    most = _capacity(tx, who, most, now)
     claimed = _claim_due(tx, who, most, now, floor) if most else []
-    count_started(tx, allowed, len(claimed))
+    if who.rate is not None and claimed:
+        taken = len(claimed) * _THOUSANDTHS
+        tx.run(_sql.take, tenant=who.tenant, source=who.source, taken=taken)
     return claimed
-
-
-def source_limits(who: DeliveryClaimant) -> SourceLimits:
-    """Return what a source allows."""
-    return SourceLimits(who.tenant, who.source, who.rate, who.concurrency)
 
 
 def _claim_due(
@@ -150,12 +119,7 @@ def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery 
 def claim_lost_once(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> list[Delivery]:
     """Lease deliveries whose worker was lost for the first time, up to ``most`` together."""
     found = tx.all(
-        _sql.lost_once,
-        tenant=who.tenant,
-        source=who.source,
-        now=now,
-        tries=who.tries,
-        most=most,
+        _sql.lost_once, tenant=who.tenant, source=who.source, now=now, tries=who.tries, most=most
     )
     return _take_over(tx, who, _within_memory(found), now) if found else []
 
@@ -163,7 +127,7 @@ def claim_lost_once(tx: Transaction, who: DeliveryClaimant, most: int, now: int)
 def _take_over(
     tx: Transaction, who: DeliveryClaimant, found: Sequence[Row], now: int
 ) -> list[Delivery]:
-    """Lease what others lost, and write down that they did."""
+    """Lease deliveries of lost workers, and record the lost tries."""
     tx.run_many(_sql.record_lost, sorted((row[_ID], row[_FENCE]) for row in found), now=now)
     leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in found)
     count = tx.run_many(
@@ -175,13 +139,13 @@ def _take_over(
 
 
 def _still_ours(tx: Transaction, who: DeliveryClaimant, wanted: Sequence[Row]) -> list[Row]:
-    """Return what is leased to us now; of the rest, somebody else was faster."""
+    """Return the rows that are leased to us now; another worker has the others."""
     held = {row[0]: row[1:] for row in tx.many(_sql.holders, [(row[_ID],) for row in wanted])}
     return [row for row in wanted if held.get(row[_ID]) == (row[_FENCE] + 1, who.worker)]
 
 
 def leased_to(tx: Transaction, who: DeliveryClaimant) -> list[Delivery]:
-    """Return what is leased to this worker now, as its claims returned it."""
+    """Return the deliveries leased to this worker now, as its claims returned them."""
     rows = tx.all(_sql.leased_to, tenant=who.tenant, source=who.source, worker=who.worker)
     payloads: Payloads = {}
     return [_delivery(tx, row, payloads, claimed=0) for row in rows]
@@ -195,7 +159,7 @@ def as_claimed(tx: Transaction, tenant: str, ids: Sequence[str]) -> dict[str, De
 
 
 def has_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> bool:
-    """Say whether there is work whose worker was lost and that may be tried again."""
+    """Say whether a delivery of a lost worker may be tried again."""
     found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
     return found is not None
 
@@ -213,7 +177,8 @@ def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int) -> i
     if not found:
         return 0
     tx.run_many(_sql.record_lost, [(id_, fence) for id_, fence, *_ in found], now=now)
-    buried = tx.many(_sql.bury, [_dead_letter_row(row, who.tries) for row in found], now=now)
+    rows = [(row[0], row[1], str(_exhausted_outcome(row[5], who.tries))) for row in found]
+    buried = tx.many(_sql.bury, rows, now=now)
     gone = {id_ for (id_,) in buried}
     left = [(row[2:5], None) for row in found if row[0] in gone and row[4] is not None]
     lanes.advance(tx, left, now)
@@ -225,7 +190,7 @@ def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int) -> i
 
 
 def renew(tx: Transaction, held: Sequence[tuple[str, int]], until: int) -> set[str]:
-    """Prolong leases; return the ids of those that are still ours."""
+    """Renew leases; return the ids of those that are still held."""
     count = tx.run_many(_sql.renew, sorted(held), until=until)
     faults.point("worker.renewing")
     if count == len(held):
@@ -235,16 +200,11 @@ def renew(tx: Transaction, held: Sequence[tuple[str, int]], until: int) -> set[s
 
 
 def _within_memory(due: Sequence[Row]) -> list[Row]:
-    """Take deliveries until their bodies would fill the memory, but always the first."""
+    """Return as many rows as the memory limit allows, but always the first."""
     totals = accumulate(row[_SIZE] for row in due)
     return [row for row, total in zip(due, totals, strict=True) if total <= _MOST_BYTES] or [
         *due[:1]
     ]
-
-
-def _dead_letter_row(row: Row, tries: int) -> Row:
-    id_, fence, _tenant, _source, _lane, used = row
-    return (id_, fence, str(_exhausted_outcome(used, tries)))
 
 
 def _exhausted_outcome(used: int, tries: int) -> DeliveryOutcome:
@@ -259,14 +219,14 @@ def _dead_lettered(row: Row, tries: int) -> settlements.EndedDelivery:
 
 
 def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -> Delivery:
-    """Build what the handler sees: the row as it was found, with this claim added."""
+    """Build a delivery from its row, with this claim added."""
     id_, tenant, source, key, variant, type_, lane, late, policy, fence, tries, *rest = row
     received_at, give_up_at, size, headers, body, verdict, sequence, payload_id, start = rest
     if body is None:
         if payload_id not in payloads:
             payloads[payload_id] = tx.one(_sql.payload, id=payload_id) or (b"[]", b"")
         headers, whole = payloads[payload_id]
-        # A mail is one whole, and sealed: whoever reads it opens it.
+        # A mail is encrypted as a whole; the mail processor decrypts it.
         body = whole if source == MAIL_SOURCE else whole[start : start + size]
     return Delivery(
         id_, tenant, source, key, variant, type_, lane, bool(late), policy, fence + claimed,
@@ -276,7 +236,7 @@ def _delivery(tx: Transaction, row: Row, payloads: Payloads, claimed: int = 1) -
 
 
 def has_claimable(tx: Transaction, tenant: str, sources: Iterable[str], now: int) -> bool:
-    """Say whether one of these sources has something to claim."""
+    """Say whether one of these sources has a claimable delivery."""
     rows = [(source,) for source in sorted(set(sources))]
     return bool(tx.many(_sql.any, rows, tenant=tenant, now=now))
 
@@ -286,10 +246,10 @@ SourceName = tuple[str, str]
 
 
 def announce_handlers(tx: Transaction, places: Iterable[SourceName], now: int) -> None:
-    """Write down that a program has handlers for sources."""
+    """Record that a program has handlers for sources, for other processes."""
     tx.run_many(_sql.announce, sorted(set(places)), now=now)
 
 
 def handled_since(tx: Transaction, at: int) -> set[SourceName]:
-    """Return the sources that a program had handlers for, at this moment or later."""
+    """Return the sources that any program announced handlers for since a time."""
     return {(tenant, source) for tenant, source in tx.all(_sql.since, at=at)}

@@ -1,6 +1,7 @@
 """Operator actions on deliveries: replay, hold, release, mark as seen; always audited."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
@@ -14,66 +15,54 @@ from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryReco
 
 _sql = load(__package__, "operations.sql")
 
-#: a person's word on effects in doubt: name to ``done`` or ``not_done``
+#: an operator's decisions on effects of unknown outcome: name to ``done`` or ``not_done``
 EffectResolutions = Mapping[str, EffectState]
 
 
-def replay(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResolutions) -> None:
-    """Run a done or dead delivery again; effects that are done stay done.
-
-    Raises: NotFound, StateConflict.
-    """
-    facts = _resolve_effects(tx, id_, deed, words)
-    tx.run(_sql.record_end, id=id_, tenant=deed.tenant, now=deed.at)
-    row = tx.one(_sql.replay, id=id_, tenant=deed.tenant, now=deed.at)
+def replay(tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectResolutions) -> None:
+    """Run a done or dead delivery again; effects that are done stay done."""
+    facts = _resolve_effects(tx, id_, entry, resolutions)
+    tx.run(_sql.record_end, id=id_, tenant=entry.tenant, now=entry.at)
+    row = tx.one(_sql.replay, id=id_, tenant=entry.tenant, now=entry.at)
     if row is None:
         gone = facts.purged_at is not None
         raise StateConflict(_BODY_GONE if gone else _cannot("replay", facts.state))
     if row[3] is not None:
-        lanes.enter(tx, [lanes.LanePlace(*row)], deed.at)
-    audit.record(tx, deed, "replay", id_, _audit_detail(words))
+        lanes.enter(tx, [lanes.LanePlace(*row)], entry.at)
+    audit.record(tx, entry, "replay", id_, _audit_detail(resolutions))
 
 
-def hold(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Keep a waiting delivery from running.
-
-    Raises: NotFound, StateConflict.
-    """
-    facts = inspections.read_facts(tx, deed.tenant, id_)
-    if not tx.all(_sql.hold, id=id_, tenant=deed.tenant, reason="operator", now=deed.at):
+def hold(tx: Transaction, id_: str, entry: AuditEntry) -> None:
+    """Keep a waiting delivery from running."""
+    facts = inspections.read_facts(tx, entry.tenant, id_)
+    if not tx.all(_sql.hold, id=id_, tenant=entry.tenant, reason="operator", now=entry.at):
         raise StateConflict(_cannot("hold", facts.state))
-    audit.record(tx, deed, "hold", id_)
+    audit.record(tx, entry, "hold", id_)
 
 
-def release(tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResolutions) -> None:
-    """Let a held delivery run.
-
-    Raises: NotFound, StateConflict.
-    """
-    facts = _resolve_effects(tx, id_, deed, words)
-    tx.run(_sql.record_end, id=id_, tenant=deed.tenant, now=deed.at)
-    row = tx.one(_sql.release, id=id_, tenant=deed.tenant, now=deed.at)
+def release(tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectResolutions) -> None:
+    """Let a held delivery run."""
+    facts = _resolve_effects(tx, id_, entry, resolutions)
+    tx.run(_sql.record_end, id=id_, tenant=entry.tenant, now=entry.at)
+    row = tx.one(_sql.release, id=id_, tenant=entry.tenant, now=entry.at)
     if row is None:
         raise StateConflict(_cannot("release", facts.state))
-    _return_to_lane(tx, row[:4], row[4], deed.at)
-    audit.record(tx, deed, "release", id_, _audit_detail(words))
+    _return_to_lane(tx, row[:4], row[4], entry.at)
+    audit.record(tx, entry, "release", id_, _audit_detail(resolutions))
 
 
-def mark_seen(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Write down that a person has seen a dead delivery; only then may its body go.
-
-    Raises: NotFound, StateConflict.
-    """
-    facts = inspections.read_facts(tx, deed.tenant, id_)
-    if not tx.all(_sql.see, id=id_, tenant=deed.tenant, now=deed.at):
+def mark_seen(tx: Transaction, id_: str, entry: AuditEntry) -> None:
+    """Record that an operator has seen a dead delivery; only then may its body be purged."""
+    facts = inspections.read_facts(tx, entry.tenant, id_)
+    if not tx.all(_sql.see, id=id_, tenant=entry.tenant, now=entry.at):
         raise StateConflict(_cannot("see", facts.state))
-    audit.record(tx, deed, "see", id_)
+    audit.record(tx, entry, "see", id_)
 
 
 def _return_to_lane(
     tx: Transaction, row: tuple[str, str, str, str | None], position: int | None, now: int
 ) -> None:
-    """Give a released delivery its old place, or the last where it never had one."""
+    """Return a released delivery to its old place, or to the end if it never had one."""
     id_, tenant, source, lane = row
     if lane is None:
         return
@@ -84,16 +73,16 @@ def _return_to_lane(
 
 
 def _resolve_effects(
-    tx: Transaction, id_: str, deed: audit.AuditEntry, words: EffectResolutions
+    tx: Transaction, id_: str, entry: AuditEntry, resolutions: EffectResolutions
 ) -> DeliveryRecord:
-    """Apply a person's words to effects in doubt; refuse while any is left in doubt."""
-    facts = inspections.read_facts(tx, deed.tenant, id_)
-    for name, state in words.items():
-        if not effects.resolve(tx, deed.tenant, id_, name, state, deed.at):
-            raise NotFound(f"this delivery has no effect {name!r} in doubt")
-    doubtful = unknown_effects(effects.of_delivery(tx, deed.tenant, id_))
-    if doubtful:
-        name = doubtful[0].name
+    """Record the outcomes of unknown effects; refuse while another outcome is unknown."""
+    facts = inspections.read_facts(tx, entry.tenant, id_)
+    for name, state in resolutions.items():
+        if not effects.resolve(tx, entry.tenant, id_, name, state, entry.at):
+            raise NotFound(f"this delivery has no effect {name!r} of unknown outcome")
+    unknown = unknown_effects(effects.of_delivery(tx, entry.tenant, id_))
+    if unknown:
+        name = unknown[0].name
         raise StateConflict(
             f"effect {name!r} may or may not have happened; look there, then add "
             f"--effect {name}=done or --effect {name}=not-done"
@@ -101,8 +90,8 @@ def _resolve_effects(
     return facts
 
 
-def _audit_detail(words: EffectResolutions) -> str:
-    return " ".join(f"{name}={state}" for name, state in sorted(words.items()))
+def _audit_detail(resolutions: EffectResolutions) -> str:
+    return " ".join(f"{name}={state}" for name, state in sorted(resolutions.items()))
 
 
 def _cannot(action: str, state: DeliveryState) -> str:
@@ -119,48 +108,26 @@ _REMEDY = {
 }
 
 
-def replay_and_inspect(
-    tx: Transaction, id_: str, deed: AuditEntry, words: EffectResolutions
+def change_and_inspect(
+    tx: Transaction, change: Callable[..., None], id_: str, entry: AuditEntry, *args: Any
 ) -> DeliveryInspection:
-    """Run a done or dead delivery again; return how it stands then.
-
-    Raises: NotFound, StateConflict, EffectOutcomeUnknown.
-    """
-    return _apply_and_inspect(tx, id_, deed, words, replay)
+    """Make a change and return the delivery as it is then."""
+    change(tx, id_, entry, *args)
+    return inspections.inspect(tx, entry.tenant, id_, entry.at)
 
 
-def release_and_inspect(
-    tx: Transaction, id_: str, deed: AuditEntry, words: EffectResolutions
-) -> DeliveryInspection:
-    """Let a held delivery run; return how it stands then.
-
-    Raises: NotFound, StateConflict, EffectOutcomeUnknown.
-    """
-    return _apply_and_inspect(tx, id_, deed, words, release)
-
-
-def hold_and_inspect(tx: Transaction, id_: str, deed: AuditEntry) -> DeliveryInspection:
-    """Keep a waiting delivery from running; return how it stands then.
-
-    Raises: NotFound, StateConflict.
-    """
-    hold(tx, id_, deed)
-    return inspections.inspect(tx, deed.tenant, id_, deed.at)
-
-
-def _apply_and_inspect(
+def rerun_and_inspect(
     tx: Transaction,
+    change: Callable[..., None],
     id_: str,
-    deed: AuditEntry,
-    words: EffectResolutions,
-    change: Callable[[Transaction, str, AuditEntry, EffectResolutions], None],
+    entry: AuditEntry,
+    resolutions: EffectResolutions,
 ) -> DeliveryInspection:
-    inspections.read_facts(tx, deed.tenant, id_)
-    for effect in unknown_effects(effects.of_delivery(tx, deed.tenant, id_)):
-        if effect.name not in words:
+    """Replay or release a delivery through the API; return it as it is then."""
+    for effect in unknown_effects(effects.of_delivery(tx, entry.tenant, id_)):
+        if effect.name not in resolutions:
             raise EffectOutcomeUnknown(
                 f"effect {effect.name!r} may or may not have happened; look there, then say in "
                 "effects whether it is done or not_done"
             )
-    change(tx, id_, deed, words)
-    return inspections.inspect(tx, deed.tenant, id_, deed.at)
+    return change_and_inspect(tx, change, id_, entry, resolutions)

@@ -1,6 +1,6 @@
 """Pull API: remote workers claim, renew, settle and journal effects; calls are repeatable.
 
-Missing and foreign look the same: what is not of the caller's tenant and sources is not found.
+A delivery of another tenant, or of a source the caller may not work on, is not found.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,25 +22,31 @@ from oncebox.model.deliveries.effects import (
     Safety,
     effect_key,
 )
-from oncebox.model.deliveries.retry import RetryRules, TryFailure, one_line, settle_failure
+from oncebox.model.deliveries.retry import (
+    RetryRules,
+    TryFailure,
+    hold_settlement,
+    one_line,
+    settle_failure,
+)
 
 _sql = load(__package__, "pull.sql")
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's wish for work."""
+    """A worker's request for deliveries."""
 
     tenant: str
     worker: str
-    #: the same key is answered with the same lease
+    #: a repeat with the same key gets the same leases
     request_key: str
-    #: the sources to claim from, in their turn; all of this tenant and for this worker
+    #: the sources to claim from, in this order; all of this tenant and for this worker
     claimants: tuple[DeliveryClaimant, ...]
     most: int
 
 
 class WorkerCaller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who speaks of a delivery: a tenant, and the sources it may work on."""
+    """A tenant, and the sources its worker may work on."""
 
     tenant: str
     #: None is all of them
@@ -48,16 +54,16 @@ class WorkerCaller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRef(NamedTuple):
-    """Which claim of a delivery is meant."""
+    """One claim of a delivery."""
 
     id: str
     fence: int
 
 
 class SettleResult(msgspec.Struct, frozen=True):
-    """How a settlement went."""
+    """The result of a settlement."""
 
-    #: whether it counts; if not, the lease was lost before
+    #: whether it was recorded; if not, the lease was lost before
     counts: bool
     state: DeliveryState
     #: when it is tried again
@@ -69,18 +75,18 @@ class BeginEffectAnswer(msgspec.Struct, frozen=True):
 
     #: make the call now
     go: bool
-    #: what to hand to the other side, the same for every repeat
+    #: the idempotency key, the same for every repeat
     key: str
-    #: what was journalled before
+    #: the earlier journal entry
     before: Effect | None
-    #: nobody can know whether it happened: the delivery is held for a person
+    #: the outcome is unknown: the delivery is held for an operator
     held: bool = False
-    #: names the start of the call that is to be made now
+    #: identifies the start of the call that is to be made now
     started_at: int | None = None
 
 
 class _ClaimedLease(msgspec.Struct, frozen=True, array_like=True):
-    """What a claim changed in a delivery, kept so that it can be told again."""
+    """What a claim changed in a delivery, stored for repeats of the claim."""
 
     id: str
     fence: int
@@ -88,13 +94,10 @@ class _ClaimedLease(msgspec.Struct, frozen=True, array_like=True):
     give_up_at: int
 
 
-# claims
-
-
 def claim(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
-    """Lease due deliveries; a repeat is told the same leases, whatever became of them.
+    """Lease due deliveries; a repeat gets the same leases, whatever became of them.
 
-    What was lost by its last worker comes alone. A claim that finds nothing leaves no trace.
+    A delivery whose last worker was lost comes alone. A claim that finds nothing is not stored.
 
     Raises: RequestKeyReused.
     """
@@ -107,30 +110,29 @@ def claim(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     if not claimed:
         tx.run(_sql.let_go, **name)
         return []
-    told = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
-    tx.run(_sql.answer, **name, answer=msgspec.json.encode(told))
+    answer = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
+    tx.run(_sql.answer, **name, answer=msgspec.json.encode(answer))
     return claimed
 
 
 def forget_claims(tx: Transaction, before: int) -> int:
-    """Forget claims that were asked before a moment; return how many."""
+    """Delete stored claims older than a time; return how many."""
     return tx.run(_sql.forget, before=before)
 
 
 def _repeat_claim(tx: Transaction, ask: ClaimRequest, sources: bytes) -> list[Delivery]:
-    """Tell a claim again."""
     row = tx.one(_sql.asked, tenant=ask.tenant, request_key=ask.request_key)
     if row is None or (row[0], row[1]) != (ask.worker, sources):
         raise RequestKeyReused(
             "this request key claimed for another worker or other sources; take a new one"
         )
-    told = msgspec.json.decode(row[2], type=list[_ClaimedLease])
-    found = leases.as_claimed(tx, ask.tenant, [each.id for each in told])
+    answer = msgspec.json.decode(row[2], type=list[_ClaimedLease])
+    found = leases.as_claimed(tx, ask.tenant, [each.id for each in answer])
     return [
         msgspec.structs.replace(
             found[each.id], fence=each.fence, tries=each.tries, give_up_at=each.give_up_at
         )
-        for each in told
+        for each in answer
     ]
 
 
@@ -144,8 +146,8 @@ def _claim_lost(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
 
 
 def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
-    # All gates first, in one order: two claims must not wait for each other crosswise.
-    leases.lock_limits(tx, [leases.source_limits(who) for who in ask.claimants], now)
+    # All limits are locked first, in one order: two claims must not deadlock.
+    leases.lock_limits(tx, ask.claimants, now)
     claimed: list[Delivery] = []
     for who in ask.claimants:
         if len(claimed) < ask.most:
@@ -153,34 +155,22 @@ def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     return claimed
 
 
-# leases and settlements
-
-
 def heartbeat(
     tx: Transaction, caller: WorkerCaller, held: Sequence[LeaseRef], until: int
 ) -> set[str]:
-    """Prolong leases; return the ids of those that still hold.
-
-    Raises: NotFound.
-    """
+    """Renew leases; return the ids of those that are still held."""
     _find_deliveries(tx, caller, [each.id for each in held])
     return leases.renew(tx, [(each.id, each.fence) for each in held], until)
 
 
 def complete(tx: Transaction, caller: WorkerCaller, lease: LeaseRef, now: int) -> SettleResult:
-    """End a delivery well.
-
-    Raises: NotFound.
-    """
+    """Complete a delivery."""
     delivery = _as_leased(tx, caller, lease)
-    return _settle(
-        tx,
-        Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=DeliveryOutcome.HANDLED),
-        now,
-    )
+    done = Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=DeliveryOutcome.HANDLED)
+    return _settle(tx, done, now)
 
 
-def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which dice
+def fail(  # noqa: PLR0913 - caller, lease, failure, rules, time and randomness
     tx: Transaction,
     caller: WorkerCaller,
     lease: LeaseRef,
@@ -190,10 +180,7 @@ def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which
     now: int,
     random: Callable[[], float],
 ) -> SettleResult:
-    """End a try that failed: it is repeated later, or given up.
-
-    Raises: NotFound.
-    """
+    """End a failed try: it is repeated later, or given up."""
     delivery = _as_leased(tx, caller, lease)
     return _settle(tx, settle_failure(delivery, failure, rules, now=now, random=random), now)
 
@@ -201,11 +188,8 @@ def fail(  # noqa: PLR0913 - who, what, how, by which rules, when and with which
 def hold(
     tx: Transaction, caller: WorkerCaller, lease: LeaseRef, reason: str, now: int
 ) -> SettleResult:
-    """End a try so that a person decides.
-
-    Raises: NotFound.
-    """
-    return _settle(tx, _hold_settlement(_as_leased(tx, caller, lease), reason), now)
+    """End a try so that an operator decides."""
+    return _settle(tx, hold_settlement(_as_leased(tx, caller, lease), reason), now)
 
 
 def _settle(tx: Transaction, settlement: Settlement, now: int) -> SettleResult:
@@ -213,21 +197,7 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> SettleResult:
     return SettleResult(counts, settlement.state, settlement.due_at)
 
 
-def _hold_settlement(delivery: Delivery, reason: str) -> Settlement:
-    reason = one_line(reason)
-    return Settlement(
-        delivery=delivery,
-        state=DeliveryState.HELD,
-        outcome=DeliveryOutcome.HELD,
-        hold_reason=reason,
-        error=reason,
-    )
-
-
-# effects
-
-
-def begin_effect(  # noqa: PLR0913 - who, what, its name and choice, how long it may take, and when
+def begin_effect(  # noqa: PLR0913 - caller, lease, name, safety, limits and time
     tx: Transaction,
     caller: WorkerCaller,
     lease: LeaseRef,
@@ -238,11 +208,11 @@ def begin_effect(  # noqa: PLR0913 - who, what, its name and choice, how long it
     window: int,
     now: int,
 ) -> BeginEffectAnswer:
-    """Journal an effect as started, or say what is known of it.
+    """Journal an effect as started, or return its earlier journal entry.
 
-    One that was started and never heard of again is begun anew where that is safe within
-    ``window``; with ``Safe.VERIFY`` the worker asks the other side once ``surely_over_at`` has
-    passed and says what it found; else the delivery is held.
+    If its outcome is unknown, it is begun again where that is safe within ``window``; with
+    ``Safety.VERIFY`` the worker asks the other side once ``surely_over_at`` has passed and
+    reports the outcome; else the delivery is held.
 
     Raises: NotFound, LeaseLost.
     """
@@ -258,27 +228,23 @@ def begin_effect(  # noqa: PLR0913 - who, what, its name and choice, how long it
     )
     (begun,) = effects.begin(tx, [request], now)
     before = begun.before
-    if begun.go:
-        return BeginEffectAnswer(
-            go=True, key=key, before=before, started_at=_started_at(tx, delivery, name)
-        )
-    if before is None:
-        raise LeaseLost(_LOST)
-    if before.state is EffectState.DONE:
-        return BeginEffectAnswer(go=False, key=key, before=before)
-    if _may_repeat(before, safe, now - window):
+    if not begun.go:
+        if before is None:
+            raise LeaseLost(_LOST)
+        verifies = before.state is EffectState.STARTED and safe is Safety.VERIFY
+        if before.state is EffectState.DONE or verifies:
+            return BeginEffectAnswer(go=False, key=key, before=before)
+        if not _may_repeat(before, safe, now - window):
+            return _hold_unknown(tx, delivery, before, key, now)
         again = msgspec.structs.replace(request, known_fence=before.fence)
         if not effects.begin_again(tx, [again], now)[0]:
             raise LeaseLost(_LOST)
-        return BeginEffectAnswer(
-            go=True, key=key, before=before, started_at=_started_at(tx, delivery, name)
-        )
-    if before.state is EffectState.STARTED and safe is Safety.VERIFY:
-        return BeginEffectAnswer(go=False, key=key, before=before)
-    return _hold_unknown(tx, delivery, before, key, now)
+    entry = _journalled(tx, delivery, name)
+    started_at = None if entry is None else entry.started_at
+    return BeginEffectAnswer(go=True, key=key, before=before, started_at=started_at)
 
 
-def finish_effect(  # noqa: PLR0913 - who, what, its name, how it ended, and when
+def finish_effect(  # noqa: PLR0913 - caller, lease, name, outcome and time
     tx: Transaction,
     caller: WorkerCaller,
     lease: LeaseRef,
@@ -290,10 +256,10 @@ def finish_effect(  # noqa: PLR0913 - who, what, its name, how it ended, and whe
     error: str | None = None,
     started_at: int | None = None,
 ) -> Effect:
-    """Record how an effect ended; return what the journal says now.
+    """Record how an effect ended; return its journal entry.
 
-    A word other than done is taken of the start that ``started_at`` names, else of this claim's
-    own: what another try began may have happened all the same.
+    An outcome other than done applies to the start that ``started_at`` identifies, else to one of
+    this claim: the call of another try may have happened all the same.
 
     Raises: NotFound.
     """
@@ -320,13 +286,8 @@ def _journalled(tx: Transaction, delivery: Delivery, name: str) -> Effect | None
     return next((each for each in journal if each.name == name), None)
 
 
-def _started_at(tx: Transaction, delivery: Delivery, name: str) -> int | None:
-    found = _journalled(tx, delivery, name)
-    return None if found is None else found.started_at
-
-
 def _may_repeat(before: Effect, safe: Safety, window_start: int) -> bool:
-    """Say whether an effect may be begun anew: proven not done, or safe to repeat."""
+    """Say whether an effect may be begun again: proven not done, or safe to repeat."""
     if before.state is EffectState.NOT_DONE:
         return True
     in_window = window_start <= before.first_started_at
@@ -336,26 +297,19 @@ def _may_repeat(before: Effect, safe: Safety, window_start: int) -> bool:
 def _hold_unknown(
     tx: Transaction, delivery: Delivery, before: Effect, key: str, now: int
 ) -> BeginEffectAnswer:
-    """Hold a delivery because nobody can know whether its effect happened."""
+    """Hold a delivery because the outcome of its effect is unknown."""
     reason = f"effect {before.name!r} was started and nobody knows whether it happened"
-    ended = _settle(tx, _hold_settlement(delivery, reason), now)
-    if not ended.counts:
+    if not _settle(tx, hold_settlement(delivery, reason), now).counts:
         raise LeaseLost(_LOST)
     unknown = FinishEffect(
-        delivery_id=delivery.id,
-        fence=delivery.fence,
-        name=before.name,
-        state=EffectState.UNKNOWN,
+        delivery_id=delivery.id, fence=delivery.fence, name=before.name, state=EffectState.UNKNOWN
     )
     effects.finish(tx, [unknown], now)
     return BeginEffectAnswer(go=False, key=key, before=before, held=True)
 
 
-# whose it is
-
-
 def _as_leased(tx: Transaction, caller: WorkerCaller, lease: LeaseRef) -> Delivery:
-    """Return a delivery as the caller claimed it; whether the claim still holds is told later."""
+    """Return a delivery with the caller's fence, which is checked by the writes."""
     delivery = _find_deliveries(tx, caller, [lease.id])[lease.id]
     return msgspec.structs.replace(delivery, fence=lease.fence)
 

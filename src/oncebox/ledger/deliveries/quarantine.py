@@ -27,23 +27,23 @@ from oncebox.settings import QuarantineSettings
 
 _sql = load(__package__, "quarantine.sql")
 
-#: header names whose values let somebody in; a signature lets nobody in without its body
+#: names of headers that hold credentials; a signature is none without its body
 _SECRET = re.compile(
     r"authori[sz]ation|cookie|token|secret|passw|api-?key|credential", re.IGNORECASE
 )
-#: what stands in the place of such a value
+#: stands for such a value
 REDACTED = "[sealed]"
 
 
 class _RedactedValues(msgspec.Struct, frozen=True):
-    """What is sealed: the whole URL, and header values by their place."""
+    """What is stored encrypted: the whole URL, and header values by their index."""
 
     url: str
     values: dict[int, str]
 
 
 def redact(rejected: RejectedRequest, key: MasterKey) -> QuarantinedRequest:
-    """Return a rejected request fit to be stored."""
+    """Return a rejected request for storage, without its secrets."""
     headers = [(_storable(name), _storable(value)) for name, value in rejected.headers]
     values = {place: pair[1] for place, pair in enumerate(headers) if _SECRET.search(pair[0])}
     shown = tuple(
@@ -52,41 +52,37 @@ def redact(rejected: RejectedRequest, key: MasterKey) -> QuarantinedRequest:
     )
     url = _storable(rejected.url)
     secrets = msgspec.json.encode(_RedactedValues(url, values))
-    sealed = key.encrypt(secrets, bound_to=_redacted_aad(rejected.tenant, rejected.id))
-    size = len(rejected.body) + len(encode_headers(shown)) + len(sealed)
+    encrypted = key.encrypt(secrets, bound_to=_redacted_aad(rejected.tenant, rejected.id))
+    size = len(rejected.body) + len(encode_headers(shown)) + len(encrypted)
     return QuarantinedRequest(
         rejected.id, rejected.tenant, rejected.source, _storable(rejected.reason),
         classify_rejection(rejected.reason).value, rejected.received_at, _storable(rejected.method),
-        url.partition("?")[0], shown, rejected.body, size, sealed,
+        url.partition("?")[0], shown, rejected.body, size, encrypted,
     )  # fmt: skip
 
 
-def restore(kept: QuarantinedRequest, key: MasterKey) -> RejectedRequest:
-    """Return a request as it came, so that it can be checked again.
-
-    Raises: MasterKeyWrong.
-    """
-    opened = key.decrypt(kept.encrypted, bound_to=_redacted_aad(kept.tenant, kept.id))
-    secrets = msgspec.json.decode(opened, type=_RedactedValues)
+def restore(stored: QuarantinedRequest, key: MasterKey) -> RejectedRequest:
+    """Return a request as it was received, so that it can be verified again."""
+    decrypted = key.decrypt(stored.encrypted, bound_to=_redacted_aad(stored.tenant, stored.id))
+    secrets = msgspec.json.decode(decrypted, type=_RedactedValues)
     return RejectedRequest(
-        id=kept.id,
-        tenant=kept.tenant,
-        source=kept.source,
-        reason=kept.reason,
-        method=kept.method,
+        id=stored.id,
+        tenant=stored.tenant,
+        source=stored.source,
+        reason=stored.reason,
+        method=stored.method,
         url=secrets.url,
-        headers=_restored_headers(kept.headers, secrets.values),
-        body=kept.body,
-        received_at=kept.received_at,
+        headers=tuple(
+            (name, secrets.values.get(index, value))
+            for index, (name, value) in enumerate(stored.headers)
+        ),
+        body=stored.body,
+        received_at=stored.received_at,
     )
 
 
-def _restored_headers(headers: Headers, values: dict[int, str]) -> Headers:
-    return tuple((name, values.get(place, value)) for place, (name, value) in enumerate(headers))
-
-
 def _storable(text: str) -> str:
-    """Spell out what no database takes: lone surrogates and the null character."""
+    """Escape characters that no database stores: lone surrogates and the null character."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -100,34 +96,25 @@ RejectCounts = Mapping[tuple[str, str, str], int]
 
 
 def store(
-    tx: Transaction, kept: Sequence[QuarantinedRequest], caps: QuarantineSettings, now: int
-) -> None:
-    """Keep and count rejected requests; beyond the caps the oldest go."""
-    store_and_count(
-        tx, kept, Counter((each.tenant, each.source, each.sighting) for each in kept), caps, now
-    )
-
-
-def store_and_count(
     tx: Transaction,
-    kept: Sequence[QuarantinedRequest],
+    requests: Sequence[QuarantinedRequest],
     counts: RejectCounts,
     caps: QuarantineSettings,
     now: int,
 ) -> None:
-    """Count rejected requests and keep those there was room for; beyond the caps the oldest go."""
+    """Store some requests and count all; beyond the caps the oldest are deleted."""
     rows = [
         (
-            each.id, each.tenant, each.source, each.reason, each.sighting, each.received_at,
+            each.id, each.tenant, each.source, each.reason, each.duplicate_class, each.received_at,
             each.method, each.url, encode_headers(each.headers), each.body, each.size,
             each.encrypted,
         )
-        for each in kept
+        for each in requests
         if each.size <= caps.source_bytes
     ]  # fmt: skip
     tx.run_many(_sql.insert, sorted(rows, key=lambda row: row[0]))
     tx.run_many(_sql.count, [(*key, count) for key, count in sorted(counts.items())], now=now)
-    for tenant, source in sorted({(each.tenant, each.source) for each in kept}):
+    for tenant, source in sorted({(each.tenant, each.source) for each in requests}):
         tx.run(
             _sql.trim_source,
             tenant=tenant,
@@ -135,7 +122,7 @@ def store_and_count(
             most=caps.source_count,
             bytes=caps.source_bytes,
         )
-    for tenant in sorted({each.tenant for each in kept}):
+    for tenant in sorted({each.tenant for each in requests}):
         tx.run(_sql.trim_all, tenant=tenant, most=caps.count, bytes=caps.bytes)
 
 
@@ -153,10 +140,7 @@ def newest(
 
 
 def get(tx: Transaction, tenant: str, id_: str) -> QuarantinedRequest:
-    """Return one rejected request; what may be secret in it stays sealed.
-
-    Raises: NotFound.
-    """
+    """Return one rejected request; its secrets stay encrypted."""
     row = tx.one(_sql.by_id, tenant=tenant, id=id_)
     if row is None:
         raise NotFound(_GONE)
@@ -170,25 +154,19 @@ def count_rejects(tx: Transaction, tenant: str) -> list[RejectionCount]:
     return [RejectionCount(*row) for row in tx.all(_sql.counts, tenant=tenant)]
 
 
-def discard(tx: Transaction, id_: str, deed: audit.AuditEntry) -> None:
-    """Throw a rejected request away.
-
-    Raises: NotFound.
-    """
-    _remove(tx, deed.tenant, id_)
-    audit.record(tx, deed, "forget", id_)
+def discard(tx: Transaction, id_: str, entry: audit.AuditEntry) -> None:
+    """Delete a rejected request."""
+    _remove(tx, entry.tenant, id_)
+    audit.record(tx, entry, "forget", id_)
 
 
 def admit(
-    tx: Transaction, id_: str, verified: Sequence[NewDelivery], deed: audit.AuditEntry
+    tx: Transaction, id_: str, verified: Sequence[NewDelivery], entry: audit.AuditEntry
 ) -> list[Accepted]:
-    """Accept what a request turned out to hold after all, once, and take it out.
-
-    Raises: NotFound, when it was taken out already.
-    """
-    _remove(tx, deed.tenant, id_)
-    accepted = deduplication.accept(tx, verified, deed.at)
-    audit.record(tx, deed, "admit", id_, " ".join(each.id for each in accepted))
+    """Accept the deliveries of a request that verifies now, and delete the request."""
+    _remove(tx, entry.tenant, id_)
+    accepted = deduplication.accept(tx, verified, entry.at)
+    audit.record(tx, entry, "admit", id_, " ".join(each.id for each in accepted))
     return accepted
 
 
@@ -200,15 +178,15 @@ def _remove(tx: Transaction, tenant: str, id_: str) -> None:
 _GONE = "there is no such request in the quarantine; list them with: oncebox quarantine list"
 
 
-#: seconds between two commits, in which a flood gathers, and after a failure
+#: seconds between two commits, in which requests collect, and after a failure
 _GATHER_SECONDS, _RETRY_SECONDS = 0.1, 1.0
 _MOST_PER_COMMIT = 100
 
 
 class QuarantineWriter:
-    """Takes rejected requests at once and stores them in the background, as far as there is room.
+    """Queues rejected requests and stores them in the background.
 
-    What finds no room is counted, in the ledger too, but not kept.
+    When the queue is full, requests are counted, in the ledger too, but not stored.
     """
 
     def __init__(
@@ -220,7 +198,6 @@ class QuarantineWriter:
         caps: QuarantineSettings,
         new_id: ids.NewId = ids.new,
     ) -> None:
-        """Begin with nothing waiting."""
         self._database = database
         self._telemetry = telemetry
         self._key = key
@@ -231,7 +208,7 @@ class QuarantineWriter:
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self._task: asyncio.Task[None] | None = None
 
-    def put(  # noqa: PLR0913 - a request simply has this many sides
+    def put(  # noqa: PLR0913 - a request has this many properties
         self,
         source: str,
         *,
@@ -242,11 +219,12 @@ class QuarantineWriter:
         method: str = "POST",
         url: str = "",
     ) -> DuplicateClass:
-        """Take a rejected request; return what it most likely was."""
-        sighting = classify_rejection(reason)
-        self._telemetry.rejected.labels(sighting.value).inc()
-        self._counts[tenant, source, sighting.value] += 1
-        if self._has_room(len(body)):
+        """Queue a rejected request; return its class."""
+        duplicate_class = classify_rejection(reason)
+        self._telemetry.rejected.labels(duplicate_class.value).inc()
+        self._counts[tenant, source, duplicate_class.value] += 1
+        fits = self._bytes + len(body) <= self._caps.waiting_bytes
+        if fits and len(self._waiting) < self._caps.waiting:
             rejected = RejectedRequest(
                 id=self._new_id("rej"),
                 tenant=tenant,
@@ -258,67 +236,50 @@ class QuarantineWriter:
                 body=body,
                 received_at=self._database.clock(),
             )
-            self._add(redact(rejected, self._key))
+            stored = redact(rejected, self._key)
+            self._waiting.append(stored)
+            self._bytes += stored.size
         else:
             self._telemetry.not_quarantined.inc()
         if self._task is None:
             self._task = asyncio.create_task(self._store_all())
-        return sighting
+        return duplicate_class
 
     async def close(self) -> None:
-        """Store what waits, if the database is there, and stop."""
+        """Store what is queued, if the database is available, and stop."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        while self._has_any() and await self._store():
+        while (self._waiting or self._counts) and await self._store():
             pass
 
-    def _has_any(self) -> bool:
-        return bool(self._waiting or self._counts)
-
-    def _has_room(self, size: int) -> bool:
-        return len(self._waiting) < self._caps.waiting and (
-            self._bytes + size <= self._caps.waiting_bytes
-        )
-
-    def _add(self, kept: QuarantinedRequest) -> None:
-        self._waiting.append(kept)
-        self._bytes += kept.size
-
     async def _store_all(self) -> None:
-        """Store until nothing waits; a flood gathers meanwhile, a failure is waited out."""
-        while self._has_any():
+        """Store until nothing is queued; requests collect meanwhile; failures are retried."""
+        while self._waiting or self._counts:
             await asyncio.sleep(_GATHER_SECONDS)
             if not await self._store():
                 await asyncio.sleep(_RETRY_SECONDS)
-        self._task = None  # no await since the last look: who comes now starts anew
+        self._task = None  # no await since the check: the next ``put`` starts a new task
 
     async def _store(self) -> bool:
-        """Store a batch; say whether that went well. What was refused for its data is dropped."""
+        """Store a batch; return False if the database is unavailable. Invalid data is dropped."""
         batch = [self._waiting.popleft() for _ in range(min(_MOST_PER_COMMIT, len(self._waiting)))]
         counts, self._counts = self._counts, Counter()
         self._bytes -= sum(each.size for each in batch)
         try:
-            await self._database.write(
-                store_and_count, batch, counts, self._caps, self._database.clock()
-            )
+            await self._database.write(store, batch, counts, self._caps, self._database.clock())
         except (DatabaseClosed, RowRefused) as error:
             self._lose(batch, error)
         except StoreError as error:
             self._telemetry.store_errors.labels(error.code).inc()
-            self._give_back(batch, counts)
+            self._waiting.extendleft(reversed(batch))
+            self._bytes += sum(each.size for each in batch)
+            self._counts.update(counts)
             return False
         except Exception as error:  # noqa: BLE001 - whatever it is, the next ones must be stored
             self._lose(batch, error)
         return True
-
-    def _give_back(
-        self, batch: list[QuarantinedRequest], counts: Counter[tuple[str, str, str]]
-    ) -> None:
-        self._waiting.extendleft(reversed(batch))
-        self._bytes += sum(each.size for each in batch)
-        self._counts.update(counts)
 
     def _lose(self, batch: list[QuarantinedRequest], error: Exception) -> None:
         self._telemetry.not_quarantined.inc(len(batch))

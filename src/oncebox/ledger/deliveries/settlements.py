@@ -1,6 +1,7 @@
-"""Settlements: end tries under a fence, run commit hooks, record dead and held events.
+"""Settlements: end tries if the fence is current, run commit hooks, advance lanes, record events.
 
 A commit hook runs in the transaction of its settlement: both are on disk, or neither.
+See docs/decisions/0010-use-fenced-settlements-and-isolated-retries-for-deliveries.md.
 """
 
 from collections import defaultdict
@@ -67,7 +68,7 @@ def _end_event(ended: EndedDelivery, now: int) -> NewEvent:
 
 
 def default_retry_rules(settings: RetrySettings) -> RetryRules:
-    """Return how often and how long a failing delivery is tried."""
+    """Return the retry rules of the settings."""
     return RetryRules(
         tries=settings.tries,
         budget=int(settings.budget * 1000),
@@ -76,8 +77,6 @@ def default_retry_rules(settings: RetrySettings) -> RetryRules:
     )
 
 
-#: the state in which a delivery keeps its turn in its lane
-_KEEPS_TURN = DeliveryState.FAILED
 #: endings that do not use up a try, because nothing was tried
 _UNCOUNTED = {DeliveryOutcome.GIVEN_BACK}
 
@@ -95,7 +94,7 @@ _COUNTED, _STALE = SettledTry(counted=True), SettledTry(counted=False)
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
-    """End tries; say for each whether it counts, or its lease was lost before."""
+    """End tries; return for each whether it was recorded, or its lease was lost before."""
     return [each.counted for each in settle_with_hooks(tx, settlements, now)]
 
 
@@ -141,12 +140,12 @@ def complete_all(
 
 @grouped()
 def allow(tx: Transaction, deliveries: Sequence[Delivery], _now: int) -> list[bool]:
-    """Journal that a policy let deliveries run; say for each whether its lease still holds."""
+    """Record that a policy allowed deliveries; return for each whether its lease is held."""
     rows = sorted((each.id, each.fence) for each in deliveries)
     if tx.run_many(_sql.allow, rows) == len(rows):
         return [True] * len(rows)
-    standing = _states_and_fences(tx, [each.id for each in deliveries])
-    return [standing.get(each.id) == (DeliveryState.PROCESSING, each.fence) for each in deliveries]
+    current = _states_and_fences(tx, [each.id for each in deliveries])
+    return [current.get(each.id) == (DeliveryState.PROCESSING, each.fence) for each in deliveries]
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -229,13 +228,10 @@ def _by_id(row: Row) -> tuple[str, int]:
 
 
 def _which_count(tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
-    """Tell settlements that count from those that came too late.
-
-    One that was committed before, when the reply to the commit was lost, counts too.
-    """
-    standing = _states_and_fences(tx, [each.delivery.id for each in settlements])
+    """Return for each settlement whether it was recorded, now or by a commit without a reply."""
+    current = _states_and_fences(tx, [each.delivery.id for each in settlements])
     return [
-        standing.get(each.delivery.id) == (each.state, each.delivery.fence) for each in settlements
+        current.get(each.delivery.id) == (each.state, each.delivery.fence) for each in settlements
     ]
 
 
@@ -258,14 +254,14 @@ def _advance_lanes(tx: Transaction, settled: Sequence[Settlement], now: int) -> 
     left = [
         ((delivery.tenant, delivery.source, delivery.lane), _lane_completion(each))
         for each in settled
-        if (delivery := each.delivery).lane is not None and each.state is not _KEEPS_TURN
+        # A failed delivery keeps its turn.
+        if (delivery := each.delivery).lane is not None and each.state is not DeliveryState.FAILED
     ]
     if left:
         lanes.advance(tx, left, now)
 
 
 def _lane_completion(settlement: Settlement) -> lanes.LaneCompletion | None:
-    """Return what a lane should remember of a delivery that left it."""
     delivery = settlement.delivery
     return (
         lanes.LaneCompletion(delivery.type, delivery.sequence)

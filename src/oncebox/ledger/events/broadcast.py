@@ -1,7 +1,7 @@
 """EventBroadcast: one reader per process serves every follower of an event stream.
 
-It reads what is new once and keeps the last of it for a while. Who keeps up is served from that;
-who does not reads the ledger again from wherever it is, so that a slow follower costs no memory.
+It reads new events once and keeps the last of them. A follower that keeps up is served from
+these; a slow one reads the ledger from its own position, so that it costs no memory.
 """
 
 import asyncio
@@ -10,21 +10,22 @@ from dataclasses import dataclass, field
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
+from oncebox.db.notify import Poller
 from oncebox.ledger.events import event_log
-from oncebox.ledger.notifications import STREAM, Poller
+from oncebox.ledger.notifications import STREAM
 from oncebox.model.events import Event, EventBatch, EventFilter
 
-#: events of one tenant that are read at once, and that are kept
+#: events of one tenant per read, and kept in memory
 _READ_AT_ONCE, _KEPT = 500, 1_000
 
 
 @dataclass(slots=True)
 class _TenantStream:
-    """What is new of one tenant, and who follows it."""
+    """The last events of a tenant, and its followers."""
 
     #: the last number that was read
     last: int
-    #: the events up to there, as many as are kept
+    #: the events up to there, as far as they are kept
     fresh: deque[Event] = field(default_factory=lambda: deque(maxlen=_KEPT))
     followers: "set[EventFollower]" = field(default_factory=set)
 
@@ -38,7 +39,7 @@ class _TenantStream:
         return [self.fresh[-place] for place in range(missing, 0, -1)]
 
     def add(self, part: EventBatch) -> None:
-        """Keep what was read, and wake everybody."""
+        """Add the events of a read, and wake the followers."""
         self.fresh.extend(part.events)
         self.last = part.up_to
         for each in self.followers:
@@ -49,7 +50,7 @@ class EventBroadcast:
     """Reads the streams that are followed, and wakes their followers."""
 
     def __init__(self, database: Database, telemetry: Telemetry) -> None:
-        """Begin with nobody; nothing is read before somebody follows."""
+        """Read nothing before there is a follower."""
         self._database = database
         self._streams: dict[str, _TenantStream] = {}
         self._poller = Poller(database, telemetry, STREAM, self._poll, self._streams)
@@ -57,11 +58,11 @@ class EventBroadcast:
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """The number of followers."""
         return sum(len(channel.followers) for channel in self._streams.values())
 
     async def follow(self, wanted: EventFilter, after: int) -> "EventFollower":
-        """Return a follower that begins after a number; to be left in the end.
+        """Return a follower that begins after a number; call its ``leave`` in the end.
 
         Raises: StoreError.
         """
@@ -73,7 +74,7 @@ class EventBroadcast:
         return follower
 
     def leave(self, follower: "EventFollower") -> None:
-        """Let a follower go, and with the last of a tenant what was kept for it."""
+        """Remove a follower; with the last one of a tenant, drop its events."""
         tenant = follower.wanted.tenant
         channel = self._streams.get(tenant)
         if channel is not None:
@@ -82,7 +83,7 @@ class EventBroadcast:
                 del self._streams[tenant]
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         await self._poller.close()
 
     async def _poll(self) -> None:
@@ -92,7 +93,7 @@ class EventBroadcast:
             await self._read_on(tenant, last)
 
     async def _read_on(self, tenant: str, last: int) -> None:
-        """Read a stream up to a number; where that is far, its followers read for themselves."""
+        """Read a stream up to a number; if that is far, its followers read for themselves."""
         channel = self._streams.get(tenant)
         if channel is None:
             return
@@ -108,7 +109,7 @@ class EventBroadcast:
 
 
 class EventFollower:
-    """One who follows a stream, at its own pace."""
+    """A follower of a stream, at its own pace."""
 
     def __init__(
         self,
@@ -118,7 +119,6 @@ class EventFollower:
         wanted: EventFilter,
         after: int,
     ) -> None:
-        """Begin after a number."""
         self.wanted = wanted
         #: everything wanted up to here was returned
         self.position = after
@@ -132,7 +132,7 @@ class EventFollower:
         self._woken.set()
 
     async def wait(self, within: float) -> None:
-        """Rest until there is something new or somebody wakes it, at most so many seconds."""
+        """Wait for new events or ``wake``, at most so many seconds."""
         if self._stream.last > self.position:
             return
         try:
@@ -142,9 +142,9 @@ class EventFollower:
             return
 
     async def next(self, most: int) -> tuple[Event, ...]:
-        """Return the next events that are wanted, as many as there are, up to ``most``.
+        """Return the next wanted events, at most ``most``.
 
-        None of them does not mean that there are no more: ``position`` says how far it came.
+        No events does not mean that there are no more: ``position`` says how far it has read.
 
         Raises: CursorTooOld, StoreError.
         """
@@ -160,5 +160,5 @@ class EventFollower:
         return tuple(event for event in looked_at if self.wanted.matches(event))
 
     def leave(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._broadcast.leave(self)

@@ -14,7 +14,7 @@ _sql = load(__package__, "event_log.sql")
 
 
 def record(tx: Transaction, events: Sequence[NewEvent]) -> None:
-    """Record events; whoever does rings ``EVENTS`` after the commit."""
+    """Record events; the caller notifies ``EVENTS`` after the commit."""
     rows = [
         (
             each.id, each.tenant, each.type, each.inbox_id, each.attempt_id, each.subject_id,
@@ -26,34 +26,34 @@ def record(tx: Transaction, events: Sequence[NewEvent]) -> None:
         tx.run_many(_sql.record, rows)
 
 
-#: numbers that are looked at for one part, where most of the events may not be wanted
+#: numbers scanned for one batch if a filter may exclude most events
 _WINDOW = 2_000
 _DATA = msgspec.json.Decoder(EventData)
 _METADATA = msgspec.json.Decoder(dict[str, str])
 
 
 class StreamBounds(msgspec.Struct, frozen=True):
-    """The last number of a stream, and the first that is still there."""
+    """The last and the first number of a stream."""
 
     last: int = 0
     first: int = 1
 
 
 def bounds(tx: Transaction, tenant: str) -> StreamBounds:
-    """Return where a stream ends, and where it begins by now."""
+    """Return the bounds of a stream."""
     row = tx.one(_sql.ends, tenant=tenant)
     return StreamBounds(*row) if row else StreamBounds()
 
 
 def read(tx: Transaction, wanted: EventFilter, after: int | None, most: int) -> EventBatch:
-    """Return the wanted events after a number, or from the first one that is still there.
+    """Return the wanted events after a number, or from the beginning of the stream.
 
-    It may be none of them although there are more: ``upto`` says how far was looked.
+    The batch may be empty although there are more: ``up_to`` says how far was scanned.
 
-    Raises: CursorTooOld, when events after that number are gone.
+    Raises: CursorTooOld, if events after that number were deleted.
     """
     begin = bounds(tx, wanted.tenant).first - 1 if after is None else after
-    # Numbers have no gaps, so that of a whole stream exactly as many are looked at.
+    # Numbers have no gaps, so an unfiltered read scans exactly as many as it returns.
     upto = begin + (most if wanted.is_unfiltered else _WINDOW)
     rows = tx.all(
         _sql.read,
@@ -66,7 +66,7 @@ def read(tx: Transaction, wanted: EventFilter, after: int | None, most: int) -> 
         owner=wanted.owner,
         most=most,
     )
-    # The ends come with the events, as they were at the very same moment.
+    # The bounds are read in the same statement as the events.
     last, first = rows[0][:2] if rows else (0, 1)
     if after is not None:
         _refuse_gap(after, StreamBounds(last, first))
@@ -76,14 +76,14 @@ def read(tx: Transaction, wanted: EventFilter, after: int | None, most: int) -> 
 
 
 def advanced(tx: Transaction, seen: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Return the streams that go on after these numbers, with their last ones."""
+    """Return the streams with events after these numbers, with their last numbers."""
     return dict(tx.many(_sql.moved, sorted(seen)))
 
 
 def forget(tx: Transaction, before: int, most: int = 1_000) -> int:
-    """Let the oldest events of every stream go, up to the first that is not old; say how many.
+    """Delete the oldest events of every stream, up to the first recent one; return how many.
 
-    Never one from the middle: a reader's cursor must tell whether it missed something.
+    Never one from the middle: a cursor must show whether its reader missed events.
     """
     gone = 0
     for (tenant,) in tx.all(_sql.tenants):
@@ -97,16 +97,15 @@ def forget(tx: Transaction, before: int, most: int = 1_000) -> int:
 
 
 def _refuse_gap(after: int, found: StreamBounds) -> None:
-    """Refuse to go on where something was missed."""
     if found.first > after + 1:
         raise CursorTooOld(
-            "events after this cursor are no longer kept; look at the present state, then go on "
-            "without a cursor"
+            "events after this cursor were deleted; read the current state, then continue without "
+            "a cursor"
         )
     if found.last < after:
         raise CursorTooOld(
-            "the stream does not reach to this cursor any more: was a backup restored? look at "
-            "the present state, then go on without a cursor"
+            "the stream ends before this cursor: was a backup restored? read the current state, "
+            "then continue without a cursor"
         )
 
 

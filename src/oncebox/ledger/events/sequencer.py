@@ -1,7 +1,8 @@
 """Sequencer: one process at a time, under a fenced lease, numbers recorded events.
 
-The duty's row is written first in every transaction that numbers, so it is locked until the
-commit: nobody else numbers meanwhile, and who lost the duty finds another fence there.
+Every numbering transaction writes the row of the duty first and so locks it until the commit: no
+other process numbers meanwhile, and one that lost the duty finds another fence there.
+See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +20,7 @@ _DUTY = "sequencer"
 
 
 class SequencerStatus(NamedTuple):
-    """How things stand: whether there is anything to number, and whose duty that is."""
+    """Whether there are events to number, and which process has the duty."""
 
     work: bool
     holder: str
@@ -28,14 +29,14 @@ class SequencerStatus(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """How many events got their numbers, and the fence under which they did."""
+    """How many events were numbered, and the fence of the duty."""
 
     events: int
     fence: int
 
 
 def status(tx: Transaction) -> SequencerStatus:
-    """Say how things stand."""
+    """Return the state of the sequencer."""
     row = tx.one(_sql.look, name=_DUTY)
     assert row is not None  # noqa: S101 - it has no condition
     return SequencerStatus(bool(row[0]), *row[1:])
@@ -44,11 +45,11 @@ def status(tx: Transaction) -> SequencerStatus:
 def number_events(
     tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
 ) -> Numbered:
-    """Give the next events their numbers, under a duty that is kept until then.
+    """Number the next events, and hold the duty until ``until``.
 
-    Fence 0 is for one who does not have the duty yet; it is taken where its time is over.
+    Fence 0 means that the caller does not have the duty; it is acquired if its lease is over.
 
-    Raises: LeaseLost, when the duty is somebody else's; nothing was numbered.
+    Raises: LeaseLost, if another process has the duty; nothing was numbered.
     """
     fence = _acquire_duty(tx, holder, fence, now=now, until=until)
     fresh = _in_message_order(tx.all(_sql.fresh, most=most))
@@ -57,22 +58,21 @@ def number_events(
     numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
     rows = [(id_, next(numbers[tenant])) for id_, tenant in fresh]
     if tx.run_many(_sql.number, rows) != len(rows):
-        raise LeaseLost(
-            "somebody else numbered the same events"
-        )  # which undoes it all: a number without its event is a gap
+        # Rolled back, because a number without its event would be a gap.
+        raise LeaseLost("another process numbered the same events")
     faults.point("sequencer.numbered")
     return Numbered(len(rows), fence)
 
 
 def release_duty(tx: Transaction, holder: str, fence: int) -> None:
-    """Leave the duty to whoever wants it, without a wait."""
+    """Release the duty, so that another process need not wait for its lease."""
     tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=0)
 
 
 def _in_message_order(rows: list[Row]) -> list[tuple[str, str]]:
-    """Return events and their tenants, those of one inbox's messages in the messages' order.
+    """Return events and their tenants, message events of one inbox in the order of the messages.
 
-    Their ids were drawn before the messages had their numbers, perhaps by several clocks.
+    Their ids were made before the messages were numbered, perhaps by several clocks.
     """
     waiting: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for id_, _tenant, inbox, sequence in rows:
@@ -86,7 +86,7 @@ def _in_message_order(rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def _acquire_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
-    """Keep the duty, or take it; return its fence, with its row locked."""
+    """Renew or acquire the duty; return its fence, with its row locked."""
     if fence:
         if tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=until):
             return fence

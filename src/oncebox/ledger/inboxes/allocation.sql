@@ -1,5 +1,5 @@
 -- name: add
--- Keep a new domain, unless somebody has it.
+-- Insert a new domain, unless it exists.
 INSERT INTO oncebox_domains (name, tenant, created_at) VALUES (:name, :tenant, :now)
 ON CONFLICT DO NOTHING;
 
@@ -14,10 +14,10 @@ SELECT name, tenant, catch_all, created_at FROM oncebox_domains
 WHERE tenant = :tenant ORDER BY name;
 
 -- name: set_catch_all
--- Give a domain an inbox for addresses that no inbox has, unless it has one.
+-- Set the catch-all inbox of a domain, unless it has one.
 UPDATE oncebox_domains SET catch_all = :catch_all
 WHERE name = :name AND tenant = :tenant AND catch_all IS NULL;
 
 -- name: remove
--- Take no more mail for a domain; its inboxes stay, and can be read.
+-- Delete a domain; its inboxes remain readable.
 DELETE FROM oncebox_domains WHERE name = :name AND tenant = :tenant;

@@ -1,6 +1,7 @@
 """Inboxes as stored: insert, get, list, close, expire, statistics per attempt."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,57 +18,60 @@ _sql = load(__package__, "inboxes.sql")
 
 #: an attempt and a label, which together name one inbox
 AttemptLabel = tuple[str, str]
-#: what comes after every id
+#: sorts after every id
 _AFTER_ALL_IDS = "~"
 
 
-class NewInbox(msgspec.Struct, frozen=True, kw_only=True):
-    """An inbox that is not kept yet."""
+def add(tx: Transaction, requester: Requester, new: Iterable[Inbox], now: int) -> set[str]:
+    """Insert new inboxes; return the ids of those that were inserted.
 
-    id: str
-    email: str
-    attempt_id: str | None
-    label: str
-    active_until: int | None
-    metadata: dict[str, str]
-    policy: InboxPolicy
-    rotated_from: str | None = None
-
-    @property
-    def pair(self) -> AttemptLabel | None:
-        """What makes it the only one of its attempt."""
-        return None if self.attempt_id is None else (self.attempt_id, self.label)
-
-
-def add(tx: Transaction, asker: Requester, new: Iterable[NewInbox], now: int) -> list[Inbox]:
-    """Keep new inboxes; return those that were kept.
-
-    The others have an address that was given out before, an attempt that has an inbox of that
+    The others have an address that was assigned before, an attempt that has an inbox with that
     label, or a domain that is not the tenant's.
     """
-    # One order for all, so that two who make the same inboxes do not wait for each other.
+    # One order for all, so that two callers who add the same inboxes do not deadlock.
     ordered = sorted(new, key=lambda each: (each.attempt_id or "", each.label, each.id))
-    rows = [_insert_row(each) for each in ordered]
-    kept = tx.many(_sql.add, rows, tenant=asker.tenant, owner=asker.key, now=now)
-    ids = {row[0] for row in kept}
-    return [_new_inbox(asker, each, now) for each in ordered if each.id in ids]
+    rows = [
+        (
+            each.id, each.email, each.email, each.email.rpartition("@")[2], each.attempt_id,
+            each.label, each.active_until, msgspec.json.encode(each.metadata),
+            msgspec.json.encode(each.policy), each.rotated_from,
+        )
+        for each in ordered
+    ]  # fmt: skip
+    inserted = tx.many(_sql.add, rows, tenant=requester.tenant, owner=requester.key, now=now)
+    added = {str(id_) for (id_,) in inserted}
+    names = ("email", "label", "active_until", "rotated_from")
+    event_log.record(
+        tx,
+        [
+            _event(
+                "inbox.created",
+                (each.id, each.tenant, each.attempt_id),
+                now,
+                **{name: getattr(each, name) for name in names},
+            )
+            for each in ordered
+            if each.id in added
+        ],
+    )
+    return added
 
 
 def of_attempts(
     tx: Transaction, tenant: str, pairs: Iterable[AttemptLabel]
 ) -> dict[AttemptLabel, Inbox]:
-    """Return the inboxes that attempts have now."""
+    """Return the current inboxes of attempts."""
     rows = tx.many(_sql.of_attempts, sorted(set(pairs)), tenant=tenant)
     found = map(_to_inbox, rows)
     return {(each.attempt_id or "", each.label): each for each in found}
 
 
-def get(tx: Transaction, asker: Requester, id_: str) -> Inbox:
+def get(tx: Transaction, requester: Requester, id_: str) -> Inbox:
     """Return one inbox.
 
     Raises: NotFound.
     """
-    row = tx.one(_sql.one, id=id_, tenant=asker.tenant, owner=asker.owner)
+    row = tx.one(_sql.one, id=id_, tenant=requester.tenant, owner=requester.owner)
     if row is None:
         raise NotFound("there is no such inbox; list them with: oncebox inbox list")
     return _to_inbox(row)
@@ -75,7 +79,7 @@ def get(tx: Transaction, asker: Requester, id_: str) -> Inbox:
 
 def newest(
     tx: Transaction,
-    asker: Requester,
+    requester: Requester,
     *,
     attempt_id: str | None = None,
     state: InboxState | None = None,
@@ -83,43 +87,43 @@ def newest(
     most: int = 50,
 ) -> list[Inbox]:
     """Return inboxes, newest first."""
-    where = {"tenant": asker.tenant, "state": state, "before": before, "most": most}
+    where = {"tenant": requester.tenant, "state": state, "before": before, "most": most}
     if attempt_id is not None:
-        query, where = _sql.newest_of_attempt, {**where, "attempt_id": attempt_id}
-        return [_to_inbox(row) for row in tx.all(query, owner=asker.owner, **where)]
-    if asker.owner is not None:
-        return [_to_inbox(row) for row in tx.all(_sql.newest_of_owner, owner=asker.owner, **where)]
-    return [_to_inbox(row) for row in tx.all(_sql.newest, **where)]
+        where |= {"attempt_id": attempt_id, "owner": requester.owner}
+        rows = tx.all(_sql.newest_of_attempt, **where)
+    elif requester.owner is not None:
+        rows = tx.all(_sql.newest_of_owner, owner=requester.owner, **where)
+    else:
+        rows = tx.all(_sql.newest, **where)
+    return [_to_inbox(row) for row in rows]
 
 
-def close(tx: Transaction, asker: Requester, id_: str, until: int, now: int) -> bool:
-    """Let an open inbox take mail until a moment and no longer; say whether it ended now."""
-    name = {"id": id_, "tenant": asker.tenant, "owner": asker.owner}
+def close(tx: Transaction, requester: Requester, id_: str, until: int, now: int) -> None:
+    """Let an open inbox accept mail until a moment; if that is over, close it now."""
+    name = {"id": id_, "tenant": requester.tenant, "owner": requester.owner}
     if until > now:
         tx.run(_sql.inboxes_drain, until=until, **name)
-        return False
-    return bool(tx.run(_sql.close, now=now, **name))
+    elif tx.run(_sql.close, now=now, **name):
+        # Read again: only now, under the lock of its row, are the counters final.
+        last = get(tx, requester, id_)
+        inbox = (last.id, last.tenant, last.attempt_id)
+        data = {"messages": last.cursor, "matched": last.matched}
+        event_log.record(tx, [_event("inbox.closed", inbox, now, **data)])
 
 
-def set_successor(tx: Transaction, asker: Requester, id_: str, successor: str) -> bool:
-    """Let another inbox take the place of this one; False if it is not there or has another."""
-    return bool(
-        tx.run(
-            _sql.succeed,
-            id=id_,
-            tenant=asker.tenant,
-            owner=asker.owner,
-            successor=successor,
-        )
-    )
+def set_successor(tx: Transaction, requester: Requester, id_: str, successor: str) -> bool:
+    """Replace an inbox by another; return False if it is missing or has a successor."""
+    name = {"id": id_, "tenant": requester.tenant, "owner": requester.owner}
+    return bool(tx.run(_sql.succeed, successor=successor, **name))
 
 
-def attempt_stats(tx: Transaction, asker: Requester, attempt_id: str) -> AttemptInboxStats:
-    """Return what came of an attempt.
+def attempt_stats(tx: Transaction, requester: Requester, attempt_id: str) -> AttemptInboxStats:
+    """Return the statistics of an attempt's inboxes.
 
     Raises: NotFound, when it has no inbox.
     """
-    rows = tx.all(_sql.totals, tenant=asker.tenant, attempt_id=attempt_id, owner=asker.owner)
+    tenant, owner = requester.tenant, requester.owner
+    rows = tx.all(_sql.totals, tenant=tenant, attempt_id=attempt_id, owner=owner)
     if not rows:
         raise NotFound("there is no such attempt")
     return AttemptInboxStats(
@@ -135,48 +139,6 @@ def attempt_stats(tx: Transaction, asker: Requester, attempt_id: str) -> Attempt
     )
 
 
-def _insert_row(new: NewInbox) -> Row:
-    return (
-        new.id,
-        new.email,
-        new.email,
-        new.email.rpartition("@")[2],
-        new.attempt_id,
-        new.label,
-        new.active_until,
-        msgspec.json.encode(new.metadata),
-        msgspec.json.encode(new.policy),
-        new.rotated_from,
-    )
-
-
-def _new_inbox(asker: Requester, new: NewInbox, now: int) -> Inbox:
-    """Return an inbox as it is when it was just made."""
-    return Inbox(
-        id=new.id,
-        tenant=asker.tenant,
-        email=new.email,
-        attempt_id=new.attempt_id,
-        label=new.label,
-        owner=asker.key,
-        state=InboxState.ACTIVE,
-        created_at=now,
-        active_until=new.active_until,
-        due_at=new.active_until,
-        ended_at=None,
-        metadata=new.metadata,
-        policy=new.policy,
-        cursor=0,
-        duplicates=0,
-        matched=0,
-        first_message_at=None,
-        last_message_at=None,
-        missed_at=None,
-        rotated_from=new.rotated_from,
-        rotated_to=None,
-    )
-
-
 def _to_inbox(row: Row) -> Inbox:
     values = dict(zip(Inbox.__struct_fields__, row, strict=True))
     values["state"] = InboxState(values["state"])
@@ -186,64 +148,50 @@ def _to_inbox(row: Row) -> Inbox:
 
 
 class ExpiryResult(msgspec.Struct, frozen=True):
-    """What one look brought."""
+    """The result of one expiry step."""
 
-    #: inboxes that were looked at; as many as were asked for means that there may be more
+    #: due inboxes; as many as the limit means that there may be more
     found: int
-    #: inboxes whose time was over with nothing matched
+    #: inboxes that ended without a matching message
     missed: int
 
 
 def is_expiry_due(tx: Transaction, now: int) -> bool:
-    """Say whether there is a step to take."""
+    """Return whether an inbox is due."""
     return tx.one(_sql.first_due, now=now) is not None
 
 
-def expire(
-    tx: Transaction, draining: int, now: int, most: int = 500, new_id: ids.NewId = ids.new
-) -> ExpiryResult:
-    """Take the next step with inboxes of all tenants that are due, at most so many."""
+def expire(tx: Transaction, draining: int, now: int, most: int = 500) -> ExpiryResult:
+    """Drain or end the inboxes of all tenants that are due, up to a limit."""
     due = [(row[0],) for row in tx.all(_sql.due, now=now, most=most)]
     if not due:
         return ExpiryResult(0, 0)
-    # First what has drained: whatever begins to drain now has its step in the next look.
+    # Drained ones first: an inbox that begins to drain now ends in a later step.
     late = tx.many(_sql.miss, due, now=now)
     ended = tx.many(_sql.finish, due, now=now)
     drained = tx.many(_sql.expiry_drain, due, now=now, draining=draining)
     missed = [*late, *(row for row in drained if row[3] is not None)]
-    event_log.record(
-        tx,
-        [
-            *(_missed_event(row, now, new_id) for row in missed),
-            *(_ended_event(row, now, new_id) for row in ended),
-        ],
-    )
+    events = [
+        _event("inbox.missed", inbox, now, active_until=active_until, messages=cursor)
+        for *inbox, _, active_until, cursor in missed
+    ]
+    events += [
+        _event(f"inbox.{state}", inbox, now, messages=cursor, matched=matched)
+        for *inbox, state, cursor, matched in ended
+    ]
+    event_log.record(tx, events)
     return ExpiryResult(len(due), len(missed))
 
 
-def _missed_event(row: Row, now: int, new_id: ids.NewId) -> NewEvent:
-    id_, tenant, attempt_id, _, active_until, cursor = row
+def _event(type_: str, inbox: Sequence[Any], now: int, **data: str | int | None) -> NewEvent:
+    id_, tenant, attempt_id = inbox
     return NewEvent(
-        id=new_id("evt"),
+        id=ids.new("evt"),
         tenant=tenant,
-        type="inbox.missed",
+        type=type_,
         inbox_id=id_,
         attempt_id=attempt_id,
         subject_id=id_,
         at=now,
-        data={"active_until": active_until, "messages": cursor},
-    )
-
-
-def _ended_event(row: Row, now: int, new_id: ids.NewId) -> NewEvent:
-    id_, tenant, attempt_id, state, cursor, matched = row
-    return NewEvent(
-        id=new_id("evt"),
-        tenant=tenant,
-        type=f"inbox.{state}",
-        inbox_id=id_,
-        attempt_id=attempt_id,
-        subject_id=id_,
-        at=now,
-        data={"messages": cursor, "matched": matched},
+        data=data,
     )

@@ -1,7 +1,7 @@
 -- name: add
 -- bulk: id text, email text, address text, domain text, attempt_id text, label text, active_until bigint, metadata bytea, policy bytea, rotated_from text
--- Keep new inboxes of domains that are the tenant's, except where the address was ever given
--- out or the attempt has one of that label.
+-- Insert new inboxes of the tenant's domains, except where the address was ever assigned or the
+-- attempt has one with that label.
 INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, label, owner, state,
     created_at, active_until, due_at, metadata, policy, rotated_from)
 SELECT :id, CAST(:tenant AS TEXT), :email, :address, :attempt_id, :label, CAST(:owner AS TEXT),
@@ -14,7 +14,7 @@ RETURNING id;
 
 -- name: of_attempts
 -- bulk: attempt_id text, label text
--- The inboxes that attempts have now, by label.
+-- The current inboxes of attempts, by label.
 SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
@@ -22,7 +22,7 @@ FROM oncebox_inboxes /* and rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND label = :label AND rotated_to IS NULL;
 
 -- name: one
--- One inbox of a tenant, and where an owner is named, of that owner.
+-- One inbox of a tenant, and of an owner if one is given.
 SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
@@ -30,7 +30,7 @@ FROM oncebox_inboxes
 WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
 
 -- name: newest
--- Inboxes of a tenant, newest first, from a place in the list on.
+-- Inboxes of a tenant, newest first, below an id.
 SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
@@ -49,7 +49,7 @@ WHERE tenant = :tenant AND owner = :owner AND id < :before
 ORDER BY id DESC LIMIT :most;
 
 -- name: newest_of_attempt
--- Inboxes of one attempt, the rotated ones too, newest first.
+-- Inboxes of one attempt, including rotated ones, newest first.
 SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
@@ -60,7 +60,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND id < :before
 ORDER BY id DESC LIMIT :most;
 
 -- name: inboxes_drain
--- Take mail of an open inbox for a while longer, then close it; an earlier end is not put off.
+-- Drain an open inbox, then close it; an earlier end stays.
 UPDATE oncebox_inboxes
 SET state = 'draining', next_state = 'closed',
     due_at = CASE WHEN state = 'draining' AND due_at < :until THEN due_at ELSE :until END
@@ -75,14 +75,13 @@ WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner =
     AND state IN ('active', 'draining');
 
 -- name: succeed
--- Let another inbox take the place of one that has no successor yet; whoever is second finds it
--- has one.
+-- Set the successor of an inbox that has none; a second rotation changes nothing.
 UPDATE oncebox_inboxes SET rotated_to = :successor
 WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
     AND rotated_to IS NULL;
 
 -- name: totals
--- What came of an attempt, by the states of its inboxes.
+-- Statistics of an attempt, by the states of its inboxes.
 SELECT state, COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),
     MIN(first_message_at), MAX(last_message_at), COUNT(missed_at)
 FROM oncebox_inboxes
@@ -95,15 +94,15 @@ GROUP BY state ORDER BY state;
 SELECT id FROM oncebox_inboxes WHERE due_at IS NOT NULL AND due_at <= :now LIMIT 1;
 
 -- name: due
--- Inboxes whose next change is due; what somebody else holds is left to them.
+-- Inboxes whose next change is due; those locked by others are skipped.
 SELECT id FROM oncebox_inboxes
 WHERE due_at IS NOT NULL AND due_at <= :now
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: expiry_drain
 -- bulk: id text
--- Let active inboxes drain whose time is over; those with nothing matched are missed, unless mail
--- for them is not read yet: its deliveries have keys that begin with the inbox.
+-- Drain active inboxes whose lifetime is over; those without a match are missed, unless mail for
+-- them is not parsed yet: its deliveries have keys that begin with the inbox.
 UPDATE oncebox_inboxes
 SET state = 'draining', next_state = 'expired', due_at = active_until + :draining,
     missed_at = CASE WHEN matched = 0 AND NOT EXISTS (
@@ -118,8 +117,8 @@ RETURNING id, tenant, attempt_id, missed_at, active_until, cursor;
 
 -- name: miss
 -- bulk: id text
--- Inboxes that have drained after their time, with nothing matched, and were not told of yet: mail
--- for them was not read then.
+-- Inboxes that drained without a match and were not reported as missed, because mail for them was
+-- not parsed then.
 UPDATE oncebox_inboxes SET missed_at = :now
 /* from rows */
 WHERE id = :id AND state = 'draining' AND due_at <= :now AND matched = 0

@@ -1,12 +1,13 @@
 """Long-poll hub: waiters for mail share one database read per notification.
 
-A waiter joins the hub first and looks at the ledger then, so that no message between the look and
-the wait is missed. Waiters that look at the same time share one read.
+A waiter joins the hub before it looks at the ledger, so that no message between the look and the
+wait is missed. See docs/decisions/0021-use-one-long-poll-hub-per-process-for-waits.md.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Self
 
@@ -14,7 +15,9 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
-from oncebox.db.database import Row, Transaction
+from oncebox.db.database import Transaction
+from oncebox.db.group_commit import SharedRead
+from oncebox.db.notify import Poller
 from oncebox.db.queries import load
 from oncebox.errors import NotFound
 from oncebox.errors.http import TooManyRequests, Unauthenticated
@@ -24,7 +27,7 @@ from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.inboxes import inboxes, messages
 from oncebox.ledger.inboxes.messages import FullMessage
-from oncebox.ledger.notifications import MESSAGES, Poller
+from oncebox.ledger.notifications import MESSAGES
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
@@ -38,14 +41,13 @@ _sql = load(__package__, "longpoll.sql")
 #: an inbox and its tenant
 InboxRef = tuple[str, str]
 
-#: states in the order in which an inbox has them
+#: the order of states; 2 is a closed inbox with mail that is not parsed yet
 _STAGES = {
     InboxState.ACTIVE: 0,
     InboxState.DRAINING: 1,
     InboxState.CLOSED: 3,
     InboxState.EXPIRED: 3,
 }
-#: it is closed, but some of its mail is not parsed yet
 _STAGE_UNREAD = 2
 
 
@@ -56,31 +58,29 @@ class InboxPosition(NamedTuple):
     cursor: int
     #: how often one of its artifacts was released
     releases: int
-    #: how near its end it is
+    #: see ``_STAGES``
     stage: int
 
-    def is_after(self, other: "InboxPosition") -> bool:
-        """Say whether anything has happened since another position."""
-        return any(mine > its for mine, its in zip(self, other, strict=True))
+    def is_after(self, other: "InboxPosition | None") -> bool:
+        """Return whether anything has happened since another position."""
+        return other is None or any(mine > its for mine, its in zip(self, other, strict=True))
 
 
 def read_positions(tx: Transaction, inboxes: Iterable[InboxRef]) -> dict[InboxRef, InboxPosition]:
     """Return the positions of inboxes; missing inboxes are left out."""
-    return dict(map(_to_position, tx.many(_sql.read, sorted(inboxes))))
-
-
-def _to_position(row: Row) -> tuple[InboxRef, InboxPosition]:
-    id_, tenant, cursor, releases, state, unread = row
-    stage = _STAGE_UNREAD if unread else _STAGES[InboxState(state)]
-    return (str(id_), str(tenant)), InboxPosition(int(cursor), int(releases), stage)
+    found = {}
+    for id_, tenant, cursor, releases, state, unread in tx.many(_sql.read, sorted(inboxes)):
+        stage = _STAGE_UNREAD if unread else _STAGES[InboxState(state)]
+        found[str(id_), str(tenant)] = InboxPosition(int(cursor), int(releases), stage)
+    return found
 
 
 _ENDED = frozenset({InboxState.CLOSED, InboxState.EXPIRED})
-#: messages listed in a report, the last ones
+#: messages in a report, the last ones
 _MOST_REPORTED = 20
 #: artifacts of an inbox that are read for a report
 _MOST_ARTIFACTS = 200
-#: bytes of documents that one read keeps for other queries
+#: bytes of documents that one read caches for other queries
 _MOST_DOCUMENT_BYTES = 8 * 1024 * 1024
 
 
@@ -128,9 +128,7 @@ class InboxReport(msgspec.Struct, frozen=True, kw_only=True):
 
 #: the matches of each inbox in the order of the query, or the error
 WaitResult = tuple[InboxMatches, ...] | NotFound | Unauthenticated
-#: a filter and the id of an inbox
-_AwaitedInbox = tuple[WaitFilter, str]
-#: the messages that match, if the filter is selective, and those that do not
+#: the messages that match, if the filter has rules for messages, and those that do not
 _SortedMessages = tuple[frozenset[str] | None, frozenset[str]]
 _ANY: _SortedMessages = (None, frozenset())
 
@@ -141,7 +139,7 @@ def find_matches(
     """Return the matches of each query; what several queries need is read once."""
     known = _SharedReads(tx, cipher, now)
     found = [known.inboxes(each) for each in queries]
-    known.candidates = artifacts.candidates(
+    known.newest = artifacts.newest_by_kind(
         tx,
         {
             (inbox.id, query.awaited.kind)
@@ -188,14 +186,14 @@ class _SharedReads:
     """Rows shared by all queries of one read."""
 
     def __init__(self, tx: Transaction, cipher: MailCipher, now: int) -> None:
-        self.candidates: Mapping[artifacts.InboxKind, Sequence[Artifact]] = {}
+        self.newest: Mapping[artifacts.InboxKind, Sequence[Artifact]] = {}
         self._tx = tx
         self._cipher = cipher
         self._now = now
         self._keys: dict[str, bool] = {}
         self._inboxes: dict[tuple[Requester, str], Inbox | NotFound] = {}
         self._over: dict[str, bool] = {}
-        self._sorted: dict[_AwaitedInbox, _SortedMessages] = {}
+        self._sorted: dict[tuple[WaitFilter, str], _SortedMessages] = {}
         self._read: dict[str, FullMessage] = {}
         self._bytes = 0
 
@@ -215,6 +213,7 @@ class _SharedReads:
         """Return the matches of a query in an inbox."""
         awaited = query.awaited
         messages, passed_over = self._messages(awaited, inbox)
+        is_over = self._is_over(inbox)
         artifact_filter = ArtifactFilter(
             inbox_id=inbox.id,
             kind=awaited.kind,
@@ -226,41 +225,36 @@ class _SharedReads:
         )
         found = tuple(
             each
-            for each in self.candidates[inbox.id, awaited.kind]
+            for each in self.newest[inbox.id, awaited.kind]
             if each.purged_at is None and artifact_filter.matches(each)
         )
         return InboxMatches(
-            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=self._is_over(inbox)
+            inbox=inbox, artifact_filter=artifact_filter, found=found, is_over=is_over
         )
 
     def _messages(self, awaited: WaitFilter, inbox: Inbox) -> _SortedMessages:
         """Return the matching messages among those with artifacts, and the others."""
-        if not awaited.is_selective:
+        # Filters that differ only in these fields share the result.
+        rules = msgspec.structs.replace(awaited, claim_key=None, after=0, host=None)
+        if rules == WaitFilter(kind=awaited.kind):
             return _ANY
-        pair = (awaited.message_rules, inbox.id)
-        if pair not in self._sorted:
-            with_artifacts = {each.message_id for each in self.candidates[inbox.id, awaited.kind]}
-            found = {id_: self._mismatch(pair, inbox, id_) for id_ in with_artifacts}
+        if (rules, inbox.id) not in self._sorted:
+            with_artifacts = {each.message_id for each in self.newest[inbox.id, awaited.kind]}
+            found = {id_: self._mismatch(rules, inbox, id_) for id_ in with_artifacts}
             fitting = frozenset(id_ for id_, why in found.items() if not why)
             # A purged message can no longer be compared.
             unfit = frozenset(id_ for id_, why in found.items() if why not in {"", "purged"})
-            self._sorted[pair] = (fitting, unfit)
-        return self._sorted[pair]
+            self._sorted[rules, inbox.id] = (fitting, unfit)
+        return self._sorted[rules, inbox.id]
 
-    def _mismatch(self, pair: _AwaitedInbox, inbox: Inbox, message_id: str) -> str:
-        message, document, _copies = self._full_message(inbox.tenant, message_id)
-        return mismatch_reason(pair[0], message, document, inbox.created_at)
-
-    def _full_message(self, tenant: str, message_id: str) -> FullMessage:
-        """Return a message; keep it for other queries while there is room."""
-        known = self._read.get(message_id)
-        if known is not None:
-            return known
-        whole = messages.get(self._tx, self._cipher, tenant, message_id)
-        if self._bytes + whole.message.document_size <= _MOST_DOCUMENT_BYTES:
-            self._bytes += whole.message.document_size
-            self._read[message_id] = whole
-        return whole
+    def _mismatch(self, rules: WaitFilter, inbox: Inbox, message_id: str) -> str:
+        whole = self._read.get(message_id)
+        if whole is None:
+            whole = messages.get(self._tx, self._cipher, inbox.tenant, message_id)
+            if self._bytes + whole.message.document_size <= _MOST_DOCUMENT_BYTES:
+                self._bytes += whole.message.document_size
+                self._read[message_id] = whole
+        return mismatch_reason(rules, whole.message, whole.document, inbox.created_at)
 
     def _is_active(self, key: ApiKey) -> bool:
         if key.id not in self._keys:
@@ -284,7 +278,7 @@ class _SharedReads:
 
 
 def _artifact_reason(kind: ArtifactKind, own: Sequence[Artifact]) -> str:
-    """Say why no artifact of a matching message was granted."""
+    """Return why no artifact of a matching message was granted."""
     if not own:
         return f"no_{kind.value}"
     states = {each.state for each in own}
@@ -304,18 +298,12 @@ def _delivery_key_range(inbox: Inbox) -> dict[str, str]:
     return {"tenant": inbox.tenant, "lowest": f"{inbox.id}:", "highest": f"{inbox.id};"}
 
 
-#: seconds after which a refused wait may be repeated
-_RETRY_AFTER = 5.0
-
-
+@dataclass(slots=True)
 class _WatchedInbox:
     """An inbox, its position at the last poll, and its waiters."""
 
-    __slots__ = ("position", "waiters")
-
-    def __init__(self) -> None:
-        self.position: InboxPosition | None = None
-        self.waiters: set[Waiter] = set()
+    position: InboxPosition | None = None
+    waiters: "set[Waiter]" = field(default_factory=set)
 
 
 class LongPollHub:
@@ -324,15 +312,16 @@ class LongPollHub:
     def __init__(
         self, ledger: Ledger, cipher: MailCipher, telemetry: Telemetry, settings: WaitSettings
     ) -> None:
-        """Begin empty; nothing is read while there is no waiter."""
+        """Read nothing while there is no waiter."""
         self._ledger = ledger
-        self._cipher = cipher
         self._settings = settings
         self._watched: dict[InboxRef, _WatchedInbox] = {}
         self._waits_by_key: Counter[str] = Counter()
         self._poller = Poller(ledger, telemetry, MESSAGES, self._poll, self._watched)
         #: matches for all waiters that look at the same time
-        self.matches = ledger.shared(self._find_matches)
+        self.matches: SharedRead[WaitQuery, WaitResult] = ledger.shared(
+            lambda tx, queries: find_matches(tx, cipher, queries, ledger.clock())
+        )
         telemetry.waits_open.set_function(lambda: self.waiters)
 
     @property
@@ -351,15 +340,14 @@ class LongPollHub:
     ) -> "Waiter":
         """Return a waiter for some inboxes, to be entered with ``async with``.
 
-        The wait is counted for ``key``. It is over after so many seconds, or when one of
-        ``ends`` returns: the client is gone, the service stops.
+        The wait counts towards the limit of ``key``. It ends after so many seconds, or when one
+        of ``ends`` returns: the client has gone, or the service stops.
 
         Raises: TooManyRequests.
         """
         if self._waits_by_key[key] >= self._settings.per_key or self.waiters >= self._settings.most:
             raise TooManyRequests(
-                "as many waits as are allowed are open; end some, or come back in a while",
-                retry_after=_RETRY_AFTER,
+                "too many waits are open; end some, or try again in a while", retry_after=5.0
             )
         waiter = Waiter(self, key, {(id_, tenant) for id_ in inboxes}, seconds, ends)
         self._waits_by_key[key] += 1
@@ -392,14 +380,11 @@ class LongPollHub:
         found = await self._ledger.read(read_positions, list(self._watched))
         for inbox, position in found.items():
             watched = self._watched.get(inbox)
-            if watched is None or not _has_advanced(position, watched.position):
+            if watched is None or not position.is_after(watched.position):
                 continue
             watched.position = position
             for each in watched.waiters:
                 each.wake()
-
-    def _find_matches(self, tx: Transaction, queries: Sequence[WaitQuery]) -> list[WaitResult]:
-        return find_matches(tx, self._cipher, queries, self._ledger.clock())
 
 
 class Waiter:
@@ -413,7 +398,6 @@ class Waiter:
         seconds: float,
         ends: Sequence[Callable[[], Awaitable[object]]],
     ) -> None:
-        """Wait for these inboxes; none of them was looked at yet."""
         self.key = key
         self.inboxes = inboxes
         self._hub = hub
@@ -425,20 +409,18 @@ class Waiter:
         self._cancelled = False
 
     async def __aenter__(self) -> Self:
-        """Watch for the end of the wait."""
         self._tasks = [asyncio.ensure_future(end()) for end in self._ends]
         for task in self._tasks:
             task.add_done_callback(lambda _: self.cancel())
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Leave the hub."""
         self.leave()
         for task in self._tasks:
             task.cancel()
 
     async def look(self, query: WaitQuery) -> tuple[InboxMatches, ...]:
-        """Return what there is for a query; waiters that look at the same time share a read.
+        """Return the matches of a query; waiters that look at the same time share a read.
 
         Raises: NotFound, Unauthenticated, StoreError.
         """
@@ -449,7 +431,7 @@ class Waiter:
         raise type(found)(*found.args)  # a new one: several waiters may have received the same
 
     def snapshot(self) -> None:
-        """Remember the positions of the inboxes; a read that begins now sees them, or later."""
+        """Remember the positions of the inboxes; a read that begins now is as new or newer."""
         self._positions = {each: self._hub.position(each) for each in self.inboxes}
 
     def wake(self) -> None:
@@ -480,10 +462,8 @@ class Waiter:
         self._hub.leave(self)
 
     def _has_news(self) -> bool:
-        return any(
-            _has_advanced(self._hub.position(each), seen) for each, seen in self._positions.items()
-        )
-
-
-def _has_advanced(position: InboxPosition | None, seen: InboxPosition | None) -> bool:
-    return position is not None and (seen is None or position.is_after(seen))
+        for inbox, seen in self._positions.items():
+            position = self._hub.position(inbox)
+            if position is not None and position.is_after(seen):
+                return True
+        return False

@@ -1,7 +1,7 @@
 -- name: read
 -- bulk: id text, tenant text
--- How far inboxes are: the last message, what was taken back, the state, and of those that have
--- ended whether mail for them is not read yet.
+-- The positions of inboxes: the last message, the releases, the state, and of ended ones whether
+-- mail for them is not parsed yet.
 SELECT oncebox_inboxes.id, oncebox_inboxes.tenant, cursor, COALESCE((
     SELECT SUM(releases) FROM oncebox_artifacts
     WHERE oncebox_artifacts.inbox_id = oncebox_inboxes.id AND releases > 0
@@ -15,13 +15,13 @@ FROM oncebox_inboxes /* and rows */
 WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
 
 -- name: taken
--- Whether any mail was ever taken for an inbox; its deliveries have keys that begin with its id.
+-- Whether an inbox ever received mail; its deliveries have keys that begin with its id.
 SELECT 1 FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = '@mail' AND key >= :lowest AND key < :highest
 LIMIT 1;
 
 -- name: unread
--- How many mails were taken for an inbox and are not read yet.
+-- The number of mails of an inbox that are not parsed yet.
 SELECT COUNT(*) FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = '@mail' AND key >= :lowest AND key < :highest
     AND state IN ('received', 'processing', 'failed');

@@ -4,13 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from oncebox.core import faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.db.group_commit import GroupCommit
 from oncebox.errors import StoreUnavailable
-from oncebox.ledger import ciphers as vaults
-from oncebox.ledger.ciphers import LARGE, MailCipher
+from oncebox.ledger.ciphers import LARGE, MailCipher, mail_aad
 from oncebox.ledger.deliveries.deduplication import accept, accept_new
 from oncebox.ledger.notifications import DUE
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery, encode_headers
@@ -19,31 +20,30 @@ from oncebox.model.inboxes.received_mail import (
     MAIL_TYPE,
     SMTP_CHANNEL,
     Envelope,
-    EnvelopeRecipient,
     encode_envelope,
 )
 from oncebox.settings import LimitSettings
 
-#: one mail: a delivery for every inbox it is for, committed together
+#: one mail: a delivery for each of its inboxes, committed together
 MailDeliveries = tuple[NewDelivery, ...]
 
 
 class MailIntake:
-    """The one way of mail into the ledger."""
+    """Stores received mail in the ledger."""
 
     def __init__(
         self,
         database: Database,
         telemetry: Telemetry,
         limits: LimitSettings,
-        vault: MailCipher,
+        cipher: MailCipher,
         *,
         new_id: ids.NewId = ids.new,
     ) -> None:
         """Let at most ``limits.waiting`` mails wait for their commit."""
         self._database = database
         self._telemetry = telemetry
-        self._cipher = vault
+        self._cipher = cipher
         self._new_id = new_id
         self._rows = telemetry.commit_rows.labels("mail")
         self._new = telemetry.accepted.labels(MAIL_SOURCE)
@@ -57,84 +57,74 @@ class MailIntake:
         )
 
     async def store(self, envelope: Envelope, data: bytes) -> None:
-        """Return when the mail is on disk for every recipient; the same bytes count once.
+        """Return when the mail is committed for every recipient; the same bytes count once.
 
         Raises: StoreUnavailable.
         """
         try:
             if len(data) < LARGE:
-                mail = self._deliveries_of_mail(envelope, data)
+                mail = self._deliveries(envelope, data)
             else:
-                mail = await asyncio.to_thread(self._deliveries_of_mail, envelope, data)
+                mail = await asyncio.to_thread(self._deliveries, envelope, data)
             await self._group.submit(mail)
         except StoreUnavailable:
             raise
         except Exception as error:
-            # A sender must never be told for good what is only our own trouble.
+            # A fault of ours must never cause a permanent rejection.
             raise StoreUnavailable("the mail could not be stored; try again later") from error
 
     def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
-        """Begin to store a small mail; what is returned is done when it is on disk.
+        """Begin to store a small mail; the future is done when it is committed.
 
         Raises: StoreUnavailable.
         """
         stored: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
-        self._group.enqueue(self._deliveries_of_mail(envelope, data), stored)
+        self._group.enqueue(self._deliveries(envelope, data), stored)
         return stored
 
-    def _deliveries_of_mail(self, envelope: Envelope, data: bytes) -> MailDeliveries:
-        """Return a delivery for each inbox; those of one tenant share what arrived."""
+    def _deliveries(self, envelope: Envelope, data: bytes) -> MailDeliveries:
+        """Return a delivery for each inbox; those of one tenant share one encrypted payload."""
         mark = self._cipher.fingerprint(data)
-        if len(envelope.recipients) == 1:
-            return self._deliveries_of_tenant(envelope, envelope.recipients, data, mark)
+        now = self._database.clock()
         mail: list[NewDelivery] = []
         for tenant in dict.fromkeys(each.tenant for each in envelope.recipients):
             own = tuple(each for each in envelope.recipients if each.tenant == tenant)
-            inboxes = {each.inbox_id: each for each in own}
-            mail += self._deliveries_of_tenant(
-                _visible_to_tenant(envelope, own), [*inboxes.values()], data, mark
+            inboxes = {each.inbox_id: self._new_id("dlv") for each in own}
+            first, *more = inboxes.values()
+            shared = self._new_id("pay") if more else None
+            encrypted = self._cipher.encrypt(data, mail_aad(tenant, shared or first))
+            # A tenant must not see the recipients of others.
+            visible = msgspec.structs.replace(envelope, recipients=own)
+            headers = encode_headers(tuple(encode_envelope(visible)))
+            mail += (
+                NewDelivery(
+                    id=id_,
+                    tenant=tenant,
+                    source=MAIL_SOURCE,
+                    key=f"{inbox_id}:{mark.hex()}",
+                    body=encrypted,
+                    length=len(data),
+                    headers=headers,
+                    fingerprint=mark,
+                    type=MAIL_TYPE,
+                    road=SMTP_CHANNEL,
+                    received_at=now,
+                    payload_id=shared,
+                )
+                for inbox_id, id_ in inboxes.items()
             )
         return tuple(mail)
-
-    def _deliveries_of_tenant(
-        self, envelope: Envelope, own: Sequence[EnvelopeRecipient], data: bytes, mark: bytes
-    ) -> MailDeliveries:
-        """Return the deliveries of one tenant; what arrived is sealed once for all of them."""
-        tenant = own[0].tenant
-        shared = self._new_id("pay") if len(own) > 1 else None
-        ids_ = [self._new_id("dlv") for _ in own]
-        sealed = self._cipher.encrypt(data, vaults.mail_aad(tenant, shared or ids_[0]))
-        headers = encode_headers(tuple(encode_envelope(envelope)))
-        now = self._database.clock()
-        return tuple(
-            NewDelivery(
-                id=id_,
-                tenant=tenant,
-                source=MAIL_SOURCE,
-                key=f"{each.inbox_id}:{mark.hex()}",
-                body=sealed,
-                length=len(data),
-                headers=headers,
-                fingerprint=mark,
-                type=MAIL_TYPE,
-                road=SMTP_CHANNEL,
-                received_at=now,
-                payload_id=shared,
-            )
-            for id_, each in zip(ids_, own, strict=True)
-        )
 
     def _accept(
         self, tx: Transaction, mails: Sequence[MailDeliveries], now: int
     ) -> list[list[Accepted]]:
-        # Where the fast form applies it was tried before: not all of these are new.
+        # The fast function was tried before: not all of these are new.
         every = [each for mail in mails for each in mail]
         accepted = accept(tx, every, now, look_first=self._database.round_trips)
         faults.point("smtp.rows-written")
         return _split_by_mail(mails, accepted)
 
     def _after_commit(self, batch: Sequence[tuple[MailDeliveries, list[Accepted]]]) -> None:
-        """Ring and count, once for all that shared a commit."""
         self._database.notify(DUE)
         telemetry = self._telemetry
         answers = [answer for _, each in batch for answer in each]
@@ -144,9 +134,11 @@ class MailIntake:
         self._new.inc(new)
         if new == len(answers):
             return
-        classes = Counter(answer.sighting for answer in answers if answer.sighting is not None)
-        for sighting, count in classes.items():
-            telemetry.duplicates.labels("delivery", sighting).inc(count)
+        classes = Counter(
+            answer.duplicate_class for answer in answers if answer.duplicate_class is not None
+        )
+        for name, count in classes.items():
+            telemetry.duplicates.labels("delivery", name).inc(count)
 
 
 def _accept_new(
@@ -157,21 +149,9 @@ def _accept_new(
     return None if accepted is None else _split_by_mail(mails, accepted)
 
 
-def _visible_to_tenant(envelope: Envelope, own: tuple[EnvelopeRecipient, ...]) -> Envelope:
-    """Return an envelope as one tenant may see it: without the recipients of others."""
-    return Envelope(
-        client=envelope.client,
-        helo=envelope.helo,
-        sender=envelope.sender,
-        recipients=own,
-        tls=envelope.tls,
-        utf8=envelope.utf8,
-    )
-
-
 def _split_by_mail(
-    mails: Sequence[MailDeliveries], answers: Sequence[Accepted]
+    mails: Sequence[MailDeliveries], results: Sequence[Accepted]
 ) -> list[list[Accepted]]:
-    """Return to each mail what was answered for its deliveries."""
-    every = iter(answers)
+    """Return the results of each mail's deliveries."""
+    every = iter(results)
     return [[next(every) for _ in mail] for mail in mails]

@@ -1,8 +1,11 @@
-"""Messages: file mail once per inbox, number it, read it back decrypted."""
+"""Messages: file mail once per inbox, number it, read it back decrypted.
+
+See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, groupby
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -12,12 +15,11 @@ from oncebox.db.database import Row, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound, RowRefused
 from oncebox.errors.mail import MailDecryptionFailed
-from oncebox.ledger import ciphers as vaults
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.artifacts import FiledMessage
-from oncebox.ledger.ciphers import MailCipher
+from oncebox.ledger.ciphers import MailCipher, document_aad, mail_aad
 from oncebox.ledger.events import event_log
-from oncebox.model.events import NewEvent
+from oncebox.model.events import EventType, NewEvent
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.message import (
     COPIES_DIFFER,
@@ -29,19 +31,10 @@ from oncebox.model.inboxes.message import (
     NewMessage,
     NewMessageResult,
     differing_parts,
-    message_event_data,
-    sender_verdict,
     storable_text,
 )
-from oncebox.model.inboxes.received_mail import ArtifactKind, ParsedMail
 
 _sql = load(__package__, "messages.sql")
-
-#: the event of a new message
-MESSAGE_RECEIVED = "message.received"
-
-#: what makes a message: its inbox and its identity
-MessageKey = tuple[str, bytes]
 
 
 class _OriginalMessage(NamedTuple):
@@ -49,9 +42,9 @@ class _OriginalMessage(NamedTuple):
 
     message_id: str
     warnings: tuple[str, ...]
-    #: what was read of it; none once its time is over, or where it cannot be opened
-    parsed: ParsedMail | None
-    #: it is in this very batch
+    #: none after its retention time, or where it cannot be decrypted
+    document: MessageDocument | None
+    #: it is filed in the same call
     new: bool
 
 
@@ -64,42 +57,49 @@ class _DuplicateMail(NamedTuple):
 
 
 def file(
-    tx: Transaction, filings: Sequence[NewMessage], now: int, *, vault: MailCipher
+    tx: Transaction, filings: Sequence[NewMessage], now: int, *, cipher: MailCipher
 ) -> list[NewMessageResult]:
-    """File mail into its inboxes; answer each in order.
+    """File mail into its inboxes; return the results in order.
 
-    The vault opens what copies are compared with. Whoever files locks the inboxes first, so
-    nobody else numbers meanwhile. If that were not so, the unique indexes would refuse the
-    second, and all is undone and tried again.
+    The inboxes are locked first, so that nobody else numbers their messages meanwhile. If the
+    lock failed, the unique indexes would refuse the second writer, and its call is repeated.
 
     Raises: RowRefused, when an inbox is missing; DatabaseBusy.
     """
-    ordered = sorted(filings, key=_arrival_order)
+    ordered = sorted(
+        filings, key=lambda each: (each.inbox_id, each.delivery.received_at, each.delivery.id)
+    )
     inboxes = sorted({each.inbox_id for each in ordered})
     if len(tx.many(_sql.lock, [(id_,) for id_ in inboxes])) < len(inboxes):
         raise RowRefused("there is no such inbox")
-    brought = _already_filed(tx, ordered)
-    fresh = [each for each in ordered if each.delivery.id not in brought]
-    first, copies = _split_duplicates(tx, vault, fresh)
+    # A first try has not been filed before: a delivery and its message are committed together.
+    again = [(each.delivery.id,) for each in filings if each.delivery.fence > 1]
+    known = {str(id_): str(message) for id_, message in tx.many(_sql.brought, again)}
+    fresh = [each for each in ordered if each.delivery.id not in known]
+    first, copies = _split_duplicates(tx, cipher, fresh)
     reused = _reused_message_ids(tx, first)
-    counters = _advance_counters(tx, first, copies)
-    numbers = _assign_numbers(first, counters)
-    _insert_messages(tx, first, copies, numbers, reused, now)
-    ends = artifacts.file(
-        tx, (FiledMessage(each, *numbers[each.message_id]) for each in first), now
-    )
+    filed = _number_messages(tx, first, copies)
+    _insert_messages(tx, filed, copies, reused, now)
+    outcomes = artifacts.file(tx, filed, now)
     faults.point("mail.filed")
-    answers = {id_: NewMessageResult(message_id=message) for id_, message in brought.items()}
-    answers |= {
-        each.delivery.id: _filed_new(each, numbers, reused, ends.get(each.message_id, ()))
-        for each in first
-    }
-    answers |= {each.filing.delivery.id: _filed_duplicate(each) for each in copies}
-    return [answers[each.delivery.id] for each in filings]
+    results = {id_: NewMessageResult(message_id=message) for id_, message in known.items()}
+    for filing, sequence, *_ in filed:
+        results[filing.delivery.id] = NewMessageResult(
+            message_id=filing.message_id,
+            status=str(filing.document.parsed.status),
+            sequence=sequence,
+            reused=filing.message_id in reused,
+            artifacts=tuple(outcomes.get(filing.message_id, ())),
+        )
+    for filing, original, differs in copies:
+        results[filing.delivery.id] = NewMessageResult(
+            message_id=original.message_id, duplicate=True, differs=differs
+        )
+    return [results[each.delivery.id] for each in filings]
 
 
 def inbox_policies(tx: Transaction, inboxes: Sequence[tuple[str, str]]) -> list[InboxPolicy | None]:
-    """Return the policies of inboxes, in order; each is named by its id and its tenant."""
+    """Return the policies of inboxes in order; each is given by its id and its tenant."""
     rows = tx.many(_sql.policies, sorted(set(inboxes)))
     found = {str(id_): msgspec.json.decode(policy, type=InboxPolicy) for id_, policy in rows}
     return [found.get(id_) for id_, _tenant in inboxes]
@@ -110,141 +110,76 @@ def tenants_with_mail(tx: Transaction, now: int) -> list[str]:
     return [str(tenant) for (tenant,) in tx.all(_sql.waiting, now=now)]
 
 
-def _arrival_order(filing: NewMessage) -> tuple[str, int, str]:
-    return (filing.inbox_id, filing.delivery.received_at, filing.delivery.id)
-
-
-def _message_key(filing: NewMessage) -> MessageKey:
-    return (filing.inbox_id, filing.identity)
-
-
-# what is known already
-
-
-def _already_filed(tx: Transaction, filings: Iterable[NewMessage]) -> dict[str, str]:
-    """Return the messages that these very deliveries have brought before.
-
-    A first try cannot have: its delivery and its message would be done together.
-    """
-    again = [(each.delivery.id,) for each in filings if each.delivery.fence > 1]
-    return {str(id_): str(message) for id_, message in tx.many(_sql.brought, again)}
-
-
 def _split_duplicates(
-    tx: Transaction, vault: MailCipher, fresh: Sequence[NewMessage]
+    tx: Transaction, cipher: MailCipher, fresh: Sequence[NewMessage]
 ) -> tuple[list[NewMessage], list[_DuplicateMail]]:
-    """Tell new messages from copies of those that their inbox has, or that came just before."""
-    asked = {(each.inbox_id, identity) for each in fresh for identity in each.identities}
-    rows = tx.many(_sql.known, sorted(asked))
-    originals = {(str(row[0]), bytes(row[1])): _stored_original(vault, row) for row in rows}
+    """Separate new messages from copies of stored messages or of earlier ones in this call."""
+    wanted = {(each.inbox_id, identity) for each in fresh for identity in each.identities}
+    originals: dict[tuple[str, bytes], _OriginalMessage] = {}
+    for inbox, identity, id_, tenant, warnings, stored in tx.many(_sql.known, sorted(wanted)):
+        known = msgspec.json.decode(warnings, type=tuple[str, ...])
+        document = _decrypt_document(cipher, tenant, id_, stored) if stored else None
+        original = _OriginalMessage(str(id_), known, document, new=False)
+        originals[str(inbox), bytes(identity)] = original
     first, copies = [], []
     for each in fresh:
-        known = (originals.get((each.inbox_id, identity)) for identity in each.identities)
-        original = next(filter(None, known), None)
-        if original is None:
-            originals[_message_key(each)] = _OriginalMessage(
-                each.message_id, (), each.parsed, new=True
-            )
+        candidates = (originals.get((each.inbox_id, identity)) for identity in each.identities)
+        found = next(filter(None, candidates), None)
+        if found is None:
+            original = _OriginalMessage(each.message_id, (), each.document, new=True)
+            originals[each.inbox_id, each.identities[-1]] = original
             first.append(each)
         else:
-            unknown = original.parsed is None
-            differs = () if unknown else differing_parts(original.parsed, each.parsed)  # type: ignore[arg-type]
-            copies.append(_DuplicateMail(each, original, differs))
+            parsed, document = each.document.parsed, found.document
+            differs = differing_parts(document.parsed, parsed) if document else ()
+            copies.append(_DuplicateMail(each, found, differs))
     return first, copies
 
 
-def _stored_original(vault: MailCipher, row: Row) -> _OriginalMessage:
-    _inbox, _identity, id_, tenant, warnings, document = row
-    known = msgspec.json.decode(warnings, type=tuple[str, ...])
-    return _OriginalMessage(
-        str(id_), known, _decrypted_parsed(vault, tenant, id_, document), new=False
-    )
-
-
-def _decrypted_parsed(
-    vault: MailCipher, tenant: str, id_: str, document: bytes
-) -> ParsedMail | None:
-    """Return what was read of a message; a copy is a copy also where that cannot be opened."""
-    if not document:
-        return None
-    try:
-        encoded = vault.decrypt(document, vaults.document_aad(tenant, id_))
-        return msgspec.json.decode(encoded, type=MessageDocument).parsed
-    except (MailDecryptionFailed, msgspec.MsgspecError):  # damaged, or of a later version
-        return None
-
-
 def _reused_message_ids(tx: Transaction, first: Sequence[NewMessage]) -> set[str]:
-    """Return which new messages bear a Message-ID under which another text came before."""
-    marks = {(each.inbox_id, each.parsed.message_mark) for each in first}
-    rows = sorted((inbox, mark) for inbox, mark in marks if mark is not None)
-    taken = {(str(inbox), bytes(mark)) for inbox, mark in tx.many(_sql.marked, rows)}
+    """Return the new messages under whose Message-ID another text arrived before."""
+    marks = [
+        (each.message_id, (each.inbox_id, each.document.parsed.message_mark))
+        for each in first
+        if each.document.parsed.message_mark is not None
+    ]
+    rows = tx.many(_sql.marked, sorted({mark for _, mark in marks}))
+    taken = {(str(inbox), bytes(mark)) for inbox, mark in rows}
     reused = set()
-    for each in first:
-        if each.parsed.message_mark is None:
-            continue
-        mark = (each.inbox_id, each.parsed.message_mark)
+    for message_id, mark in marks:
         if mark in taken:
-            reused.add(each.message_id)
+            reused.add(message_id)
         taken.add(mark)
     return reused
 
 
-# numbers
-
-
-class _InboxCounter(NamedTuple):
-    """What is known of an inbox where mail was counted."""
-
-    last: int
-    attempt_id: str | None
-    created_at: int
-
-
-def _advance_counters(
+def _number_messages(
     tx: Transaction, first: Sequence[NewMessage], copies: Sequence[_DuplicateMail]
-) -> dict[str, _InboxCounter]:
-    """Count what came to each inbox; return its last number, its attempt and its age."""
-    copied = Counter(each.filing.inbox_id for each in copies)
+) -> list[FiledMessage]:
+    """Count the mail of each inbox, and number the new messages in the order of arrival."""
     new: defaultdict[str, list[NewMessage]] = defaultdict(list)
     for filing in first:
         new[filing.inbox_id].append(filing)
-    tenants = {each.inbox_id: each.delivery.tenant for each in first}
-    tenants |= {each.filing.inbox_id: each.filing.delivery.tenant for each in copies}
+    every = (*first, *(copy.filing for copy in copies))
+    tenants = {each.inbox_id: each.delivery.tenant for each in every}
+    copied = Counter(copy.filing.inbox_id for copy in copies)
     rows = []
     for inbox, tenant in sorted(tenants.items()):
         times = [each.delivery.received_at for each in new[inbox]]
-        matched = sum(each.matched for each in new[inbox])
+        matched = sum(not each.document.mismatch for each in new[inbox])
         rows.append((
             inbox, tenant, len(times), copied[inbox], matched,
             min(times, default=None), max(times, default=None),
         ))  # fmt: skip
-    found = tx.many(_sql.advance, rows)
-    if len(found) < len(rows):
+    counters = {str(inbox): rest for inbox, *rest in tx.many(_sql.advance, rows)}
+    if len(counters) < len(rows):
         raise RowRefused("the inbox is not this tenant's")
-    return {str(inbox): _InboxCounter(int(cursor), *rest) for inbox, cursor, *rest in found}
-
-
-class _MessageNumber(NamedTuple):
-    """Where a new message stands."""
-
-    sequence: int
-    attempt_id: str | None
-    #: when its inbox was made
-    inbox_created_at: int
-
-
-def _assign_numbers(
-    first: Sequence[NewMessage], counters: Mapping[str, _InboxCounter]
-) -> dict[str, _MessageNumber]:
-    """Give the numbers out, in turn; the counter already stands at the last."""
-    places = {}
-    for inbox, group in groupby(first, key=lambda each: each.inbox_id):
-        filings = list(group)
-        last, attempt, since = counters[inbox]
-        for number, each in enumerate(filings, last - len(filings) + 1):
-            places[each.message_id] = _MessageNumber(number, attempt, since)
-    return places
+    filed = []
+    for inbox, filings in new.items():
+        last, attempt_id, created_at = counters[inbox]
+        for number, filing in enumerate(filings, int(last) - len(filings) + 1):
+            filed.append(FiledMessage(filing, number, attempt_id, created_at))
+    return filed
 
 
 # writing
@@ -252,50 +187,43 @@ def _assign_numbers(
 
 def _insert_messages(
     tx: Transaction,
-    first: Sequence[NewMessage],
+    filed: Sequence[FiledMessage],
     copies: Sequence[_DuplicateMail],
-    places: Mapping[str, _MessageNumber],
     reused: set[str],
     now: int,
 ) -> None:
-    count, differing = Counter[str](), set()
-    for copy in copies:
-        count[copy.original.message_id] += 1
-        if copy.differs:
-            differing.add(copy.original.message_id)
-    warned = {each.message_id: _all_warnings(each, differing, reused) for each in first}
-    rows = [
-        _message_row(each, places[each.message_id].sequence, count[each.message_id], warned)
-        for each in first
-    ]
-    links = [_copy_row(each, each.message_id, ()) for each in first]
+    count = Counter(copy.original.message_id for copy in copies)
+    differing = {copy.original.message_id for copy in copies if copy.differs}
+    warnings = {each.filing.message_id: _warnings(each, differing, reused) for each in filed}
+    rows = [_message_row(each, count, warnings) for each in filed]
+    links = [_copy_row(each.filing, each.filing.message_id, ()) for each in filed]
     links += [_copy_row(each.filing, each.original.message_id, each.differs) for each in copies]
     if tx.run_many(_sql.insert, rows) < len(rows) or (
         tx.run_many(_sql.copy, sorted(links), now=now) < len(links)
     ):
-        raise DatabaseBusy("somebody else filed the same mail; try again")
+        raise DatabaseBusy("the same mail was filed at the same time; try again")
     tx.run_many(_sql.count_copies, _copy_count_rows(copies, count, differing))
-    event_log.record(
-        tx, [_received_event(each, places[each.message_id], warned, now) for each in first]
-    )
+    event_log.record(tx, [_received_event(each, warnings, now) for each in filed])
 
 
-def _all_warnings(filing: NewMessage, differing: set[str], reused: set[str]) -> tuple[str, ...]:
+def _warnings(filed: FiledMessage, differing: set[str], reused: set[str]) -> tuple[str, ...]:
     own = ((MESSAGE_ID_REUSED, reused), (COPIES_DIFFER, differing))
-    return (*filing.parsed.warnings, *(code for code, ids in own if filing.message_id in ids))
+    found = (code for code, ids in own if filed.filing.message_id in ids)
+    return (*filed.filing.document.parsed.warnings, *found)
 
 
 def _message_row(
-    filing: NewMessage, sequence: int, duplicates: int, warned: Mapping[str, tuple[str, ...]]
+    filed: FiledMessage, count: Counter[str], warnings: Mapping[str, tuple[str, ...]]
 ) -> Row:
-    parsed, delivery = filing.parsed, filing.delivery
+    filing = filed.filing
+    parsed, delivery = filing.document.parsed, filing.delivery
     return (
-        filing.message_id, delivery.tenant, filing.inbox_id, sequence, filing.identity,
+        filing.message_id, delivery.tenant, filing.inbox_id, filed.sequence, filing.identities[-1],
         parsed.message_mark, delivery.id, str(parsed.status), delivery.received_at,
-        len(delivery.body), storable_text(filing.recipient), storable_text(parsed.sender.address),
-        storable_text(parsed.sender.domain), sender_verdict(parsed, filing.document.verdict),
-        int(filing.matched), duplicates, msgspec.json.encode(warned[filing.message_id]),
-        filing.encoded,
+        len(delivery.body), filing.recipient, storable_text(parsed.sender.address),
+        storable_text(parsed.sender.domain), filing.sender_verdict,
+        int(not filing.document.mismatch), count[filing.message_id],
+        msgspec.json.encode(warnings[filing.message_id]), filing.encoded,
     )  # fmt: skip
 
 
@@ -307,7 +235,7 @@ def _copy_row(filing: NewMessage, message_id: str, differs: tuple[str, ...]) -> 
 def _copy_count_rows(
     copies: Sequence[_DuplicateMail], count: Counter[str], differing: set[str]
 ) -> list[Row]:
-    """Return what changes about messages that were there before."""
+    """Return the changes to messages that were stored before."""
     rows = {}
     for _filing, original, _differs in copies:
         if original.new:
@@ -320,49 +248,39 @@ def _copy_count_rows(
 
 
 def _received_event(
-    filing: NewMessage, place: _MessageNumber, warned: Mapping[str, tuple[str, ...]], now: int
+    filed: FiledMessage, warnings: Mapping[str, tuple[str, ...]], now: int
 ) -> NewEvent:
+    """Return the event of a new message; nothing in it is a sender's text."""
+    filing = filed.filing
+    parsed = filing.document.parsed
     return NewEvent(
         id=filing.event_id,
         tenant=filing.delivery.tenant,
-        type=MESSAGE_RECEIVED,
+        type=EventType.MESSAGE_RECEIVED,
         inbox_id=filing.inbox_id,
-        attempt_id=place.attempt_id,
+        attempt_id=filed.attempt_id,
         subject_id=filing.message_id,
         at=now,
-        data=message_event_data(filing, place.sequence, warned[filing.message_id]),
+        data={
+            "sequence": filed.sequence,
+            "status": str(parsed.status),
+            "size": len(filing.delivery.body),
+            "sender_domain": filing.sender_domain,
+            "sender_verdict": filing.sender_verdict,
+            "matched": not filing.document.mismatch,
+            "attachments": len(parsed.attachments),
+            "warnings": list(warnings[filing.message_id]),
+        },
     )
 
 
-# answers
+# reading
 
-
-def _filed_new(
-    filing: NewMessage,
-    places: Mapping[str, _MessageNumber],
-    reused: set[str],
-    ends: Sequence[tuple[ArtifactKind, str]],
-) -> NewMessageResult:
-    return NewMessageResult(
-        message_id=filing.message_id,
-        status=str(filing.parsed.status),
-        sequence=places[filing.message_id].sequence,
-        reused=filing.message_id in reused,
-        artifacts=tuple(ends),
-    )
-
-
-def _filed_duplicate(copy: _DuplicateMail) -> NewMessageResult:
-    return NewMessageResult(
-        message_id=copy.original.message_id, duplicate=True, differs=copy.differs
-    )
-
-
-#: bytes of documents that one page may bring into memory
+#: bytes of documents that one page may load into memory
 _MOST_PAGE_BYTES = 8 * 1024 * 1024
-#: bytes of a document that is read along with its message; a larger one is fetched apart
+#: bytes of a document that is read together with its message; a larger one is read separately
 _READ_ALONG = 64 * 1024
-#: copies that are shown of one message
+#: copies that are returned with a message
 _MOST_COPIES = 100
 _FIELDS = Message.__struct_fields__
 
@@ -372,20 +290,20 @@ class MessagePage(NamedTuple):
 
     messages: list[Message]
     has_more: bool
-    #: by id, where they were wanted, are still there and can be opened
+    #: by id, where requested, still stored and readable
     documents: dict[str, MessageDocument]
 
 
 class FullMessage(NamedTuple):
-    """One message and all that is known of it."""
+    """One message with its document and its copies."""
 
     message: Message
-    #: none once its time is over, or where it cannot be opened
+    #: none after its retention time, or where it cannot be decrypted
     document: MessageDocument | None
     copies: list[MessageCopy]
 
 
-def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
+def page(  # noqa: PLR0913 - which messages, for whom, and how much of them
     tx: Transaction,
     tenant: str,
     inbox_id: str,
@@ -395,12 +313,12 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
     most: int = 50,
     documents: MailCipher | None = None,
 ) -> MessagePage:
-    """Return the messages of an inbox after a number; ``owner`` is the agent that asks.
+    """Return the messages of an inbox after a number, for the agent ``owner``.
 
-    With a vault, what was read of them comes along. One that cannot be opened keeps none of the
-    others away: it is missing, and its message warns.
+    With a cipher, their documents are returned too. One that cannot be decrypted is left out,
+    and its message has a warning.
 
-    Raises: NotFound, when there is no such inbox for who asks.
+    Raises: NotFound, when the agent has no such inbox.
     """
     if tx.one(_sql.inbox, id=inbox_id, tenant=tenant, owner=owner) is None:
         raise NotFound("there is no such inbox")
@@ -417,8 +335,11 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
     if not documents:
         return MessagePage(wanted, len(found) > most, {})
     wanted = _within_memory(wanted)
-    along = [(str(row[0]), row[-1]) for row in rows[: len(wanted)] if row[-1]]
-    known = _decrypt_documents(documents, tenant, along)
+    known = {
+        str(row[0]): _decrypt_document(documents, tenant, str(row[0]), row[-1])
+        for row in rows[: len(wanted)]
+        if row[-1]
+    }
     known |= _read_documents(
         tx, documents, tenant, [each for each in wanted if each.id not in known]
     )
@@ -429,7 +350,7 @@ def page(  # noqa: PLR0913 - which ones, for whom, and how much of them
 
 
 def get(
-    tx: Transaction, vault: MailCipher, tenant: str, id_: str, *, owner: str | None = None
+    tx: Transaction, cipher: MailCipher, tenant: str, id_: str, *, owner: str | None = None
 ) -> FullMessage:
     """Return one message with its document and its copies.
 
@@ -437,12 +358,20 @@ def get(
     """
     message = _find_message(tx, tenant, id_, owner)
     rows = tx.all(_sql.copies, message_id=id_, tenant=tenant, most=_MOST_COPIES)
-    copies = [_to_copy(row) for row in rows]
-    known = _read_documents(tx, vault, tenant, [message])
+    copies = [
+        MessageCopy(
+            delivery_id=delivery_id,
+            at=at,
+            road=road,
+            differs=msgspec.json.decode(differs, type=tuple[str, ...]),
+        )
+        for delivery_id, at, road, differs in rows
+    ]
+    known = _read_documents(tx, cipher, tenant, [message])
     return FullMessage(_with_warning(message, known), known.get(id_), copies)
 
 
-def raw(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> bytes:
+def raw(tx: Transaction, cipher: MailCipher, tenant: str, id_: str) -> bytes:
     """Return a message exactly as it was received.
 
     Raises: NotFound; MailDecryptionFailed.
@@ -452,7 +381,7 @@ def raw(tx: Transaction, vault: MailCipher, tenant: str, id_: str) -> bytes:
         _find_message(tx, tenant, id_, None)
         raise NotFound("this message's raw bytes are no longer kept")
     payload_id, stored, start, size = row
-    whole = vault.decrypt(stored, vaults.mail_aad(tenant, payload_id))
+    whole = cipher.decrypt(stored, mail_aad(tenant, payload_id))
     return whole if (start, size) == (0, len(whole)) else whole[start : start + size]
 
 
@@ -464,36 +393,36 @@ def _find_message(tx: Transaction, tenant: str, id_: str, owner: str | None) -> 
 
 
 def _within_memory(messages: list[Message]) -> list[Message]:
-    """Take messages until their documents would fill the memory, but always the first."""
+    """Return messages up to the memory limit for their documents, but always the first."""
     totals = accumulate(each.document_size for each in messages)
     fits = [each for each, total in zip(messages, totals, strict=True) if total <= _MOST_PAGE_BYTES]
     return fits or messages[:1]
 
 
 def _read_documents(
-    tx: Transaction, vault: MailCipher, tenant: str, messages: Sequence[Message]
+    tx: Transaction, cipher: MailCipher, tenant: str, messages: Sequence[Message]
 ) -> dict[str, MessageDocument | None]:
     ids = [(each.id,) for each in messages if each.document_size]
     rows = tx.many(_sql.documents, ids, tenant=tenant)
-    return _decrypt_documents(vault, tenant, [(str(id_), stored) for id_, stored in rows if stored])
+    return {
+        str(id_): _decrypt_document(cipher, tenant, str(id_), stored)
+        for id_, stored in rows
+        if stored
+    }
 
 
-def _decrypt_documents(
-    vault: MailCipher, tenant: str, stored: Sequence[tuple[str, bytes]]
-) -> dict[str, MessageDocument | None]:
-    """Return what was read of messages; nothing where it cannot be opened."""
-    found: dict[str, MessageDocument | None] = {}
-    for id_, sealed in stored:
-        try:
-            encoded = vault.decrypt(sealed, vaults.document_aad(tenant, id_))
-            found[id_] = msgspec.json.decode(encoded, type=MessageDocument)
-        except (MailDecryptionFailed, msgspec.MsgspecError):  # damaged, or of a later version
-            found[id_] = None
-    return found
+def _decrypt_document(
+    cipher: MailCipher, tenant: str, id_: str, stored: bytes
+) -> MessageDocument | None:
+    try:
+        encoded = cipher.decrypt(stored, document_aad(tenant, id_))
+        return msgspec.json.decode(encoded, type=MessageDocument)
+    except (MailDecryptionFailed, msgspec.MsgspecError):  # damaged, or of a later version
+        return None
 
 
 def _with_warning(message: Message, known: dict[str, MessageDocument | None]) -> Message:
-    """Return a message that warns if what was read of it cannot be opened."""
+    """Return a message with a warning if its document cannot be decrypted."""
     if message.id not in known or known[message.id] is not None:
         return message
     return msgspec.structs.replace(message, warnings=(*message.warnings, DOCUMENT_UNREADABLE))
@@ -504,9 +433,3 @@ def _to_message(row: Row) -> Message:
     values["matched"] = bool(values["matched"])
     values["warnings"] = msgspec.json.decode(values["warnings"], type=tuple[str, ...])
     return Message(**values)
-
-
-def _to_copy(row: Row) -> MessageCopy:
-    delivery_id, at, road, differs = row
-    codes = msgspec.json.decode(differs, type=tuple[str, ...])
-    return MessageCopy(delivery_id=delivery_id, at=at, road=road, differs=codes)

@@ -1,13 +1,13 @@
 -- name: lock
 -- bulk: id text
--- Inboxes in the order in which everybody locks them. On PostgreSQL the lock keeps others from
--- looking in between; what decides is the counter's update and the unique indexes.
+-- Inboxes in a fixed locking order. On PostgreSQL the lock keeps others from reading in between;
+-- the counter's update and the unique indexes decide.
 SELECT id FROM oncebox_inboxes /* and rows */ WHERE id = :id
 ORDER BY id /* postgres: FOR NO KEY UPDATE OF oncebox_inboxes */;
 
 -- name: brought
 -- bulk: delivery_id text
--- Messages that deliveries have brought before: a person replays one, or its worker was lost.
+-- Messages that deliveries filed before: a person replayed one, or its worker was lost.
 SELECT delivery_id, message_id FROM oncebox_copies /* and rows */
 WHERE delivery_id = :delivery_id;
 
@@ -19,14 +19,14 @@ WHERE inbox_id = :inbox_id AND identity = :identity;
 
 -- name: marked
 -- bulk: inbox_id text, mark bytea
--- Message-IDs that came to inboxes before.
+-- Message-IDs that inboxes received before.
 SELECT DISTINCT inbox_id, message_mark FROM oncebox_messages /* and rows */
 WHERE inbox_id = :inbox_id AND message_mark = :mark;
 
 -- name: advance
 -- bulk: id text, tenant text, new bigint, copies bigint, matching bigint, first_at bigint, last_at bigint
--- Count what came to an inbox and give numbers out. The row's lock is held until the commit, so
--- the order of numbers is the order of commits.
+-- Count the mail of an inbox and assign numbers. The row's lock is held until the commit, so the
+-- order of numbers is the order of commits.
 UPDATE oncebox_inboxes
 SET cursor = cursor + :new, duplicates = duplicates + :copies, matched = matched + :matching,
     first_message_at = COALESCE(first_message_at, :first_at),
@@ -40,7 +40,7 @@ RETURNING id, cursor, attempt_id, created_at;
 
 -- name: insert
 -- bulk: id text, tenant text, inbox_id text, sequence bigint, identity bytea, mark bytea, delivery_id text, status text, received_at bigint, size bigint, recipient text, sender text, sender_domain text, sender_verdict text, matching bigint, duplicates bigint, warnings bytea, document bytea
--- Write a message, once per inbox and identity.
+-- Insert a message, once per inbox and identity.
 INSERT INTO oncebox_messages (
     id, tenant, inbox_id, sequence, identity, message_mark, delivery_id, payload_id, status,
     received_at, size, recipient, sender, sender_domain, sender_verdict, matched, duplicates,
@@ -56,7 +56,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: copy
 -- bulk: delivery_id text, tenant text, message_id text, differs bytea
--- Remember which delivery brought which message, the first included.
+-- Record which delivery contained which message, the first included.
 INSERT INTO oncebox_copies (delivery_id, tenant, message_id, at, road, differs)
 SELECT :delivery_id, :tenant, :message_id, :now,
     (SELECT road FROM oncebox_deliveries WHERE oncebox_deliveries.id = :delivery_id), :differs
@@ -73,13 +73,13 @@ WHERE id = :id;
 
 -- name: policies
 -- bulk: id text, tenant text
--- What inboxes expect.
+-- The policies of inboxes.
 SELECT oncebox_inboxes.id, policy FROM oncebox_inboxes /* and rows */
 WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
 
 -- name: waiting
--- Tenants that have mail to be read, found without a look at each mail: from one tenant the
--- index leads to the next. Leases that ran out lie among them.
+-- Tenants with unprocessed mail, found without reading each mail: the index leads from one tenant
+-- to the next. Expired leases are included.
 WITH RECURSIVE found (tenant) AS (
     SELECT MIN(tenant) FROM oncebox_deliveries
     WHERE source = '@mail' AND due_at IS NOT NULL
@@ -102,14 +102,14 @@ WHERE found.tenant IS NOT NULL AND EXISTS (
 );
 
 -- name: inbox
--- Whether an inbox is there for who asks: an agent sees only those that its own key made.
+-- Whether the requester may see an inbox: an agent sees only those that its own key made.
 SELECT id FROM oncebox_inboxes
 WHERE id = :id AND tenant = :tenant
     AND (CAST(:owner AS TEXT) IS NULL OR owner = CAST(:owner AS TEXT));
 
 -- name: page
--- Messages of an inbox after a number, in the order of their commits, with what was read of them
--- where it is not too much.
+-- Messages of an inbox after a number, in the order of their commits, with their documents if
+-- these are small.
 SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sender,
     sender_domain, sender_verdict, matched, duplicates, warnings, delivery_id, payload_id,
     LENGTH(document), CASE WHEN LENGTH(document) <= :longest THEN document END
@@ -118,7 +118,7 @@ WHERE inbox_id = :inbox_id AND tenant = :tenant AND sequence > :after
 ORDER BY sequence LIMIT :most;
 
 -- name: one
--- One message, for who asks.
+-- One message, if the requester may see it.
 SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sender,
     sender_domain, sender_verdict, matched, duplicates, warnings, delivery_id, payload_id,
     LENGTH(document)
@@ -131,18 +131,18 @@ WHERE id = :id AND tenant = :tenant
 
 -- name: documents
 -- bulk: id text
--- What was read of messages.
+-- The documents of messages.
 SELECT oncebox_messages.id, document FROM oncebox_messages /* and rows */
 WHERE oncebox_messages.id = :id AND tenant = :tenant;
 
 -- name: copies
--- The deliveries that brought a message, the first ones first.
+-- The deliveries of a message, oldest first.
 SELECT delivery_id, at, road, differs FROM oncebox_copies
 WHERE message_id = :message_id AND tenant = :tenant
 ORDER BY delivery_id LIMIT :most;
 
 -- name: raw
--- A message exactly as it was received first.
+-- The raw bytes of a message, as first received.
 SELECT oncebox_messages.payload_id, body, slice_start, oncebox_deliveries.size
 FROM oncebox_messages
 JOIN oncebox_deliveries ON oncebox_deliveries.id = oncebox_messages.delivery_id

@@ -1,13 +1,14 @@
-"""RecipientDirectory: which inbox an address leads to, cached for two seconds.
+"""RecipientDirectory: the inbox of an address, cached for two seconds.
 
-Only open inboxes are remembered, and for two seconds, so that a new inbox is found at once and a
-closed one everywhere within that time. When an inbox ends by itself, the clock says so.
+Only open inboxes are cached, so that a new inbox is found at once, and a closed one is refused
+everywhere within that time. An inbox that ends by itself is refused at once, by the clock.
+See docs/decisions/0024-use-canonical-addresses-and-a-positive-cache-for-recipients.md.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,27 +24,26 @@ _sql = load(__package__, "recipient_directory.sql")
 
 #: seconds after which a change is seen by every process
 ROUTE_CACHE_SECONDS = 2.0
-#: how many addresses are remembered, and how many are asked for at once
-_MOST_CACHED, _MOST_AT_ONCE = 10_000, 500
-#: how many may wait for the database
-_MOST_WAITING = 10_000
+#: addresses in the cache, and in one query
+_MAX_CACHED, _MAX_BATCH = 10_000, 500
+#: lookups that may wait for the database
+_MAX_WAITING = 10_000
 
 
 class RecipientStatus(StrEnum):
-    """Whether mail for an address is taken."""
+    """Whether mail for an address is accepted."""
 
-    #: it is
     OPEN = "open"
     #: the domain is ours, and no inbox has the address
     UNKNOWN = "unknown"
     #: the inbox has ended
     CLOSED = "closed"
-    #: mail for this domain is not ours
+    #: the domain is not ours
     NOT_OURS = "not_ours"
 
 
 class RecipientRoute(msgspec.Struct, frozen=True):
-    """Where mail for an address goes."""
+    """The inbox that receives mail for an address."""
 
     status: RecipientStatus
     inbox_id: str = ""
@@ -55,27 +55,18 @@ _CLOSED = RecipientRoute(RecipientStatus.CLOSED)
 _NOT_OURS = RecipientRoute(RecipientStatus.NOT_OURS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    """What the database knows of an address."""
+class _Lookup(NamedTuple):
+    """The stored route of an address."""
 
     route: RecipientRoute
-    #: milliseconds since 1970; None is for ever
+    #: milliseconds since 1970; None is unlimited
     open_until: int | None
-    #: what holds afterwards
+    #: the route afterwards
     otherwise: RecipientRoute
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedLookup:
-    """What the database said, and until when that is believed."""
-
-    lookup: _Lookup
-    until: float
-
-
 class RecipientDirectory:
-    """Finds inboxes by address; any number of callers share one small read."""
+    """Finds inboxes by address; concurrent callers share one query."""
 
     def __init__(
         self,
@@ -85,69 +76,62 @@ class RecipientDirectory:
         draining: int,
         steady: Callable[[], float] = clock.steady,
     ) -> None:
-        """Know the default domain, and how many milliseconds an inbox drains after its time."""
+        """Use this default domain; inboxes drain for so many milliseconds after their lifetime."""
         self._database = database
         self._default = default
         self._draining = draining
         self._steady = steady
-        self._cached: dict[str, _CachedLookup] = {}
+        #: each with the steady time until which it is valid
+        self._cached: dict[str, tuple[_Lookup, float]] = {}
         self._waiting: dict[str, asyncio.Future[RecipientRoute]] = {}
         self._lookup_task: asyncio.Task[None] | None = None
-        #: rises with every change in this process, so that an answer from before is not kept
+        #: rises with every change in this process, so that an older answer is not cached
         self._changes = 0
 
-    def glance(self, local: str, domain: str) -> RecipientRoute | None:
-        """Return where mail goes, if that is remembered; None: ask."""
+    def find_cached(self, local: str, domain: str) -> RecipientRoute | None:
+        """Return the cached route of an address; None: call ``find``."""
         try:
-            return self._cached_route(address_key(local, domain))
+            cached = self._cached.get(address_key(local, domain))
         except AddressInvalid:
             return _UNKNOWN
+        if cached is None or cached[1] <= self._steady() or not self._is_open(cached[0]):
+            return None
+        return cached[0].route
 
     async def find(self, local: str, domain: str) -> RecipientRoute:
-        """Return where mail for an address goes.
+        """Return the route of an address.
 
         Raises: StoreUnavailable.
         """
-        try:
-            address = address_key(local, domain)
-        except AddressInvalid:
-            return _UNKNOWN
-        place = self._cached_route(address)
-        return await asyncio.shield(self._lookup_soon(address)) if place is None else place
+        route = self.find_cached(local, domain)
+        if route is not None:
+            return route
+        return await asyncio.shield(self._lookup_soon(address_key(local, domain)))
 
     def invalidate(self, inbox_id: str | None = None) -> None:
-        """Ask the database anew about an inbox, or about all, as after a change in this process."""
+        """Forget an inbox, or all, after a change in this process."""
         self._changes += 1
         if inbox_id is None:
             self._cached.clear()
             return
-        for address in [
-            address
-            for address, held in self._cached.items()
-            if held.lookup.route.inbox_id == inbox_id
-        ]:
-            del self._cached[address]
+        for address, (lookup, _) in list(self._cached.items()):
+            if lookup.route.inbox_id == inbox_id:
+                del self._cached[address]
 
     async def close(self) -> None:
-        """Finish what was begun."""
+        """Finish pending lookups."""
         if self._lookup_task is not None:
             await asyncio.gather(self._lookup_task, return_exceptions=True)
-
-    def _cached_route(self, address: str) -> RecipientRoute | None:
-        held = self._cached.get(address)
-        if held is None or held.until <= self._steady() or not self._is_open(held.lookup):
-            return None
-        return held.lookup.route
 
     def _is_open(self, found: _Lookup) -> bool:
         return found.open_until is None or self._database.clock() < found.open_until
 
     def _lookup_soon(self, address: str) -> asyncio.Future[RecipientRoute]:
-        """Return what will be found; whoever asks for the same shares it."""
+        """Return a future of the route, shared by all callers for the same address."""
         future = self._waiting.get(address)
         if future is not None:
             return future
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= _MAX_WAITING:
             raise StoreUnavailable(
                 "too many addresses wait for the database; try again in a moment"
             )
@@ -157,21 +141,20 @@ class RecipientDirectory:
         return future
 
     async def _look_up_waiting(self) -> None:
-        """Ask for all who wait, again and again until nobody does."""
         try:
             while self._waiting:
-                some = list(self._waiting)[:_MOST_AT_ONCE]
+                some = list(self._waiting)[:_MAX_BATCH]
                 await self._look_up_batch({each: self._waiting.pop(each) for each in some})
         finally:
-            # No await since the last look: whoever comes now begins anew.
+            # No await since the last check: the next caller starts a new task.
             self._lookup_task = None
 
     async def _look_up_batch(self, asked: dict[str, asyncio.Future[RecipientRoute]]) -> None:
-        # The time counts from before the look: what is read may be old when it arrives.
+        # The time counts from before the read: its result may be old when it arrives.
         changes, until = self._changes, self._steady() + ROUTE_CACHE_SECONDS
         try:
             found = await self._database.read(look_up, list(asked), self._draining)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it
+        except Exception as error:  # noqa: BLE001 - the callers get it, whatever it is
             _fail_waiters(asked.values(), error)
             return
         except BaseException:
@@ -180,7 +163,7 @@ class RecipientDirectory:
         for address, future in asked.items():
             one = found.get(address)
             if one is not None and self._is_open(one):
-                self._cache(address, _CachedLookup(one, until), changes)
+                self._cache(address, (one, until), changes)
             if not future.done():
                 future.set_result(self._route_of(address, one))
 
@@ -190,18 +173,18 @@ class RecipientDirectory:
         is_default = address.rpartition("@")[2] == self._default
         return _UNKNOWN if is_default else _NOT_OURS
 
-    def _cache(self, address: str, held: _CachedLookup, changes: int) -> None:
-        """Keep an answer unless something changed meanwhile; where there are too many, one goes."""
+    def _cache(self, address: str, lookup: tuple[_Lookup, float], changes: int) -> None:
+        """Cache a lookup unless something changed meanwhile; evict the oldest."""
         if changes != self._changes:
             return
         self._cached.pop(address, None)
-        while len(self._cached) >= _MOST_CACHED:
+        while len(self._cached) >= _MAX_CACHED:
             del self._cached[next(iter(self._cached))]
-        self._cached[address] = held
+        self._cached[address] = lookup
 
 
 def look_up(tx: Transaction, addresses: Sequence[str], draining: int) -> dict[str, _Lookup]:
-    """Look addresses up; what is missing in the answer is of a domain that nobody has."""
+    """Look up addresses; those of unknown domains are left out."""
     split = [(each, each.rpartition("@")[2]) for each in addresses]
     rows = tx.many(_sql.inboxes, split)
     found = {row[0]: _to_lookup(row, draining, _CLOSED) for row in rows}
@@ -212,7 +195,7 @@ def look_up(tx: Transaction, addresses: Sequence[str], draining: int) -> dict[st
 
 
 def _to_lookup(row: Row, draining: int, otherwise: RecipientRoute) -> _Lookup:
-    """Read an inbox; a domain without one for the rest is like one whose inbox has ended."""
+    """Return the lookup of an inbox; a domain without a catch-all is like an ended inbox."""
     _, id_, tenant, state, active_until, due_at = row
     if id_ is None:
         return _Lookup(otherwise, 0, otherwise)
@@ -224,4 +207,4 @@ def _fail_waiters(futures: Iterable[asyncio.Future[RecipientRoute]], error: Exce
     for future in futures:
         if not future.done():
             future.set_exception(error)
-            future.exception()  # whoever asked may have gone meanwhile
+            future.exception()  # the caller may have gone meanwhile

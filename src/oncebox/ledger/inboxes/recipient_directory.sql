@@ -1,6 +1,6 @@
 -- name: inboxes
 -- bulk: address text, domain text
--- The inboxes that addresses lead to, if the domain is still of the same tenant.
+-- The inboxes of addresses, if their domain still has the same tenant.
 SELECT address, inbox.id, inbox.tenant, inbox.state, inbox.active_until, inbox.due_at
 FROM oncebox_inboxes AS inbox JOIN oncebox_domains AS domain ON domain.tenant = inbox.tenant
 /* and rows */
@@ -8,7 +8,7 @@ WHERE inbox.address = :address AND domain.name = :domain;
 
 -- name: domains
 -- bulk: name text
--- Domains, and the inboxes for what no inbox of them has.
+-- Domains and their catch-all inboxes.
 SELECT domain.name, inbox.id, domain.tenant, inbox.state, inbox.active_until, inbox.due_at
 FROM oncebox_domains AS domain
 LEFT JOIN oncebox_inboxes AS inbox

@@ -1,18 +1,18 @@
 """Evidence: provider events matched to sends: acceptance, delivery status, suppression.
 
-An event counts for a send that was handed over by the transport of that provider and that is
-named by the provider's id, or else by our tag. Any other event changes nothing.
+An event counts for a send that this transport transmitted, identified by the provider's id or else
+by our tag. Any other event changes nothing.
+See docs/decisions/0033-use-signed-provider-webhooks-as-delivery-evidence.md.
 """
 
 from collections.abc import Sequence
 
-from oncebox.core import ids
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
 from oncebox.ledger.events import event_log
 from oncebox.ledger.sends import lifecycle, sends
-from oncebox.model.events import EventType, NewEvent
-from oncebox.model.sends.send import Send, SendReport
+from oncebox.model.events import EventType
+from oncebox.model.sends.send import SendReport
 from oncebox.model.sends.transports import (
     SUPPRESSION_REASONS,
     ProviderEvent,
@@ -28,13 +28,13 @@ _SendByPosition = dict[int, str]
 
 
 def record_evidence(
-    tx: Transaction, events: Sequence[ProviderEvent], now: int, new_id: ids.NewId = ids.new
+    tx: Transaction, events: Sequence[ProviderEvent], now: int
 ) -> list[ProviderEventResult]:
     """Record provider events; return the result of each."""
     about = _match_sends(tx, events)
     found = [(events[position], about[position]) for position in sorted(about)]
     proven = _record_acceptance(tx, found, now)
-    changed_status = _record_delivery_status(tx, found, now, new_id)
+    changed_status = _record_delivery_status(tx, found, now)
     listed = _suppress_recipients(tx, found, now)
     return [
         ProviderEventResult()
@@ -109,7 +109,7 @@ def _record_acceptance(
 
 
 def _record_delivery_status(
-    tx: Transaction, found: Sequence[tuple[ProviderEvent, str]], now: int, new_id: ids.NewId
+    tx: Transaction, found: Sequence[tuple[ProviderEvent, str]], now: int
 ) -> set[tuple[str, ProviderStatus]]:
     """Record delivery statuses that are stronger than the stored one."""
     strongest: dict[str, ProviderEvent] = {}
@@ -122,9 +122,14 @@ def _record_delivery_status(
         for id_, event in sorted(strongest.items())
     ]
     changed = {id_ for (id_,) in tx.many(_sql.tell, rows)}
-    stand = sends.by_ids(tx, [(strongest[id_].tenant, id_) for id_ in changed])
+    stored = sends.by_ids(tx, [(strongest[id_].tenant, id_) for id_ in changed])
+    fields = ("delivery", "event_type", "transport", "message_id", "provider_id")
     event_log.record(
-        tx, [_delivery_event(stand[position], now, new_id) for position in sorted(stand)]
+        tx,
+        [
+            sends.send_event(stored[ref], EventType.SEND_DELIVERY, now, *fields)
+            for ref in sorted(stored)
+        ],
     )
     return {(id_, strongest[id_].status) for id_ in changed}
 
@@ -162,22 +167,4 @@ def _count_suppressed(listed: set[tuple[str, bytes]], id_: str, event: ProviderE
         (id_, each.fingerprint) in listed
         for each in event.recipients
         if event.status in SUPPRESSION_REASONS
-    )
-
-
-def _delivery_event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
-    return NewEvent(
-        id=new_id("evt"),
-        tenant=send.tenant,
-        type=EventType.SEND_DELIVERY,
-        attempt_id=send.attempt_id,
-        subject_id=send.id,
-        at=now,
-        data={
-            "delivery": send.delivery,
-            "event_type": send.event_type,
-            "transport": send.transport,
-            "message_id": send.message_id,
-            "provider_id": send.provider_id,
-        },
     )

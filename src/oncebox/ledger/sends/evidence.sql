@@ -1,6 +1,6 @@
 -- name: known
 -- bulk: place bigint, tenant text, transport text, provider_id text
--- Sends by what their provider calls them, if they went by its way.
+-- Sends by the provider's id, if its transport sent them.
 SELECT :place, known.id FROM oncebox_sends AS known /* and rows */
 WHERE known.tenant = :tenant AND known.provider_id = :provider_id AND known.provider_id <> ''
     AND (known.transport = :transport OR EXISTS (
@@ -11,8 +11,8 @@ WHERE known.tenant = :tenant AND known.provider_id = :provider_id AND known.prov
 
 -- name: tagged
 -- bulk: place bigint, tenant text, transport text, provider_id text, send_id text
--- Sends by our tag, if they have no name yet and may have been taken by that way: what was never
--- on the wire was taken by nobody, whatever is said of it.
+-- Sends by our tag, if they have no provider id yet and that transport may have sent them: a send
+-- that was never transmitted was not accepted, whatever is reported.
 SELECT :place, tagged.id FROM oncebox_sends AS tagged /* and rows */
 WHERE tagged.tenant = :tenant AND tagged.id = :send_id AND :provider_id <> ''
     AND tagged.provider_id = ''
@@ -24,14 +24,14 @@ WHERE tagged.tenant = :tenant AND tagged.id = :send_id AND :provider_id <> ''
 
 -- name: adopt
 -- bulk: tenant text, id text, provider_id text
--- Give what is sent the name that its provider has for it, if it has none.
+-- Store the provider's id of a sent mail, if it has none.
 UPDATE oncebox_sends SET provider_id = :provider_id
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'sent' AND oncebox_sends.provider_id = '';
 
 -- name: tell
 -- bulk: tenant text, id text, provider_id text, delivery text, strength bigint, at bigint
--- Record what became of a mail; a weaker word never replaces a stronger one.
+-- Record the delivery status; a weaker one never replaces a stronger one.
 UPDATE oncebox_sends SET delivery = :delivery, delivery_strength = :strength, delivery_at = :at
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'sent'
@@ -40,8 +40,7 @@ RETURNING id;
 
 -- name: note
 -- bulk: tenant text, id text, mark bytea, strength bigint
--- Remember that a recipient of a send goes on the suppression list; whoever was no recipient
--- of it does not.
+-- Record that a recipient of a send is suppressed; addresses that are no recipients are skipped.
 UPDATE oncebox_send_recipients SET listed = :strength
 /* from rows */
 WHERE tenant = :tenant AND send_id = :id AND mark = :mark AND listed < :strength
@@ -49,7 +48,7 @@ RETURNING tenant, send_id, mark;
 
 -- name: suppress
 -- bulk: tenant text, send_id text, mark bytea, address bytea, reason text
--- Put an address on the suppression list; the first reason stays.
+-- Add an address to the suppression list; the first reason stays.
 INSERT INTO oncebox_suppressions (tenant, mark, address, reason, send_id, created_at)
 SELECT :tenant, :mark, :address, :reason, :send_id, CAST(:now AS BIGINT) /* from rows */
 WHERE 1 = 1

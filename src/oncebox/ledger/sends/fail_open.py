@@ -1,48 +1,52 @@
 """Fail-open sends: merging the spool of mail sent while the ledger was down.
 
 Merging is idempotent: each key counts once.
+See docs/decisions/0035-use-an-encrypted-spool-for-fail-open-sends.md.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from oncebox.core import ids
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
 from oncebox.ledger.events import event_log
 from oncebox.ledger.sends import lifecycle, sends, submission
-from oncebox.model.events import EventType, NewEvent
-from oncebox.model.sends.send import IntentAccepted, Send, SendLimits, SendReport
-from oncebox.model.sends.spool import SpooledSend
-from oncebox.model.sends.transports import SendAccepted, SendRejected
+from oncebox.model.events import EventType
+from oncebox.model.sends.send import IntentAccepted, NewSend, Send, SendLimits, SendReport
+from oncebox.model.sends.transports import SendAccepted, SendOutcome, SendRejected
 
 _sql = load(__package__, "fail_open.sql")
 
-#: the worker name in the recorded tries
-_WORKER_NAME = "fail_open"
-_NO_GUARDS = SendLimits()
+
+class SpooledSend(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail that was, or may have been, sent without the ledger."""
+
+    new: NewSend
+    #: when it was sent
+    at: int
+    outcome: SendOutcome
 
 
-def merge(
-    tx: Transaction, spooled: Sequence[SpooledSend], now: int, new_id: ids.NewId = ids.new
-) -> list[Send]:
+def merge(tx: Transaction, spooled: Sequence[SpooledSend], now: int) -> list[Send]:
     """Record mail sent without the ledger; return the sends."""
     merged = [_merge_one(tx, each, now) for each in spooled]
-    event_log.record(tx, [_fail_open_event(each, now, new_id) for each in merged])
+    fields = ("state", "event_type", "transport")
+    events = [sends.send_event(each, EventType.SEND_FAIL_OPEN, now, *fields) for each in merged]
+    event_log.record(tx, events)
     return merged
 
 
 def _merge_one(tx: Transaction, spooled: SpooledSend, now: int) -> Send:
     key = (spooled.new.tenant, spooled.new.key)
-    known = sends.by_keys(tx, [key]).get(key)
+    known = submission.sends_by_key(tx, [key]).get(key)
     created = known is None
     send = known or _store_intent(tx, spooled, now)
     # A rejected try without the ledger does not affect the ledger's own tries.
     if isinstance(spooled.outcome, SendRejected) and not created:
         return send
     row = tx.one(
-        _sql.begin, tenant=send.tenant, id=send.id, worker=_WORKER_NAME, at=spooled.at, now=now
+        _sql.begin, tenant=send.tenant, id=send.id, worker="fail_open", at=spooled.at, now=now
     )
     if row is None and not isinstance(spooled.outcome, SendAccepted):
         tx.run(_sql.doubt_beside, tenant=send.tenant, id=send.id, at=spooled.at)
@@ -55,7 +59,7 @@ def _merge_one(tx: Transaction, spooled: SpooledSend, now: int) -> Send:
 
 def _store_intent(tx: Transaction, spooled: SpooledSend, now: int) -> Send:
     """Store an intent the ledger has not seen; limits no longer apply."""
-    new = msgspec.structs.replace(spooled.new, guards=_NO_GUARDS)
+    new = msgspec.structs.replace(spooled.new, guards=SendLimits())
     for transport in (new.transport, ""):  # the transport may have been removed
         (result,) = submission.store_intents(
             tx, [msgspec.structs.replace(new, transport=transport)], now
@@ -63,15 +67,3 @@ def _store_intent(tx: Transaction, spooled: SpooledSend, now: int) -> Send:
         if isinstance(result, IntentAccepted):
             return result.send
     raise sends.not_found()
-
-
-def _fail_open_event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
-    return NewEvent(
-        id=new_id("evt"),
-        tenant=send.tenant,
-        type=EventType.SEND_FAIL_OPEN,
-        attempt_id=send.attempt_id,
-        subject_id=send.id,
-        at=now,
-        data={"state": send.state, "event_type": send.event_type, "transport": send.transport},
-    )

@@ -1,7 +1,7 @@
 -- name: begin
--- Take over a send that was handed over past the ledger, whatever the ledger thought of it: whoever
--- holds it gets no marker any more. What the ledger itself has in doubt, or knows as sent, stays;
--- and so does what a person has said of it since.
+-- Take over a send that was sent without the ledger, whatever its state: its holder gets no marker
+-- any more. A send whose outcome the ledger knows as sent or unknown stays, and so does one that an
+-- operator has resolved since.
 UPDATE oncebox_sends
 SET state = 'sending', fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :at,
     marked_at = :at, due_at = :now, ended_at = NULL, keep_until = NULL
@@ -11,7 +11,7 @@ WHERE tenant = :tenant AND id = :id AND in_doubt_at IS NULL
 RETURNING fence;
 
 -- name: doubt_beside
--- What is on the wire by the ledger's own hand was also handed over past it, and nobody can know:
--- a no to the one says nothing of the other.
+-- A send that is being transmitted was also sent without the ledger, with unknown outcome: a failure
+-- of the one says nothing about the other.
 UPDATE oncebox_sends SET in_doubt_at = :at
 WHERE tenant = :tenant AND id = :id AND state = 'sending' AND in_doubt_at IS NULL;

@@ -2,11 +2,13 @@
 
 Only the worker that holds the lease may report that a send was not sent. A report that it was
 sent is proof and is accepted from anyone.
+See docs/decisions/0030-use-proof-or-an-operator-to-resolve-unknown-sends.md.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from oncebox.db.database import Row, Transaction, Value
@@ -29,7 +31,6 @@ from oncebox.model.sends.transports import (
     BreakerRules,
     NotSent,
     SendAccepted,
-    SendOutcome,
     SendRejected,
 )
 
@@ -54,16 +55,19 @@ def claim(tx: Transaction, who: SendClaimant, most: int, now: int) -> list[Claim
 
     A paused transport, or one with an open circuit breaker, yields none.
     """
-    way = (who.tenant, who.transport)
-    room = transports.capacity(tx, way, most, now)
-    if room.most <= 0:
+    ref = (who.tenant, who.transport)
+    capacity = transports.capacity(tx, ref, most, now)
+    if capacity.most <= 0:
         return []
-    due = tx.all(_sql.due, tenant=who.tenant, transport=who.transport, now=now, most=room.most)
-    leases = sorted((who.tenant, id_, fence) for id_, fence, _ in _within_memory(due))
+    due = tx.all(_sql.due, tenant=who.tenant, transport=who.transport, now=now, most=capacity.most)
+    # The first sends whose messages fit into the limit, at least one.
+    totals = list(accumulate(size for _, _, size in due))
+    fitting = due[: max(1, bisect_right(totals, _MOST_BYTES))]
+    leases = sorted((who.tenant, id_, fence) for id_, fence, _ in fitting)
     until = now + who.lease
-    ours = tx.many(_sql.lease, leases, worker=who.worker, now=now, until=until)
-    transports.count_started(tx, way, room, len(ours), now, until)
-    return sends.with_bodies(tx, [sends.to_send(row) for row in ours])
+    claimed = tx.many(_sql.lease, leases, worker=who.worker, now=now, until=until)
+    transports.count_started(tx, ref, capacity, len(claimed), now, until)
+    return sends.with_bodies(tx, map(sends.to_send, claimed))
 
 
 @grouped()
@@ -77,23 +81,23 @@ def renew(tx: Transaction, held: Sequence[SendMarker], now: int) -> list[bool]:
 
 @grouped(in_order=True)
 def mark_sending(tx: Transaction, markers: Sequence[SendMarker], now: int) -> list[bool]:
-    """Record that sends may be accepted from now on; return of each whether to hand it over.
+    """Record that sends may be accepted from now on; return of each whether to transmit it.
 
-    Sends that may never be handed over end here: suppressed recipient, or too late. ``now`` is
+    Sends that must never be transmitted end here: suppressed recipient, or too late. ``now`` is
     read inside the transaction, because a marker that had to wait may be too late.
+    See docs/decisions/0031-use-a-marker-before-the-point-of-no-return.md.
     """
     rows = sorted((m.tenant, m.id, m.fence, m.until, m.replay_until) for m in markers)
     # Compared with the fence: one process may hold a send that it held before.
     marked = set(tx.many(_sql.mark, rows, now=now))
-    refused = [row[:3] for row in rows if row[1:3] not in marked]
-    end_refused(tx, refused, now)
+    end_refused(tx, [row[:3] for row in rows if row[1:3] not in marked], now)
     return [(marker.id, marker.fence) in marked for marker in markers]
 
 
 def end_refused(
     tx: Transaction, refused: Sequence[Row], now: int, *, may_repeat: bool = True
 ) -> None:
-    """End sends that may never be handed over; a lost lease belongs to another worker."""
+    """End sends that must never be transmitted; a lost lease belongs to another worker."""
     if not refused:
         return
     ended: set[str] = set()
@@ -103,66 +107,51 @@ def end_refused(
     sends.record_events(tx, sends.by_ids(tx, places).values(), now)
 
 
-def _within_memory(due: Sequence[Row]) -> list[Row]:
-    """Return the first sends whose messages fit into the limit, at least one."""
-    totals = accumulate(row[2] for row in due)
-    fits = [row for row, total in zip(due, totals, strict=True) if total <= _MOST_BYTES]
-    return fits or [*due[:1]]
-
-
 _BREAKER_RULES = BreakerRules()
-
 #: columns of a row without the other columns of the send
 _FENCE_AND_ID = 2
 
 
-#: states that are announced by an event
-_ANNOUNCED = FINAL_STATES | {SendState.UNKNOWN}
-
-
 def _settled_topics(results: Sequence[SendSettled | None]) -> list[str]:
-    counted = [each.send.state for each in results if each is not None and each.counted]
-    topics = [SENDS] if counted else []
-    return [*topics, EVENTS] if any(state in _ANNOUNCED for state in counted) else topics
+    counted = {each.send.state for each in results if each is not None and each.counted}
+    has_events = bool(counted & {*FINAL_STATES, SendState.UNKNOWN})
+    return [SENDS] * bool(counted) + [EVENTS] * has_events
 
 
 @grouped(in_order=True, topics=_settled_topics)
 def settle(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[SendSettled | None]:
     """Record how tries ended; return the sends, None for one that does not exist."""
-    spoken = defaultdict(list)
-    for report in reports:
-        spoken[_outcome_name(report)].append(report)
-    kept = settle_logged(tx, spoken.pop("logged", ()), now)
-    _record_tries(tx, reports, kept, now)
-    # Proof comes first: a "not sent" in the same commit is about another try.
-    rows = kept + [row for kind, verb in _SETTLERS.items() for row in verb(tx, spoken[kind], now)]
+    logged = [each for each in reports if _outcome_name(each) == "logged"]
+    rows = _settle_logged(tx, logged, now)
+    _record_tries(tx, reports, {(row[1], row[0]) for row in rows}, now)
+    for name, query in (
+        # Proof comes first: a "not sent" in the same commit is about another try.
+        ("accepted", _sql.accept),
+        ("not_sent", _sql.put_back),
+        ("rejected", _sql.reject),
+        ("unknown", _sql.settlements_doubt),
+    ):
+        settled = [each for each in reports if _outcome_name(each) == name]
+        rows += _run_sorted(
+            tx, query, [(*_held_key(each), *_columns(each)) for each in settled], now
+        )
     counted = {(row[1], row[0]) for row in rows}
-    stand = _read_settled(tx, reports, rows)
+    stored = _read_settled(tx, reports, rows)
     changed = {id_ for id_, _ in counted}
-    sends.record_events(tx, [stand[place] for place in sorted(stand) if place[1] in changed], now)
-    ways = [
-        ((report.tenant, report.transport), report.outcome)
-        for report in reports
-        if report.transport
-    ]
-    transports.record_outcomes(tx, ways, _BREAKER_RULES, now)
-    found = [stand.get((report.tenant, report.id)) for report in reports]
+    sends.record_events(tx, [stored[ref] for ref in sorted(stored) if ref[1] in changed], now)
+    outcomes = [((each.tenant, each.transport), each.outcome) for each in reports if each.transport]
+    transports.record_outcomes(tx, outcomes, _BREAKER_RULES, now)
+    found = [stored.get((report.tenant, report.id)) for report in reports]
     return [
         None if send is None else SendSettled(send, (report.id, report.fence) in counted)
         for report, send in zip(reports, found, strict=True)
     ]
 
 
-def settle_accepted(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
-    """Record proof of acceptance; return the sends it changed."""
-    rows = [(*_held_key(report), _provider_id(report.outcome)) for report in reports]
-    return _run_sorted(tx, _sql.accept, rows, now)
-
-
-def settle_logged(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
+def _settle_logged(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
     """Record sends of the log transport, which delivers nothing.
 
-    Sends that may never be handed over end here, as in ``mark_sending``.
+    Sends that must never be transmitted end here, as in ``mark_sending``.
     """
     held = [_held_key(report) for report in reports]
     rows = _run_sorted(tx, _sql.log, held, now)
@@ -172,111 +161,63 @@ def settle_logged(tx: Transaction, reports: Sequence[SendReport], now: int) -> l
     return rows
 
 
-def settle_not_sent(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
-    """Record tries that were certainly not accepted; they are repeated when due."""
-    rows = [
-        (*_held_key(w), *_reason_columns(w.outcome), w.due_at, w.move_to, int(w.uncounted))
-        for w in reports
-    ]
-    return _run_sorted(tx, _sql.put_back, rows, now)
-
-
-def settle_rejected(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
-    """Record tries that were rejected for good."""
-    return _run_sorted(
-        tx,
-        _sql.reject,
-        [(*_held_key(report), *_reason_columns(report.outcome)) for report in reports],
-        now,
-    )
-
-
-def settle_unknown(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Row]:
-    """Record tries whose outcome is unknown."""
-    rows = [
-        (*_held_key(report), *_reason_columns(report.outcome), report.due_at) for report in reports
-    ]
-    return _run_sorted(tx, _sql.settlements_doubt, rows, now)
-
-
-_SETTLERS: dict[str, Callable[[Transaction, Sequence[SendReport], int], list[Row]]] = {
-    "accepted": settle_accepted,
-    "not_sent": settle_not_sent,
-    "rejected": settle_rejected,
-    "unknown": settle_unknown,
-}
+def _columns(report: SendReport) -> Row:
+    outcome = report.outcome
+    if isinstance(outcome, SendAccepted):
+        return (outcome.provider_id,)
+    reason = outcome.code, str(outcome.phase), outcome.reply
+    if isinstance(outcome, NotSent):
+        return (*reason, report.due_at, report.move_to, int(report.uncounted))
+    return reason if isinstance(outcome, SendRejected) else (*reason, report.due_at)
 
 
 def _record_tries(
-    tx: Transaction, reports: Sequence[SendReport], kept: Sequence[Row], now: int
+    tx: Transaction, reports: Sequence[SendReport], logged: set[tuple[str, int]], now: int
 ) -> None:
     """Record how tries ended, except those the log transport did not accept."""
-    taken = {(row[1], row[0]) for row in kept}
-    said = [
-        w for w in reports if w.fence and (_outcome_name(w) != "logged" or (w.id, w.fence) in taken)
-    ]
-    tries = {_held_key(report): _try_row(report) for report in said}
-    tx.run_many(_sql.record_try, sorted(tries.values(), key=_sort_key), now=now)
+    tries = {}
+    for each in reports:
+        name, outcome = _outcome_name(each), each.outcome
+        if each.fence and (name != "logged" or (each.id, each.fence) in logged):
+            code = None if isinstance(outcome, SendAccepted) else outcome.code
+            reply = 0 if isinstance(outcome, SendAccepted) else outcome.reply
+            provider_id = outcome.provider_id if isinstance(outcome, SendAccepted) else ""
+            phase = str(outcome.phase)
+            tries[_held_key(each)] = (name, code, phase, reply, provider_id, each.transport)
+    rows = [(*key, *columns) for key, columns in sorted(tries.items(), key=itemgetter(0))]
+    tx.run_many(_sql.record_try, rows, now=now)
 
 
 def _run_sorted(tx: Transaction, query: Query, rows: Sequence[Row], now: int) -> list[Row]:
     """Return fence and id of each changed send, with its other columns if the query has them."""
-    return tx.many(query, sorted(rows, key=_sort_key), now=now) if rows else []
+    return tx.many(query, sorted(rows, key=itemgetter(0, 1, 2)), now=now) if rows else []
 
 
 def _read_settled(
     tx: Transaction, reports: Sequence[SendReport], rows: Sequence[Row]
 ) -> dict[sends.SendRef, Send]:
-    """Return the sends: from the changed rows, others from the database."""
-    told = [sends.to_send(row[1:]) for row in rows if len(row) > _FENCE_AND_ID]
-    stand = {(each.tenant, each.id): each for each in told}
-    return stand | sends.by_ids(
-        tx, {(report.tenant, report.id) for report in reports} - stand.keys()
+    """Return the sends: from the changed rows if these have all columns, else from the database."""
+    changed = [sends.to_send(row[1:]) for row in rows if len(row) > _FENCE_AND_ID]
+    known = {(each.tenant, each.id): each for each in changed}
+    return known | sends.by_ids(
+        tx, {(report.tenant, report.id) for report in reports} - known.keys()
     )
 
 
 def _outcome_name(report: SendReport) -> str:
-    """Return the name under which a try is recorded."""
-    if isinstance(report.outcome, SendAccepted):
-        return "logged" if report.logged else "accepted"
-    if isinstance(report.outcome, NotSent):
-        return "not_sent"
-    return "rejected" if isinstance(report.outcome, SendRejected) else "unknown"
-
-
-def _try_row(report: SendReport) -> Row:
-    provider_id = _provider_id(report.outcome)
-    return (
-        *_held_key(report),
-        _outcome_name(report),
-        *_reason_columns(report.outcome),
-        provider_id,
-        report.transport,
-    )
-
-
-def _reason_columns(outcome: SendOutcome) -> tuple[str | None, str, int]:
-    if isinstance(outcome, SendAccepted):
-        return None, str(outcome.phase), 0
-    return outcome.code, str(outcome.phase), outcome.reply
-
-
-def _provider_id(outcome: SendOutcome) -> str:
-    return outcome.provider_id if isinstance(outcome, SendAccepted) else ""
+    if isinstance(report.outcome, SendAccepted) and report.logged:
+        return "logged"
+    return str(report.outcome.__struct_config__.tag)
 
 
 def _held_key(report: SendReport) -> tuple[str, str, int]:
     return report.tenant, report.id, report.fence
 
 
-def _sort_key(row: Row) -> Row:
-    return row[:3]
-
-
 class SweepResult(NamedTuple):
     """Counts of one sweep over all tenants."""
 
-    #: claimable again: nothing was handed over
+    #: claimable again: nothing was transmitted
     given_back: int
     #: outcome unknown from now on
     unknown: int
@@ -291,41 +232,30 @@ class SweepResult(NamedTuple):
 def sweep(tx: Transaction, now: int, *, tries: int = 8, most: int = 100) -> SweepResult:
     """Move on sends whose lease or time has expired, at most ``most`` of each kind.
 
-    A lease lost before the handover costs a try, and after ``tries`` of them the send fails; a
-    lease lost during the handover makes the outcome unknown.
+    A lease lost before the marker costs a try, and after ``tries`` of them the send fails; a lease
+    lost after the marker makes the outcome unknown.
     """
     lost = tx.all(_sql.lost, now=now, most=most)
     tx.run_many(_sql.record_lost, sorted(row[:3] for row in lost), now=now)
     claimed = sorted(row[:3] for row in lost if row[3] == SendState.CLAIMED)
     sending = sorted(row[:3] for row in lost if row[3] == SendState.SENDING)
     back = {row[0] for row in tx.many(_sql.give_back, claimed, now=now, tries=tries)}
-    doubtful = {row[0] for row in tx.many(_sql.sweep_doubt, sending, now=now, tries=tries)}
+    unknown = {row[0] for row in tx.many(_sql.sweep_doubt, sending, now=now, tries=tries)}
     late = sorted(tx.all(_sql.late, now=now, most=most))
     expired = {row[0] for row in tx.many(_sql.sweep_expire, late, now=now)}
     over = sorted(tx.all(_sql.lapsed, now=now, most=most))
     lapsed = {row[0] for row in tx.many(_sql.lapse, over, now=now)}
-    _record_swept_events(tx, [*lost, *late, *over], back | doubtful | expired | lapsed, now)
-    full = most in {len(lost), len(late), len(over)}
-    return SweepResult(len(back), len(doubtful), len(expired), len(lapsed), full)
+    changed = back | unknown | expired | lapsed
+    refs = [(row[0], row[1]) for row in (*lost, *late, *over) if row[1] in changed]
+    if refs:
+        sends.record_events(tx, sends.by_ids(tx, refs).values(), now)
+    has_more = most in {len(lost), len(late), len(over)}
+    return SweepResult(len(back), len(unknown), len(expired), len(lapsed), has_more)
 
 
 def sweep_and_divert(tx: Transaction, now: int, tries: int) -> tuple[SweepResult, int]:
     """Sweep, and move sends away from broken transports; also return how many were moved."""
     return sweep(tx, now, tries=tries), transports.divert_stranded(tx, now)
-
-
-def record_lost_try(tx: Transaction, tenant: str, id_: str, now: int) -> None:
-    """Record the try of a send with an expired lease, if it is settled before the sweep."""
-    found = sends.by_ids(tx, [(tenant, id_)]).values()
-    tx.run_many(_sql.record_lost, [(tenant, id_, send.fence) for send in found], now=now)
-
-
-def _record_swept_events(
-    tx: Transaction, found: Sequence[Row], changed: set[str], now: int
-) -> None:
-    places = [(row[0], row[1]) for row in found if row[1] in changed]
-    if places:
-        sends.record_events(tx, sends.by_ids(tx, places).values(), now)
 
 
 def resolve(
@@ -336,26 +266,29 @@ def resolve(
     Raises: NotFound, StateConflict.
     """
     where: dict[str, Value] = {"tenant": entry.tenant, "id": id_, "now": entry.at}
-    # A late provider event is matched by the try it is about.
-    record_lost_try(tx, entry.tenant, id_, entry.at)
+    # A late provider event is matched by its try, so that must be recorded before the sweep.
+    lost = sends.by_ids(tx, [(entry.tenant, id_)]).values()
+    tx.run_many(_sql.record_lost, [(entry.tenant, id_, each.fence) for each in lost], now=entry.at)
     if sent:
         changed = tx.run(_sql.resolve_sent, **where, provider_id=provider_id)
     else:
         changed = tx.run(_sql.resolve_not_sent, **where)
     if not changed:
-        raise _operation_error(tx, entry.tenant, id_, "only one in doubt can be resolved")
+        raise _operation_error(
+            tx, entry.tenant, id_, "only a send of unknown outcome can be resolved"
+        )
     return _audited(tx, id_, entry, "send resolve", "sent" if sent else "not_sent")
 
 
 def cancel(tx: Transaction, id_: str, entry: audit.AuditEntry, *, owner: str | None = None) -> Send:
-    """Cancel a send, as long as nothing was handed over.
+    """Cancel a send, as long as nothing was transmitted.
 
     Raises: NotFound, StateConflict.
     """
     if not tx.run(_sql.cancel, tenant=entry.tenant, id=id_, owner=owner, now=entry.at):
         sends.get(tx, entry.tenant, id_, owner=owner)
         raise _operation_error(
-            tx, entry.tenant, id_, "only what is not on the wire can be called off"
+            tx, entry.tenant, id_, "only a send that is not transmitted yet can be cancelled"
         )
     return _audited(tx, id_, entry, "send cancel")
 
@@ -368,7 +301,7 @@ def resend(tx: Transaction, id_: str, entry: audit.AuditEntry) -> Send:
     where: dict[str, Value] = {"tenant": entry.tenant, "id": id_, "now": entry.at}
     if not (tx.run(_sql.rearm, **where) or tx.run(_sql.repeat, **where)):
         raise _operation_error(
-            tx, entry.tenant, id_, "what was sent, or is under way, is not sent again"
+            tx, entry.tenant, id_, "a send that was sent, or is in progress, cannot be sent again"
         )
     return _audited(tx, id_, entry, "send resend")
 
@@ -388,7 +321,9 @@ def _operation_error(tx: Transaction, tenant: str, id_: str, rule: str) -> NotFo
     except NotFound as error:
         return error
     if send.purged_at is not None and send.state is SendState.UNKNOWN:
-        return StateConflict("what this send says is no longer kept; resolve it, and ask anew")
+        return StateConflict(
+            "the content of this send is no longer kept; resolve the send, then request it again"
+        )
     if send.purged_at is not None and send.state is not SendState.SENT:
-        return StateConflict("what this send says is no longer kept; ask for it anew")
+        return StateConflict("the content of this send is no longer kept; request it again")
     return StateConflict(f"this send is {send.state}; {rule}")

@@ -1,5 +1,5 @@
 -- name: due
--- What may be claimed by one way, oldest first, unless that way is paused or rests.
+-- Sends of one transport that may be claimed, oldest first, unless it is paused or rests.
 SELECT due.id, due.fence, due.size FROM oncebox_sends AS due
 WHERE due.tenant = :tenant AND due.transport = :transport AND due.state IN ('pending', 'unknown')
     AND due.due_at IS NOT NULL AND due.due_at <= :now
@@ -14,7 +14,7 @@ ORDER BY due.due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 -- name: lease
 -- bulk: tenant text, id text, fence bigint
 -- spans: yes
--- Claim: count the try and raise the fence; return the sends as they stand then.
+-- Claim: count the try and raise the fence; return the changed sends.
 UPDATE oncebox_sends
 SET state = 'claimed', fence = fence + 1, tries = tries + 1, worker = :worker,
     claimed_at = :now, marked_at = NULL, due_at = :until
@@ -30,7 +30,7 @@ RETURNING id, tenant, key, protected, content, state, transport, message_id, eve
 
 -- name: renew
 -- bulk: tenant text, id text, fence bigint, until bigint
--- Prolong leases that are still ours.
+-- Extend leases that are still held.
 UPDATE oncebox_sends SET due_at = CASE WHEN due_at < :until THEN :until ELSE due_at END
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND fence = :fence AND state IN ('claimed', 'sending')
@@ -39,9 +39,9 @@ RETURNING id, :fence;
 -- name: mark
 -- bulk: tenant text, id text, fence bigint, until bigint, replay_until bigint
 -- spans: yes
--- The marker: from here on the send may be taken. Only who holds a lease that has not run out may
--- set it, on what was not called off, goes to nobody on the suppression list, is in time, and if
--- it is in doubt may be repeated.
+-- The marker: the send may be accepted from now on. Only the holder of a current lease may set it, on
+-- a send that is not cancelled, has no suppressed recipient, is in time, and if its outcome is
+-- unknown may be repeated.
 UPDATE oncebox_sends
 SET state = 'sending', marked_at = :now, due_at = :until,
     replay_until = CASE WHEN in_doubt_at IS NULL THEN :replay_until ELSE replay_until END
@@ -60,7 +60,7 @@ RETURNING id, fence;
 
 -- name: suppress
 -- bulk: tenant text, id text, fence bigint
--- End what was claimed and goes to an address on the suppression list.
+-- End claimed sends with a suppressed recipient.
 UPDATE oncebox_sends
 SET state = 'suppressed', code = 'suppressed', due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for
@@ -77,7 +77,7 @@ RETURNING id;
 
 -- name: leases_expire
 -- bulk: tenant text, id text, fence bigint
--- End what was claimed and comes too late.
+-- End claimed sends that are too late.
 UPDATE oncebox_sends
 SET state = 'expired', code = 'expired', due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for
@@ -88,8 +88,8 @@ RETURNING id;
 
 -- name: withdraw
 -- bulk: tenant text, id text, fence bigint
--- Let be what is in doubt and may not be repeated; it waits for evidence or a person. A lease that
--- ran out is no reason: it may have been renewed since, and who claims next may repeat.
+-- Return sends of unknown outcome that may not be repeated; they wait for evidence or an operator. An
+-- expired lease is no reason: it may have been renewed since, and the next claim may repeat.
 UPDATE oncebox_sends SET state = 'unknown', again = NULL, due_at = NULL
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND due_at > :now
@@ -106,7 +106,7 @@ RETURNING id;
 
 -- name: let_be
 -- bulk: tenant text, id text, fence bigint
--- Let be what is in doubt and came to a transport that sends nothing: it can end no doubt.
+-- Return sends of unknown outcome that reached the log transport, which cannot settle them.
 UPDATE oncebox_sends SET state = 'unknown', again = NULL, due_at = NULL
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state IN ('claimed', 'sending') AND fence = :fence
@@ -115,9 +115,8 @@ RETURNING id;
 
 -- name: accept
 -- bulk: tenant text, id text, fence bigint, provider_id text
--- Record that the other side took it. That is proof: it is taken from every fence there ever was,
--- and from outside (0), whatever was thought before; what is sent stays as it is. How it stands
--- then is returned.
+-- Record acceptance. That is proof: it counts from every fence, and from outside (0), in any state; a
+-- sent mail stays as it is. Returns the changed send.
 UPDATE oncebox_sends
 SET state = 'sent', due_at = NULL, ended_at = :now, keep_until = :now + kept_for,
     in_doubt_at = NULL, again = NULL, code = NULL, phase = 'answered', reply = 0,
@@ -134,8 +133,8 @@ RETURNING :fence, id, tenant, key, protected, content, state, transport, message
 -- name: log
 -- bulk: tenant text, id text, fence bigint
 -- spans: yes
--- Record that it was stored by a transport that sends nothing; return how it stands then. Nothing
--- leaves, so marker and result are one: what the marker asks is asked here.
+-- Record that the log transport stored it; return the changed send. Nothing is transmitted, so marker
+-- and result are one statement with the conditions of the marker.
 UPDATE oncebox_sends
 SET state = 'logged', marked_at = COALESCE(marked_at, :now), due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for, code = NULL, phase = 'answered', reply = 0
@@ -157,8 +156,8 @@ RETURNING fence, id, tenant, key, protected, content, state, transport, message_
 
 -- name: put_back
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint, move_to text, free bigint
--- Record that a try was certainly not taken; only its holder may. Where it repeated one that is
--- in doubt, the doubt stays, and the way with it. The next hand-over has another provider key.
+-- Record that a try was certainly not accepted; only its holder may. If it repeated a try of unknown
+-- outcome, that stays unknown, and so does the transport. The next try has another provider key.
 UPDATE oncebox_sends
 SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown'
         WHEN CAST(:due_at AS BIGINT) IS NULL THEN 'failed' ELSE 'pending' END,
@@ -182,8 +181,7 @@ RETURNING :fence, id;
 
 -- name: reject
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint
--- Record that it was not taken and never will be; only its holder may. A repeat that was rejected
--- says nothing of the hand-over that it repeated.
+-- Record a rejection; only its holder may. A rejected repeat says nothing about the try it repeated.
 UPDATE oncebox_sends
 SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown' ELSE 'failed' END,
     due_at = NULL, again = NULL,
@@ -197,7 +195,7 @@ RETURNING :fence, id;
 
 -- name: settlements_doubt
 -- bulk: tenant text, id text, fence bigint, code text, phase text, reply bigint, due_at bigint
--- Record that nobody can know; it is repeated only where that was chosen, and in time.
+-- Record an unknown outcome; it is repeated only if configured, and in time.
 UPDATE oncebox_sends
 SET state = 'unknown', in_doubt_at = COALESCE(in_doubt_at, marked_at, :now),
     again = CASE WHEN on_unknown = 'hold' OR CAST(:due_at AS BIGINT) IS NULL
@@ -214,8 +212,7 @@ RETURNING :fence, id;
 -- name: record_try
 -- bulk: tenant text, id text, fence bigint, outcome text, code text, phase text, reply bigint, provider_id text, transport text
 -- spans: yes
--- Write down how a try ended, before the send changes; what a lost one says late replaces that it
--- was lost.
+-- Record how a try ended, before the send changes; a late report replaces `lost`.
 INSERT INTO oncebox_send_tries (send_id, fence, tenant, transport, worker, claimed_at, marked_at,
     ended_at, outcome, code, phase, reply, provider_id)
 SELECT oncebox_sends.id, :fence, oncebox_sends.tenant,
@@ -232,14 +229,14 @@ SET outcome = excluded.outcome, ended_at = excluded.ended_at, code = excluded.co
 WHERE oncebox_send_tries.outcome = 'lost';
 
 -- name: lost
--- Sends of all tenants whose worker gave no sign of life until the lease ran out.
+-- Sends of all tenants whose lease has expired.
 SELECT tenant, id, fence, state FROM oncebox_sends
 WHERE state IN ('claimed', 'sending') AND due_at <= :now
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: record_lost
 -- bulk: tenant text, id text, fence bigint
--- Write down the try that was lost.
+-- Record a lost try.
 INSERT INTO oncebox_send_tries (send_id, fence, tenant, transport, worker, claimed_at, marked_at,
     ended_at, outcome, code, phase, reply, provider_id)
 SELECT oncebox_sends.id, fence, oncebox_sends.tenant, transport, worker, claimed_at, marked_at,
@@ -251,8 +248,8 @@ ON CONFLICT DO NOTHING;
 
 -- name: give_back
 -- bulk: tenant text, id text, fence bigint
--- Nothing of these was on the wire: they may be claimed again, unless that was lost too often. A
--- repeat of what is in doubt leaves the doubt.
+-- Nothing of these was transmitted: they may be claimed again, unless too many tries were lost. After
+-- a lost repeat the outcome stays unknown.
 UPDATE oncebox_sends
 SET state = CASE WHEN in_doubt_at IS NOT NULL THEN 'unknown' WHEN tries >= :tries THEN 'failed'
         ELSE 'pending' END,
@@ -267,8 +264,8 @@ RETURNING id;
 
 -- name: sweep_doubt
 -- bulk: tenant text, id text, fence bigint
--- These may have been taken. Nobody claims them again, unless that was chosen; whoever had them
--- may only bring proof.
+-- These may have been accepted. They are claimed again only if configured; their former holder may
+-- only report proof.
 UPDATE oncebox_sends
 SET state = 'unknown', fence = fence + 1, in_doubt_at = COALESCE(in_doubt_at, marked_at, :now),
     again = CASE WHEN on_unknown = 'resend' AND tries < :tries THEN on_unknown
@@ -282,14 +279,14 @@ WHERE tenant = :tenant AND id = :id AND fence = :fence AND state = 'sending' AND
 RETURNING id;
 
 -- name: late
--- Sends of all tenants whose time is over before anybody claimed them.
+-- Unclaimed sends of all tenants whose valid_until has passed.
 SELECT tenant, id FROM oncebox_sends
 WHERE state = 'pending' AND valid_until IS NOT NULL AND valid_until <= :now
 ORDER BY valid_until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: sweep_expire
 -- bulk: tenant text, id text
--- End what comes too late.
+-- Expire sends that are too late.
 UPDATE oncebox_sends
 SET state = 'expired', code = 'expired', due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for
@@ -298,7 +295,7 @@ WHERE tenant = :tenant AND id = :id AND state = 'pending' AND valid_until <= :no
 RETURNING id;
 
 -- name: lapsed
--- Sends of all tenants that were to be repeated although in doubt, and no longer may be.
+-- Sends of all tenants of unknown outcome that may no longer be repeated.
 SELECT tenant, id FROM oncebox_sends
 WHERE state = 'unknown' AND again IS NOT NULL AND due_at <= :now
     AND ((again = 'replay' AND COALESCE(replay_until, 0) <= :now) OR valid_until <= :now)
@@ -306,7 +303,7 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: lapse
 -- bulk: tenant text, id text
--- Let them wait for evidence or a person.
+-- End their repeats; they wait for evidence or an operator.
 UPDATE oncebox_sends SET again = NULL, due_at = NULL
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'unknown' AND again IS NOT NULL
@@ -314,7 +311,7 @@ WHERE tenant = :tenant AND id = :id AND state = 'unknown' AND again IS NOT NULL
 RETURNING id;
 
 -- name: resolve_sent
--- A person says that a send in doubt was sent.
+-- An operator says that a send of unknown outcome was sent.
 UPDATE oncebox_sends
 SET state = 'sent', fence = fence + 1, due_at = NULL, again = NULL, in_doubt_at = NULL,
     ended_at = :now, keep_until = :now + kept_for, code = 'resolved',
@@ -323,7 +320,7 @@ WHERE tenant = :tenant AND id = :id
     AND (state = 'unknown' OR (state = 'sending' AND due_at <= :now));
 
 -- name: resolve_not_sent
--- A person says that a send in doubt was not sent; a repeat of the intent arms it again.
+-- An operator says that a send of unknown outcome was not sent; the same intent rearms it.
 UPDATE oncebox_sends
 SET state = 'failed', fence = fence + 1, epoch = epoch + 1, due_at = NULL, again = NULL,
     in_doubt_at = NULL, replay_until = NULL, ended_at = :now, keep_until = :now + kept_for,
@@ -332,7 +329,7 @@ WHERE tenant = :tenant AND id = :id
     AND (state = 'unknown' OR (state = 'sending' AND due_at <= :now));
 
 -- name: cancel
--- Call off a send of which nothing was ever on the wire; whoever has claimed it gets no marker.
+-- Cancel a send that was never transmitted; its holder gets no marker.
 UPDATE oncebox_sends
 SET state = 'cancelled', fence = fence + 1, due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for, code = 'cancelled'
@@ -340,7 +337,7 @@ WHERE tenant = :tenant AND id = :id AND (CAST(:owner AS TEXT) IS NULL OR owner =
     AND state IN ('pending', 'claimed') AND in_doubt_at IS NULL;
 
 -- name: rearm
--- Arm a send again that is proven not sent and whose words are still kept.
+-- Rearm a send that is proven not sent and whose content is still stored.
 UPDATE oncebox_sends
 SET state = 'pending', fence = fence + 1, epoch = epoch + 1, rearms = rearms + 1, tries = 0,
     due_at = :now, send_at = NULL,
@@ -351,8 +348,8 @@ WHERE tenant = :tenant AND id = :id AND purged_at IS NULL
     AND state IN ('failed', 'expired', 'cancelled', 'suppressed');
 
 -- name: repeat
--- Let a send in doubt be handed over once more, because a person says so. What was handed over past
--- the ledger may be in doubt although its words are no longer kept.
+-- Repeat a send of unknown outcome once, because an operator says so. A send without the ledger may
+-- be unknown although its content is no longer stored.
 UPDATE oncebox_sends
 SET again = 'resend', due_at = :now, tries = 0,
     valid_until = CASE WHEN valid_until <= :now THEN NULL ELSE valid_until END

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from oncebox.core import faults, ids
-from oncebox.core.ids import NewId
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Transaction
+from oncebox.db.notify import Poller
 from oncebox.errors import (
     CommitUnknown,
     DatabaseBusy,
@@ -19,7 +19,6 @@ from oncebox.errors import (
     DiskFull,
     InputRefused,
     KeyInvalid,
-    NotFound,
     StateConflict,
     StoreFailed,
     StoreUnavailable,
@@ -27,7 +26,7 @@ from oncebox.errors import (
 from oncebox.errors.sends import RepliesToAutomaticMail, SendKeyConflict, SendTooLate
 from oncebox.ledger.ciphers import MailCipher, SendCipher
 from oncebox.ledger.inboxes import messages
-from oncebox.ledger.notifications import SENDS, Poller
+from oncebox.ledger.notifications import SENDS
 from oncebox.ledger.sends import sends, submission
 from oncebox.ledger.sends.sends import SendRef
 from oncebox.ledger.sends.submission import IntendedBatch, NewBatch, batch_conflict
@@ -48,14 +47,12 @@ from oncebox.model.sends.send import (
     AnswerStatus,
     IntentAccepted,
     IntentIdentity,
-    IntentRefused,
     IntentResult,
     NewSend,
     Retention,
     Send,
     SendLimits,
     is_settled,
-    retention_period,
 )
 from oncebox.settings import SendSettings
 
@@ -65,62 +62,6 @@ MessageHeaders = tuple[tuple[str, tuple[str, ...]], ...]
 _HEADERS_TRUNCATED = "header_limit"
 
 
-class ReplyRules(NamedTuple):
-    """Rules for replies to mail."""
-
-    #: tells from header fields and envelope sender whether a program sent a mail
-    is_automatic: Callable[[MessageHeaders, str | None], bool]
-    #: returns the header fields of a reply, from fields and id of the original
-    reply_headers: Callable[[MessageHeaders, str], dict[str, str]]
-
-
-class ReplyChecker:
-    """Checks messages that are to be replied to."""
-
-    def __init__(self, ledger: Ledger, cipher: MailCipher, rules: ReplyRules) -> None:
-        """Serve any number of concurrent callers."""
-        self._ledger = ledger
-        self._cipher = cipher
-        self._rules = rules
-
-    async def reply_headers(
-        self, tenant: str, id_: str, *, owner: str | None = None
-    ) -> dict[str, str]:
-        """Return the header fields of a reply to a message; ``owner`` is the calling agent.
-
-        Raises: NotFound; RepliesToAutomaticMail; StateConflict, if the message was purged.
-        """
-        found = await self._ledger.read(messages.get, self._cipher, tenant, id_, owner=owner)
-        if found.document is None:
-            raise StateConflict(
-                "what was read of this message is no longer kept; it cannot be answered"
-            )
-        if self._is_automatic(found.document):
-            raise RepliesToAutomaticMail(
-                "this message was sent by a program, or to a list, and must not be answered by "
-                "one; let a person answer it"
-            )
-        parsed = found.document.parsed
-        return self._rules.reply_headers(parsed.headers, parsed.message_id)
-
-    def _is_automatic(self, document: MessageDocument) -> bool:
-        """Tell whether a program sent a message; if that is unclear, it counts as one."""
-        parsed, carrier = document.parsed, document.carrier
-        if (
-            parsed.status is ParseStatus.UNPARSED
-            or _HEADERS_TRUNCATED in parsed.warnings
-            or parsed.auto_submitted
-        ):
-            return True
-        # Only mail received by SMTP has an envelope sender.
-        sender = carrier.sender if carrier.client else None
-        return self._rules.is_automatic(parsed.headers, sender)
-
-
-#: seconds in which several notifications lead to one read
-_GATHER_SECONDS = 0.05
-
-
 class OutcomeWaiters:
     """Callers that wait for the outcome of sends.
 
@@ -128,7 +69,6 @@ class OutcomeWaiters:
     """
 
     def __init__(self, ledger: Ledger, telemetry: Telemetry) -> None:
-        """Start without callers; nothing is read before the first one waits."""
         self._ledger = ledger
         self._waiting: defaultdict[SendRef, set[asyncio.Future[Send]]] = defaultdict(set)
         self._poller = Poller(ledger, telemetry, SENDS, self._poll, self._waiting)
@@ -166,7 +106,7 @@ class OutcomeWaiters:
         await self._poller.close()
 
     async def _poll(self) -> None:
-        await asyncio.sleep(_GATHER_SECONDS)
+        await asyncio.sleep(0.05)  # several notifications lead to one read
         self.notify(await self._ledger.read(sends.not_in_progress, [*self._waiting]))
 
 
@@ -191,10 +131,14 @@ class MailComposer(NamedTuple):
     #: renders the template an email names
     fill: Callable[[Email], Email]
     compose: _Compose
+    #: tells from header fields and envelope sender whether a program sent a mail
+    is_automatic: Callable[[MessageHeaders, str | None], bool]
+    #: returns the header fields of a reply, from fields and id of the original
+    reply_headers: Callable[[MessageHeaders, str], dict[str, str]]
 
 
 class FailOpenSender(Protocol):
-    """Sends without the ledger while that cannot be written."""
+    """Sends without the ledger while that cannot be written; implemented by a worker."""
 
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember a key that the ledger has or may have."""
@@ -219,6 +163,7 @@ class _CheckedIntent(NamedTuple):
     intent: Intent
     #: as it will be sent
     email: Email
+    recipients: tuple[str, ...]
     identity: IntentIdentity
 
 
@@ -233,26 +178,23 @@ class Outbox:
         settings: SendSettings,
         telemetry: Telemetry,
         *,
-        replies: ReplyChecker | None = None,
-        new_id: NewId = ids.new,
+        mail_cipher: MailCipher | None = None,
+        new_id: ids.NewId = ids.new,
     ) -> None:
-        """Serve any number of concurrent callers."""
         self._ledger = ledger
         self._find_existing = ledger.shared(submission.find_existing)
         self.clock = ledger.clock
         self.outcomes = OutcomeWaiters(ledger, telemetry)
-        self._replies = replies
+        #: decrypts the messages that sends reply to
+        self._mail_cipher = mail_cipher
         self._cipher = cipher
+        self._new_id = new_id
         self._load_composer = load_composer
         self._settings = settings
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
         self._telemetry = telemetry
-        self._new_id = new_id
-        self._fail_open_sender: FailOpenSender | None = None
-
-    def set_fail_open(self, sender: FailOpenSender) -> None:
-        """Use a sender that works without the ledger, as configured."""
-        self._fail_open_sender = sender
+        #: set if fail-open sending is configured
+        self.fail_open_sender: FailOpenSender | None = None
 
     async def close(self) -> None:
         """Stop polling for outcomes."""
@@ -266,9 +208,9 @@ class Outbox:
         checked = await self._check_apart(origin, await self._with_reply_headers(origin, intent))
         try:
             result: IntentResult = await self._find_existing.read(checked.identity)
-            if result is None and self._fail_open_sender is not None:
+            if result is None and self.fail_open_sender is not None:
                 # The ledger may have just come back, without this mail.
-                result = await self._fail_open_sender.existing_answer(checked.identity)
+                result = await self.fail_open_sender.existing_answer(checked.identity)
             if result is None:
                 new = await self._compose_apart(checked)
                 result = await self._ledger.submit(submission.store_intents, new)
@@ -280,33 +222,26 @@ class Outbox:
         return self._answer(result, intent)
 
     def _refuse_unmerged(self, tenant: str, keys: Sequence[bytes]) -> None:
-        """Check that no mail of these keys was sent without the ledger and is not merged yet.
-
-        Raises: StoreUnavailable.
-        """
-        if self._fail_open_sender is not None and any(
-            self._fail_open_sender.has(tenant, key) for key in keys
+        """Check that no mail of these keys was sent without the ledger and is not merged yet."""
+        if self.fail_open_sender is not None and any(
+            self.fail_open_sender.has(tenant, key) for key in keys
         ):
             raise StoreUnavailable(
                 "mail sent while the ledger was down is not merged yet; try again in a moment"
             )
 
     def _remember(self, checked: _CheckedIntent) -> None:
-        if self._fail_open_sender is not None:
-            self._fail_open_sender.remember(checked.identity.tenant, checked.identity.key)
+        if self.fail_open_sender is not None:
+            self.fail_open_sender.remember(checked.identity.tenant, checked.identity.key)
 
     async def _send_fail_open(
         self, checked: _CheckedIntent, error: StoreUnavailable
     ) -> IntentAccepted:
-        """Send without the ledger if configured, else raise.
-
-        Raises: StoreUnavailable.
-        """
         if isinstance(error, CommitUnknown):
             self._remember(checked)  # if it is stored, the ledger sends it
-        if self._fail_open_sender is None or not isinstance(error, _STORE_DOWN):
+        if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):
             raise error
-        return await self._fail_open_sender.send(await self._compose_apart(checked), error)
+        return await self.fail_open_sender.send(await self._compose_apart(checked), error)
 
     async def send_batch(
         self, origin: SendOrigin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
@@ -325,19 +260,15 @@ class Outbox:
         checked = await asyncio.to_thread(self._check_batch, origin, wanted)
         keys = [each.identity.key for each in checked]
         if len(set(keys)) < len(keys):
-            raise KeyInvalid("two sends of the batch are the same mail; name each once")
+            raise KeyInvalid("two sends of the batch are the same mail; give each once")
         self._refuse_unmerged(origin.tenant, keys)
         known = await asyncio.gather(*[self._find_existing.read(each.identity) for each in checked])
         new = await asyncio.to_thread(self._compose_batch, checked, known)
-        named = (
-            intents.caller_key(key)
-            if key is not None
-            else hashlib.sha256(_encode(keys)).hexdigest()
-        )
+        digest = hashlib.sha256(_encode(keys)).hexdigest()
         batch = NewBatch(
             id=self._new_id("bat"),
             tenant=origin.tenant,
-            key=bytes.fromhex(named),
+            key=bytes.fromhex(digest if key is None else intents.caller_key(key)),
             owner=origin.key,
         )
         stored = await self._ledger.write(
@@ -350,17 +281,10 @@ class Outbox:
         self._count(stored.answers)
         return stored
 
-    async def wait_outcome(self, send: Send, within: float) -> Send:
-        """Return a send after its outcome is known, or as it is after so many seconds."""
-        return await self.outcomes.wait(send, within)
-
     def compose(self, origin: SendOrigin, intent: Intent) -> NewSend:
-        """Return an intent as the ledger stores it, for callers with a transaction of their own.
-
-        Raises: InputRefused.
-        """
+        """Return an intent as the ledger stores it, for callers with a transaction of their own."""
         if intent.answers is not None:
-            raise KeyInvalid("an answer cannot be written in a transaction; send it apart")
+            raise KeyInvalid("a reply cannot be sent in a transaction; send it separately")
         return self._compose(self._check(origin, intent))
 
     def enqueue(self, tx: Transaction, origin: SendOrigin, intent: Intent) -> IntentAccepted:
@@ -378,28 +302,51 @@ class Outbox:
 
     async def _with_reply_headers(self, origin: SendOrigin, intent: Intent) -> Intent:
         """Add the header fields of a reply, if the original was written by a person."""
-        if intent.answers is None or self._replies is None:
+        id_, cipher = intent.answers, self._mail_cipher
+        if id_ is None or cipher is None:
             return intent
         owner = origin.key if origin.is_agent else None
-        fields = await self._replies.reply_headers(origin.tenant, intent.answers, owner=owner)
+        found = await self._ledger.read(messages.get, cipher, origin.tenant, id_, owner=owner)
+        if found.document is None:
+            raise StateConflict("the content of this message was purged; it cannot be answered")
+        if self._is_automatic(found.document):
+            raise RepliesToAutomaticMail(
+                "this message was sent by a program or to a mailing list, so no program may reply; "
+                "let a person answer it"
+            )
+        parsed = found.document.parsed
+        fields = self._load_composer().reply_headers(parsed.headers, parsed.message_id)
         given = {name.lower() for name in intent.email.headers}
         added = {name: value for name, value in fields.items() if name.lower() not in given}
         email = msgspec.structs.replace(intent.email, headers={**intent.email.headers, **added})
         return msgspec.structs.replace(intent, email=email)
 
+    def _is_automatic(self, document: MessageDocument) -> bool:
+        """Tell whether a program sent a message; if that is unclear, it counts as one."""
+        parsed, carrier = document.parsed, document.carrier
+        if (
+            parsed.status is ParseStatus.UNPARSED
+            or _HEADERS_TRUNCATED in parsed.warnings
+            or parsed.auto_submitted
+        ):
+            return True
+        # Only mail received by SMTP has an envelope sender.
+        sender = carrier.sender if carrier.client else None
+        return self._load_composer().is_automatic(parsed.headers, sender)
+
     def _check(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
-        """Check an intent and compute its identity."""
         email = intent.email
         if email.template:
             email = self._load_composer().fill(email)
         email = check_email(email, default_sender=self._settings.sender, limits=self._limits)
+        recipients = recipient_addresses(email)
         identity = IntentIdentity(
             tenant=origin.tenant,
-            key=bytes.fromhex(intents.key_for_intent(intent, email)),
             protected=intents.protected_fingerprint(email),
+            key=bytes.fromhex(intents.key_for_intent(intent, email)),
             content=self._cipher.content_fingerprint(origin.tenant, _encode(email)),
         )
-        return _CheckedIntent(origin, intent, email, identity)
+        return _CheckedIntent(origin, intent, email, recipients, identity)
 
     async def _check_apart(self, origin: SendOrigin, intent: Intent) -> _CheckedIntent:
         """Check an intent, a large one in a thread."""
@@ -433,35 +380,36 @@ class Outbox:
         ]
 
     def _compose(self, checked: _CheckedIntent, *, known: bool = False) -> NewSend:
-        origin, intent, email, identity = checked
-        now = self.clock()
+        origin, intent, email, recipients, identity = checked
+        now, cipher = self.clock(), self._cipher
         if not known:
             self._check_times(intent, now)
-        sender, key = parse_mailbox(email.sender), identity.key.hex()
+        sender = parse_mailbox(email.sender).address
         message_id = intents.message_id(
-            self._cipher.message_id_secret, origin.tenant, key, sender.domain
+            cipher.message_id_secret,
+            origin.tenant,
+            identity.key.hex(),
+            domain=sender.rpartition("@")[2],
         )
-        seed = self._cipher.boundary_seed(origin.tenant, message_id)
+        seed = cipher.boundary_seed(origin.tenant, message_id)
+        keys = [parse_mailbox(each).key for each in recipients]
+        marks = [cipher.address_fingerprint(origin.tenant, key) for key in keys]
         message = self._load_composer().compose(email, message_id=message_id, date=now, seed=seed)
         id_ = self._new_id("snd")
-        to = recipient_addresses(email)
-        envelope = SendEnvelope(sender=sender.address, recipients=to, email=email)
-        stored = self._cipher.encrypt(origin.tenant, id_, message, envelope)
+        envelope = SendEnvelope(sender=sender, recipients=recipients, email=email)
+        encrypted_message, encrypted_envelope = cipher.encrypt(
+            origin.tenant, id_, message, envelope
+        )
         return NewSend(
             id=id_,
             tenant=origin.tenant,
             key=identity.key,
             protected=identity.protected,
             content=identity.content,
-            message=stored[0],
-            envelope=stored[1],
+            message=encrypted_message,
+            envelope=encrypted_envelope,
             message_id=message_id,
-            marks=tuple(
-                [
-                    self._cipher.address_fingerprint(origin.tenant, parse_mailbox(each).key)
-                    for each in to
-                ]
-            ),
+            marks=tuple(marks),
             transport=intent.transport,
             event_type=intent.event_type,
             entity_id=intent.entity_id,
@@ -489,33 +437,39 @@ class Outbox:
     def _check_times(self, intent: Intent, now: int) -> None:
         begin = max(now, intent.send_at or now)
         if intent.valid_until is not None and intent.valid_until <= begin:
-            raise SendTooLate("valid_until is over, or before send_at; the mail was not sent")
+            raise SendTooLate("valid_until has passed, or is before send_at; the mail was not sent")
         if begin - now > _LATEST_SEND_AT:
-            raise SendTooLate("send_at lies more than a year ahead; ask for it later")
+            raise SendTooLate("send_at is more than a year ahead; request it later")
         if intent.retention is Retention.SCHEDULED and intent.interval <= 0:
-            raise KeyInvalid("a scheduled send needs its interval: how often such a mail comes")
+            raise KeyInvalid("a scheduled send needs its interval, in seconds")
 
     def _answer(self, result: IntentResult, intent: Intent) -> IntentAccepted:
         """Return the ledger's answer, or raise why there will be no mail."""
-        if result is None:
-            raise NotFound("there is no such transport; list them with: oncebox transport list")
-        if isinstance(result, IntentRefused):
-            raise submission.guard_error(result)
+        if not isinstance(result, IntentAccepted):
+            raise submission.refusal_error(result)
         self._count([result])
         if result.status is AnswerStatus.CONFLICT or (result.drift and intent.strict):
             raise SendKeyConflict(
-                "this key is that of another mail: to others, from another, or with other "
-                "attachments; a new mail needs a new entity_id, version or key"
+                "this key belongs to another mail: with other recipients, sender, attachments or "
+                "template, or with strict, other content; give a new entity_id, version or key"
             )
         return result
 
-    def _count(self, answers: Sequence[IntentResult]) -> None:
-        for result in answers:
-            if isinstance(result, IntentAccepted) and not (result.created or result.rearmed):
-                kind = "drift" if result.drift else str(result.status)
+    def _count(self, answers: Sequence[IntentAccepted]) -> None:
+        for answer in answers:
+            if not (answer.created or answer.rearmed):
+                kind = "drift" if answer.drift else str(answer.status)
                 self._telemetry.duplicates.labels("send", kind).inc()
-                age = self.clock() - result.send.created_at
+                age = self.clock() - answer.send.created_at
                 self._telemetry.send_key_age.observe(max(0, age) / 1000)
+
+
+_RETENTION_MS = {Retention.TRANSACTIONAL: 7 * 86_400_000, Retention.NOTIFICATION: 86_400_000}
+
+
+def retention_period(retention: Retention, interval: int = 0) -> int:
+    """Return how many milliseconds content is kept: if scheduled, twice its interval."""
+    return 2 * interval if retention is Retention.SCHEDULED else _RETENTION_MS[retention]
 
 
 def _email_size(email: Email) -> int:

@@ -1,8 +1,7 @@
 """Sends as stored: get, find, list, tries, bodies; the event of each final state."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from operator import attrgetter
 from typing import NamedTuple
 
 from oncebox.core import ids
@@ -60,17 +59,8 @@ def not_in_progress(tx: Transaction, places: Iterable[SendRef]) -> list[Send]:
     return [to_send(row) for row in tx.many(_sql.moved_on, sorted(set(places)))]
 
 
-def by_keys(tx: Transaction, keys: Iterable[tuple[str, bytes]]) -> dict[tuple[str, bytes], Send]:
-    """Return sends by tenant and key."""
-    sends = map(to_send, tx.many(_sql.by_keys, sorted(set(keys))))
-    return {(each.tenant, each.key): each for each in sends}
-
-
 def find(tx: Transaction, tenant: str, name: str) -> list[str]:
-    """Return the ids of sends by our id or its beginning, a Message-ID, or the provider's id.
-
-    Raises: InputRefused.
-    """
+    """Return the ids of sends by our id or its beginning, a Message-ID, or the provider's id."""
     name = find_id(tx, IdKind.SEND, tenant, name)
     return [row[0] for row in tx.all(_sql.named, tenant=tenant, name=name)]
 
@@ -108,16 +98,14 @@ def tries(tx: Transaction, tenant: str, id_: str) -> list[SendTry]:
     return [_to_try(row) for row in tx.all(_sql.tries, tenant=tenant, id=id_)]
 
 
-def bodies(tx: Transaction, sends: Sequence[Send]) -> dict[str, tuple[bytes, bytes]]:
-    """Return encrypted message and envelope of sends, by id."""
-    rows = tx.many(_sql.bodies, sorted((each.id, each.body_id) for each in sends))
-    return {id_: (bytes(message), bytes(envelope)) for id_, message, envelope in rows}
-
-
-def with_bodies(tx: Transaction, sends: Sequence[Send]) -> list[ClaimedSend]:
-    """Return sends with their encrypted bodies, in the order of their ids."""
-    found = bodies(tx, sends)
-    return [ClaimedSend(each, *found[each.id]) for each in sorted(sends, key=attrgetter("id"))]
+def with_bodies(tx: Transaction, sends: Iterable[Send]) -> list[ClaimedSend]:
+    """Return sends with their encrypted bodies, by id; those without a body are left out."""
+    by_id = {each.id: each for each in sends}
+    rows = tx.many(_sql.bodies, sorted((each.id, each.body_id) for each in by_id.values()))
+    return [
+        ClaimedSend(by_id[id_], bytes(message), bytes(envelope))
+        for id_, message, envelope in sorted(rows)
+    ]
 
 
 def not_found() -> NotFound:
@@ -152,33 +140,24 @@ _EVENT_TYPES = {
 }
 
 
-def record_events(
-    tx: Transaction, sends: Iterable[Send], now: int, new_id: ids.NewId = ids.new
-) -> None:
+def record_events(tx: Transaction, sends: Iterable[Send], now: int) -> None:
     """Record the event of sends that have just ended or become unknown."""
-    event_log.record(tx, [_state_event(each, now, new_id) for each in sends if _is_announced(each)])
-
-
-def _is_announced(send: Send) -> bool:
     # A send that is repeated automatically needs nobody's attention.
-    return send.state in _EVENT_TYPES and send.repeat_mode is None
+    ended = [each for each in sends if each.state in _EVENT_TYPES and each.repeat_mode is None]
+    fields = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
+    event_log.record(
+        tx, [send_event(each, _EVENT_TYPES[each.state], now, *fields) for each in ended]
+    )
 
 
-def _state_event(send: Send, now: int, new_id: ids.NewId) -> NewEvent:
+def send_event(send: Send, type_: EventType, now: int, *fields: str) -> NewEvent:
+    """Return an event about a send, with these fields of it as data."""
     return NewEvent(
-        id=new_id("evt"),
+        id=ids.new("evt"),
         tenant=send.tenant,
-        type=_EVENT_TYPES[send.state],
+        type=type_,
         attempt_id=send.attempt_id,
         subject_id=send.id,
         at=now,
-        data={
-            "state": send.state,
-            "event_type": send.event_type,
-            "transport": send.transport,
-            "message_id": send.message_id,
-            "provider_id": send.provider_id,
-            "tries": send.tries,
-            "code": send.code,
-        },
+        data={name: getattr(send, name) for name in fields},
     )

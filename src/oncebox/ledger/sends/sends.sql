@@ -1,6 +1,6 @@
 -- name: by_ids
 -- bulk: tenant text, id text
--- Sends as they stand.
+-- Sends by id.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
@@ -12,7 +12,7 @@ WHERE tenant = :tenant AND id = :id;
 -- name: moved_on
 -- bulk: tenant text, id text
 -- spans: yes
--- Sends that neither wait nor are under way.
+-- Sends that are neither pending nor in progress.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
@@ -20,18 +20,6 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     delivery, delivery_at
 FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sending');
-
--- name: by_keys
--- bulk: tenant text, key bytea
--- spans: yes
--- Sends as they stand, by what makes them the same.
-SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
-    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
-    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
-    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
-    delivery, delivery_at
-FROM oncebox_sends /* and rows */
-WHERE tenant = :tenant AND key = :key;
 
 -- name: named
 -- The ids of sends that have a name: an id of ours, a Message-ID, or what a provider calls it.
@@ -41,7 +29,7 @@ UNION SELECT id FROM oncebox_sends
 WHERE tenant = :tenant AND provider_id = :name AND provider_id <> '';
 
 -- name: newest
--- Sends of a tenant, newest first, from a place in the list on.
+-- Sends of a tenant, newest first, below an id.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
@@ -54,7 +42,7 @@ WHERE tenant = :tenant AND id < :before AND (CAST(:owner AS TEXT) IS NULL OR own
 ORDER BY id DESC LIMIT :most;
 
 -- name: doubtful
--- Sends of a tenant that are in doubt and that nobody repeats now, the oldest first.
+-- Sends of a tenant with unknown outcome that are not repeated, oldest first.
 SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
     owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
     due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
@@ -64,7 +52,7 @@ FROM oncebox_sends
 WHERE tenant = :tenant AND state = 'unknown' ORDER BY id LIMIT :most;
 
 -- name: tries
--- The tries at one send.
+-- The tries of one send.
 SELECT fence, transport, worker, claimed_at, marked_at, ended_at, outcome, code, phase, reply,
     provider_id
 FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
@@ -72,10 +60,10 @@ FROM oncebox_send_tries WHERE send_id = :id AND tenant = :tenant ORDER BY fence;
 -- name: bodies
 -- bulk: send_id text, id text
 -- spans: yes
--- What sends say, sealed.
+-- Encrypted messages and envelopes.
 SELECT send_id, message, envelope FROM oncebox_send_bodies /* and rows */
 WHERE send_id = :send_id AND id = :id;
 
 -- name: count_doubtful
--- How many sends of all tenants wait for evidence or a person.
+-- How many sends of all tenants wait for evidence or an operator.
 SELECT COUNT(*) FROM oncebox_sends WHERE state = 'unknown' AND again IS NULL;

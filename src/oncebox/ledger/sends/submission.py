@@ -5,15 +5,14 @@ and budgets per key and recipient, are rows that also serve as locks: a caller l
 and charges them only for stored intents.
 
 Nothing is refunded. A cool-down applies as long as the send that started it is not proven unsent,
-which is looked up (docs/decisions/0034).
+which is looked up. See docs/decisions/0034-use-guards-against-repeated-and-automatic-mail.md.
 
 Many callers share a commit, so a refusal is a result, not an exception.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ import msgspec
 from oncebox.db.database import Row, Transaction
 from oncebox.db.group_commit import grouped
 from oncebox.db.queries import load
-from oncebox.errors import NotFound
+from oncebox.errors import NotFound, OnceboxError
 from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown, SendKeyConflict
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import sends
@@ -37,12 +36,13 @@ from oncebox.model.sends.send import (
     Send,
     SendState,
     answer_status,
-    pending_send,
 )
 from oncebox.model.sends.transports import LOG_TRANSPORT
 
 _sql = load(__package__, "submission.sql")
 
+#: a tenant and the key of its send
+_SendKey = tuple[str, bytes]
 #: a tenant, a kind and a name
 _GuardKey = tuple[str, str, bytes]
 _COOL_DOWN = "cool_down"
@@ -60,43 +60,41 @@ class _Guard(msgspec.Struct):
 
 
 class _Budget(NamedTuple):
-    """Sends allowed per hour."""
-
     place: _GuardKey
     most: int
 
 
-def refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[str, IntentRefused]:
+def _refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[str, IntentRefused]:
     """Return the refused intents by id, in the order of submission.
 
     A repeat of an existing send is never refused and costs nothing.
     """
-    guarded = [each for each in new if _is_guarded(each)]
+    guarded = [each for each in new if _cool_downs(each) or _budgets(each)]
     if not guarded:
         return {}
-    asking = _with_transport(tx, _not_repeats(guarded, sends.by_keys(tx, _guarded_keys(guarded))))
-    if not asking:
+    fresh = _with_transport(tx, _not_repeats(guarded, sends_by_key(tx, map(_send_key, guarded))))
+    if not fresh:
         return {}
-    guards = _lock_guards(tx, asking, now)
+    guards = _lock_guards(tx, fresh, now)
     # The same key may have been stored while this transaction waited for the locks.
-    known = sends.by_keys(tx, _guarded_keys(asking))
-    turned: dict[str, IntentRefused] = {}
-    let_in: set[tuple[str, bytes]] = set()
-    for each in _not_repeats(asking, known):
-        if _guarded_key(each) in let_in:
+    known = sends_by_key(tx, map(_send_key, fresh))
+    refused: dict[str, IntentRefused] = {}
+    accepted: set[_SendKey] = set()
+    for each in _not_repeats(fresh, known):
+        if _send_key(each) in accepted:
             continue
-        earlier = known.get(_guarded_key(each))
+        earlier = known.get(_send_key(each))
         id_ = each.id if earlier is None else earlier.id
         refusal = _cooling_down(guards, each, id_, now) or _over_budget(guards, each, now)
         if refusal is None:
-            let_in.add(_guarded_key(each))
+            accepted.add(_send_key(each))
             _count_guards(guards, each, id_, now)
         else:
-            turned[each.id] = refusal
-    return turned
+            refused[each.id] = refusal
+    return refused
 
 
-def charge_guards(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> None:
+def _charge_guards(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> None:
     """Charge stored and rearmed intents; each comes with the id of its send."""
     cooled = {
         place: (place[0], place[2], _cool_until(each, now), id_)
@@ -116,21 +114,9 @@ def forget_guards(tx: Transaction, now: int, most: int = 1_000) -> int:
     return tx.run(_sql.forget, now=now, most=most)
 
 
-def guard_error(result: IntentRefused) -> SendCoolingDown | SendBudgetSpent:
-    """Return the error of a refused intent."""
-    wait = result.retry_after / 1000
-    if result.status is AnswerStatus.COOLING_DOWN:
-        return SendCoolingDown(send_id=result.earlier or "", wait=wait)
-    return SendBudgetSpent(wait=wait)
-
-
-def _is_guarded(new: NewSend) -> bool:
-    return bool(_cool_downs(new) or _budgets(new))
-
-
-def _not_repeats(new: Iterable[NewSend], known: Mapping[tuple[str, bytes], Send]) -> list[NewSend]:
+def _not_repeats(new: Iterable[NewSend], known: Mapping[_SendKey, Send]) -> list[NewSend]:
     """Return intents that are not repeats of a send that stays as it is."""
-    return [each for each in new if _is_new(each, known.get(_guarded_key(each)))]
+    return [each for each in new if _is_new(each, known.get(_send_key(each)))]
 
 
 def _is_new(new: NewSend, known: Send | None) -> bool:
@@ -139,18 +125,17 @@ def _is_new(new: NewSend, known: Send | None) -> bool:
 
 def _with_transport(tx: Transaction, new: Sequence[NewSend]) -> list[NewSend]:
     """Drop intents of missing transports: they are not stored and must not use up limits."""
-    named = {(each.tenant, each.transport) for each in new} - {
-        (each.tenant, LOG_TRANSPORT) for each in new
+    named = {
+        (each.tenant, each.transport) for each in new if each.transport not in {"", LOG_TRANSPORT}
     }
-    wanted = sorted(way for way in named if way[1])
-    missing = set(wanted) - set(tx.many(_sql.ways, wanted))
+    missing = named - set(tx.many(_sql.ways, sorted(named)))
     return [each for each in new if (each.tenant, each.transport) not in missing]
 
 
-def _lock_guards(tx: Transaction, asking: Sequence[NewSend], now: int) -> dict[_GuardKey, _Guard]:
+def _lock_guards(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[_GuardKey, _Guard]:
     """Lock the limits of these intents, always in the same order, and return their state."""
-    cool_downs = {place for each in asking for place in _cool_downs(each)}
-    budgets = {budget.place for each in asking for budget in _budgets(each)}
+    cool_downs = {place for each in new for place in _cool_downs(each)}
+    budgets = {budget.place for each in new for budget in _budgets(each)}
     rows = tx.many(_sql.hold, sorted(cool_downs | budgets))
     begun = sorted({(row[0], row[5]) for row in rows if row[5] is not None and row[3] > now})
     live = set(tx.many(_sql.live, begun))
@@ -164,7 +149,6 @@ def _lock_guards(tx: Transaction, asking: Sequence[NewSend], now: int) -> dict[_
 def _cooling_down(
     guards: Mapping[_GuardKey, _Guard], new: NewSend, id_: str, now: int
 ) -> IntentRefused | None:
-    """Return a refusal if a recipient has a cool-down of another send."""
     held = [guards[place] for place in _cool_downs(new)]
     others = [each for each in held if each.holder not in {None, id_} and each.until > now]
     if not others:
@@ -177,7 +161,6 @@ def _cooling_down(
 def _over_budget(
     guards: Mapping[_GuardKey, _Guard], new: NewSend, now: int
 ) -> IntentRefused | None:
-    """Return a refusal if a budget of this hour is used up."""
     spent = [
         guards[budget.place].until - now
         for budget in _budgets(new)
@@ -220,33 +203,38 @@ def _budgets(new: NewSend) -> list[_Budget]:
     return found
 
 
-def _guarded_keys(new: Iterable[NewSend]) -> Iterable[tuple[str, bytes]]:
-    return map(_guarded_key, new)
-
-
-def _guarded_key(new: NewSend) -> tuple[str, bytes]:
-    return new.tenant, new.key
-
-
 #: the log transport comes after all others
 _LOG_POSITION = 1_000_000
 
 
 def intent_topics(results: Sequence[IntentResult]) -> list[str]:
     """Return the topics to notify after intents with these results were stored."""
-    topics = [SENDS] if any(map(needs_worker, results)) else []
-    stored = [each.send.state for each in results if isinstance(each, IntentAccepted)]
-    return [*topics, EVENTS] if SendState.SUPPRESSED in stored else topics
+    accepted = [each for each in results if isinstance(each, IntentAccepted)]
+    work = any(
+        each.send.state is SendState.PENDING and (each.created or each.rearmed) for each in accepted
+    )
+    suppressed = any(each.send.state is SendState.SUPPRESSED for each in accepted)
+    return [SENDS] * work + [EVENTS] * suppressed
 
 
-@grouped(in_order=True, size=attrgetter("size"), topics=intent_topics)
+def _size(new: NewSend) -> int:
+    return len(new.message) + len(new.envelope)
+
+
+@grouped(in_order=True, size=_size, topics=intent_topics)
 def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult]:
     """Store intents, or return the sends of repeated ones; None if the transport is missing.
 
     The first payload wins. A send that is proven not sent is rearmed with the new payload.
     """
     answers = _store_intents(tx, new, now)
-    unlogged = [n for n, each in enumerate(answers) if _needs_log_transport(new[n], each)]
+    # Not stored, because the tenant has no ``log`` transport yet.
+    unlogged = [
+        n
+        for n, each in enumerate(answers)
+        if new[n].transport in {LOG_TRANSPORT, ""}
+        and (each is None or (isinstance(each, IntentAccepted) and each.may_rearm))
+    ]
     if unlogged:
         tenants = sorted({(new[n].tenant,) for n in unlogged})
         tx.run_many(_sql.add_log, tenants, last=_LOG_POSITION, now=now)
@@ -258,53 +246,43 @@ def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[Int
 
 def find_existing(tx: Transaction, asked: Sequence[IntentIdentity]) -> list[IntentAccepted | None]:
     """Return the sends of repeated intents without writing; None if one must be stored."""
-    known = sends.by_keys(tx, map(_send_key, asked))
-    answers = [_to_intended(each, known.get(_send_key(each))) for each in asked]
-    return [None if each is None or _may_rearm(each) else each for each in answers]
+    known = sends_by_key(tx, map(_send_key, asked))
+    found = [(each, known.get(_send_key(each))) for each in asked]
+    answers = [None if send is None else answer_intent(each, send) for each, send in found]
+    return [None if each is None or each.may_rearm else each for each in answers]
 
 
-def needs_worker(result: IntentResult) -> bool:
-    """Tell whether this call made work for a send worker."""
-    if not isinstance(result, IntentAccepted):
-        return False
-    return result.send.state is SendState.PENDING and (result.created or result.rearmed)
+def sends_by_key(tx: Transaction, keys: Iterable[_SendKey]) -> dict[_SendKey, Send]:
+    """Return sends by tenant and key; missing ones are left out."""
+    found = map(sends.to_send, tx.many(_sql.by_keys, sorted(set(keys))))
+    return {_send_key(send): send for send in found}
 
 
 def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult]:
     # Always in the same order, to avoid deadlocks.
     ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
-    turned = refuse_guarded(tx, ordered, now)
-    ordered = [each for each in ordered if each.id not in turned]
+    refused = _refuse_guarded(tx, ordered, now)
+    ordered = [each for each in ordered if each.id not in refused]
     rows = [_insert_row(each, now) for each in ordered]
     fresh: dict[str, str] = dict(tx.many(_sql.intents_add, rows, now=now))
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
-    kept = {**{id_: id_ for id_ in fresh}, **rearmed}
-    stored = [(kept[each.id], each) for each in ordered if each.id in kept]
-    charge_guards(tx, stored, now)
+    send_ids = {**{id_: id_ for id_ in fresh}, **rearmed}
+    stored = [(send_ids[each.id], each) for each in ordered if each.id in send_ids]
+    _charge_guards(tx, stored, now)
     ended = _store_bodies(tx, stored, now)
     # A new send is known as written, unless it ended at once.
     known = {
-        _send_key(each): pending_send(each, fresh[each.id], _due_at(each, now), now)
+        _send_key(each): pending_send(each, fresh[each.id], now)
         for each in ordered
         if each.id in fresh and each.id not in ended
     }
-    known |= sends.by_keys(tx, {_send_key(each) for each in new} - known.keys())
-    return [
-        turned.get(each.id)
-        or _answer_intent(each, known.get(_send_key(each)), fresh.keys(), rearmed)
-        for each in new
-    ]
-
-
-def _needs_log_transport(new: NewSend, result: IntentResult) -> bool:
-    """Tell whether an intent was not stored because its tenant has no ``log`` transport yet."""
-    if isinstance(result, IntentRefused):
-        return False
-    return new.transport in {LOG_TRANSPORT, ""} and (result is None or _may_rearm(result))
-
-
-def _may_rearm(result: IntentAccepted) -> bool:
-    return result.status is not AnswerStatus.CONFLICT and result.send.state in REARMABLE_STATES
+    known |= sends_by_key(tx, {_send_key(each) for each in new} - known.keys())
+    results: dict[str, IntentResult] = {**refused}
+    for each in new:
+        if each.id not in refused and (send := known.get(_send_key(each))) is not None:
+            created, again = each.id in fresh, each.id in rearmed
+            results[each.id] = answer_intent(each, send, created=created, rearmed=again)
+    return [results.get(each.id) for each in new]
 
 
 def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]:
@@ -315,53 +293,60 @@ def _rearm(tx: Transaction, rest: Sequence[NewSend], now: int) -> dict[str, str]
     return {new_id: id_ for id_, new_id in rows}
 
 
-def _store_bodies(tx: Transaction, kept: Sequence[tuple[str, NewSend]], now: int) -> set[str]:
+def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> set[str]:
     """Store bodies and recipients; end suppressed sends and return their ids."""
-    if not kept:
+    if not stored:
         return set()
     tx.run_many(
-        _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in kept]
+        _sql.add_body, [(id_, new.id, new.tenant, new.message, new.envelope) for id_, new in stored]
     )
-    old = sorted((id_, new.id) for id_, new in kept if id_ != new.id)
+    old = sorted((id_, new.id) for id_, new in stored if id_ != new.id)
     if old:
         tx.run_many(_sql.drop_old_body, old)
-    marks = sorted({(id_, mark, new.tenant) for id_, new in kept for mark in new.marks})
+    marks = sorted({(id_, mark, new.tenant) for id_, new in stored for mark in new.marks})
     if marks:
         tx.run_many(_sql.add_recipient, marks)
     # A recipient suppressed at this moment is found by the marker at the latest.
-    wary = {row[0] for row in tx.many(_sql.wary, sorted({(new.tenant,) for _, new in kept}))}
-    places = sorted((new.tenant, id_) for id_, new in kept if new.tenant in wary)
-    ended = {row[0] for row in tx.many(_sql.suppress, places, now=now)} if places else set()
+    suppressing = {
+        row[0] for row in tx.many(_sql.wary, sorted({(new.tenant,) for _, new in stored}))
+    }
+    refs = sorted((new.tenant, id_) for id_, new in stored if new.tenant in suppressing)
+    ended = {row[0] for row in tx.many(_sql.suppress, refs, now=now)} if refs else set()
     if ended:
-        stand = sends.by_ids(tx, (place for place in places if place[1] in ended))
-        sends.record_events(tx, stand.values(), now)
+        suppressed = sends.by_ids(tx, (ref for ref in refs if ref[1] in ended))
+        sends.record_events(tx, suppressed.values(), now)
     return ended
 
 
-def _answer_intent(
-    new: NewSend, known: Send | None, fresh: Collection[str], rearmed: dict[str, str]
-) -> IntentAccepted | None:
-    return _to_intended(new, known, created=new.id in fresh, rearmed=new.id in rearmed)
+_COMMON_FIELDS = set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
 
 
-def _to_intended(
-    asked: NewSend | IntentIdentity,
-    known: Send | None,
-    *,
-    created: bool = False,
-    rearmed: bool = False,
-) -> IntentAccepted | None:
-    if known is None:
-        return None
+def pending_send(new: NewSend, transport: str, now: int) -> Send:
+    """Return a send as it is right after its intent was stored."""
+    return Send(
+        **{name: getattr(new, name) for name in _COMMON_FIELDS},
+        state=SendState.PENDING,
+        transport=transport,
+        created_at=now,
+        due_at=_due_at(new, now),
+        body_id=new.id,
+        size=_size(new),
+    )
+
+
+def answer_intent(
+    asked: NewSend | IntentIdentity, known: Send, *, created: bool = False, rearmed: bool = False
+) -> IntentAccepted:
+    """Return the answer to an intent whose key belongs to this send."""
     drift = known.content != asked.content
     if known.protected != asked.protected:
         return IntentAccepted(status=AnswerStatus.CONFLICT, send=known, drift=drift)
-    result = answer_status(known.state, repeated=not (created or rearmed))
-    return IntentAccepted(status=result, send=known, created=created, rearmed=rearmed, drift=drift)
+    status = answer_status(known.state, repeated=not (created or rearmed))
+    return IntentAccepted(status=status, send=known, created=created, rearmed=rearmed, drift=drift)
 
 
-def _send_key(asked: NewSend | IntentIdentity) -> tuple[str, bytes]:
-    return asked.tenant, asked.key
+def _send_key(send: NewSend | Send | IntentIdentity) -> _SendKey:
+    return send.tenant, send.key
 
 
 def _insert_row(new: NewSend, now: int) -> Row:
@@ -369,7 +354,7 @@ def _insert_row(new: NewSend, now: int) -> Row:
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.event_type, new.entity_id, new.owner, new.attempt_id, new.delivery_id, new.effect,
         str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until, str(new.retention),
-        new.kept_for, new.size,
+        new.kept_for, _size(new),
     )  # fmt: skip
 
 
@@ -377,7 +362,7 @@ def _rearm_row(new: NewSend, now: int) -> Row:
     return (
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.owner, str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until,
-        str(new.retention), new.kept_for, new.size,
+        str(new.retention), new.kept_for, _size(new),
     )  # fmt: skip
 
 
@@ -386,21 +371,21 @@ def _due_at(new: NewSend, now: int) -> int:
 
 
 class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that is not kept yet."""
+    """A batch to store."""
 
     id: str
     tenant: str
-    #: what makes two batches the same
+    #: idempotency key
     key: bytes
     owner: str | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch as it stands."""
+    """A stored batch."""
 
     id: str
     tenant: str
-    #: fingerprint of the keys of its sends, in their order
+    #: fingerprint of the keys of its sends, in order
     members: bytes
     owner: str | None
     size: int
@@ -411,23 +396,22 @@ class IntendedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger's answer to a batch, given only after the commit."""
 
     batch: Batch
-    #: of each send in its order; nothing at all in a conflict
+    #: one per send; empty in a conflict
     answers: tuple[IntentAccepted, ...] = ()
-    #: the key is taken by a batch of other sends: refused, 422
+    #: the key belongs to a batch of other sends: refused, 422
     conflict: bool = False
 
 
 def store_batch(
     tx: Transaction, new: NewBatch, wanted: Sequence[NewSend], now: int, *, strict: bool = False
 ) -> IntendedBatch:
-    """Store a batch and its sends in one commit, or tell how they stand: all or none.
+    """Store a batch and its sends in one commit, or return the sends of a repeated one.
 
-    In a strict one, no send may be asked for again otherwise than at first.
+    All sends are stored, or none. ``strict`` refuses repeats with other content.
 
-    Raises: NotFound, where there is no such transport; SendCoolingDown, SendBudgetSpent;
-        SendKeyConflict.
+    Raises: NotFound, SendCoolingDown, SendBudgetSpent, SendKeyConflict.
     """
-    members = _members_fingerprint(wanted)
+    members = hashlib.sha256(msgspec.msgpack.encode([each.key for each in wanted])).digest()
     tx.run(
         _sql.batches_add,
         id=new.id,
@@ -439,12 +423,16 @@ def store_batch(
         now=now,
     )
     row = tx.one(_sql.of_key, tenant=new.tenant, key=new.key)
-    if row is None:  # it was forgotten between two of our statements
-        raise _batch_missing()
+    if row is None:  # it was deleted between the two statements
+        raise NotFound("there is no such batch")
     batch = _to_batch(row)
     if batch.members != members:
         return IntendedBatch(batch=batch, conflict=True)
-    answers = [_require_intended(result) for result in store_intents(tx, wanted, now)]
+    answers: list[IntentAccepted] = []
+    for result in store_intents(tx, wanted, now):
+        if not isinstance(result, IntentAccepted):
+            raise refusal_error(result)
+        answers.append(result)
     if strict and any(map(_differs, answers, wanted)):
         raise batch_conflict()
     rows = [(n, result.send.id) for n, result in enumerate(answers)]
@@ -453,7 +441,7 @@ def store_batch(
 
 
 def _differs(result: IntentAccepted, wanted: NewSend) -> bool:
-    """Say whether a send that stays as it is was asked for otherwise."""
+    """Tell whether a repeated intent differs from its stored send."""
     if result.created or result.rearmed:
         return False
     is_conflict = result.status is AnswerStatus.CONFLICT
@@ -461,56 +449,20 @@ def _differs(result: IntentAccepted, wanted: NewSend) -> bool:
 
 
 def batch_conflict() -> SendKeyConflict:
-    """Return the error of a key that is that of other sends."""
-    return SendKeyConflict("this key is that of a batch of other sends; give it a new one")
+    """Return the error for a key of another batch."""
+    return SendKeyConflict("this key belongs to a batch of other sends; give a new one")
 
 
-def _require_intended(result: IntentResult) -> IntentAccepted:
-    """Pass on what was result; what raises here leaves nothing of the whole batch."""
+def refusal_error(result: IntentRefused | None) -> OnceboxError:
+    """Return the error of an intent that was not stored."""
     if result is None:
-        raise NotFound("there is no such transport; list them with: oncebox transport list")
-    if isinstance(result, IntentRefused):
-        raise guard_error(result)
-    return result
-
-
-def get_batch(tx: Transaction, tenant: str, id_: str, *, owner: str | None = None) -> Batch:
-    """Return one batch, and where an owner is named, of that owner.
-
-    Raises: NotFound.
-    """
-    row = tx.one(_sql.one, id=id_, tenant=tenant, owner=owner)
-    if row is None:
-        raise _batch_missing()
-    return _to_batch(row)
-
-
-def sends_of_batch(tx: Transaction, batch: Batch) -> list[Send]:
-    """Return the sends of a batch, in their order; those that were forgotten are left out."""
-    return [sends.to_send(row) for row in tx.all(_sql.sends, id=batch.id, tenant=batch.tenant)]
-
-
-def batch_totals(tx: Transaction, batch: Batch) -> dict[SendState, int]:
-    """Return how many sends of a batch are in which state."""
-    rows = tx.all(_sql.totals, id=batch.id, tenant=batch.tenant)
-    return {SendState(state): int(count) for state, count in rows}
-
-
-def _members_fingerprint(wanted: Sequence[NewSend]) -> bytes:
-    return hashlib.sha256(msgspec.msgpack.encode([each.key for each in wanted])).digest()
-
-
-def _batch_missing() -> NotFound:
-    return NotFound("there is no such batch")
+        return NotFound("there is no such transport; list them with: oncebox transport list")
+    wait = result.retry_after / 1000
+    if result.status is AnswerStatus.COOLING_DOWN:
+        return SendCoolingDown(send_id=result.earlier or "", wait=wait)
+    return SendBudgetSpent(wait=wait)
 
 
 def _to_batch(row: Row) -> Batch:
-    id_, tenant, members, owner, size, created_at = row
-    return Batch(
-        id=id_,
-        tenant=tenant,
-        members=bytes(members),
-        owner=owner,
-        size=size,
-        created_at=created_at,
-    )
+    values = dict(zip(Batch.__struct_fields__, row, strict=True))
+    return Batch(**{**values, "members": bytes(values["members"])})

@@ -1,13 +1,12 @@
 -- name: ways
 -- bulk: tenant text, name text
--- Which of these transports are there.
+-- Which of these transports exist.
 SELECT way.tenant, way.name FROM oncebox_transports AS way /* and rows */
 WHERE way.tenant = :tenant AND way.name = :name;
 
 -- name: hold
 -- bulk: tenant text, kind text, name bytea
--- Read guards, and make those that are not there. Each row is the lock of all who want to take
--- from it, until the commit.
+-- Read guards, and create missing ones. Each row is locked for others until the commit.
 INSERT INTO oncebox_send_guards (tenant, kind, name, until, used)
 VALUES (:tenant, :kind, :name, 0, 0) /* from rows */
 ON CONFLICT (tenant, kind, name) DO UPDATE SET used = oncebox_send_guards.used
@@ -22,7 +21,7 @@ WHERE oncebox_sends.tenant = :tenant AND oncebox_sends.id = :id
 
 -- name: cool
 -- bulk: tenant text, name bytea, until bigint, holder text
--- Begin a cool-down, unless a send that may have reached somebody has begun one.
+-- Start a cool-down, unless a send that may have reached somebody has started one.
 UPDATE oncebox_send_guards SET until = :until, holder = :holder
 /* from rows */
 WHERE tenant = :tenant AND kind = 'cool_down' AND name = :name
@@ -35,7 +34,7 @@ WHERE tenant = :tenant AND kind = 'cool_down' AND name = :name
 
 -- name: spend
 -- bulk: tenant text, kind text, name bytea, count bigint
--- Take from a budget; the hour begins with the first who takes.
+-- Take from a budget; its hour starts with the first send.
 UPDATE oncebox_send_guards
 SET used = CASE WHEN until <= :now THEN :count ELSE used + :count END,
     until = CASE WHEN until <= :now THEN CAST(:now AS BIGINT) + :span ELSE until END
@@ -43,9 +42,9 @@ SET used = CASE WHEN until <= :now THEN :count ELSE used + :count END,
 WHERE tenant = :tenant AND kind = :kind AND name = :name;
 
 -- name: forget
--- Forget guards of all tenants that guard nothing any more.
--- Chosen once, ahead: as a plain subquery PostgreSQL may choose anew for each row, and skip
--- what it has locked, so that more than so many go.
+-- Delete expired guards of all tenants.
+-- Materialized: a plain subquery may be evaluated again for each row in PostgreSQL and skip its own
+-- locked rows, so that too many are deleted.
 WITH past AS MATERIALIZED (
     SELECT tenant, kind, name FROM oncebox_send_guards WHERE until <= :now
     ORDER BY until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */
@@ -53,11 +52,23 @@ WITH past AS MATERIALIZED (
 DELETE FROM oncebox_send_guards
 WHERE until <= :now AND (tenant, kind, name) IN (SELECT tenant, kind, name FROM past);
 
+-- name: by_keys
+-- bulk: tenant text, key bytea
+-- spans: yes
+-- Sends by idempotency key.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
+FROM oncebox_sends /* and rows */
+WHERE tenant = :tenant AND key = :key;
+
 -- name: intents_add
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
 -- spans: yes
--- Keep new intents, except those whose key is taken and those whose transport is not there.
--- Who names none gets the first one there is.
+-- Store new intents, except those with a known key or a missing transport. The default is the first
+-- transport.
 INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
     event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
     send_at, due_at, valid_until, retention, kept_for, body_id, size)
@@ -74,9 +85,8 @@ RETURNING id, transport;
 
 -- name: rearm
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
--- Arm intents again that are proven not sent, with what they say now; the protected fields must
--- be the same. What was handed over before has another provider key. Whose words they are now
--- is who may read them.
+-- Rearm intents that are proven not sent, with their new content; the protected fields must be the
+-- same. Earlier tries had another provider key. The new owner may read the send.
 UPDATE oncebox_sends
 SET state = 'pending', content = :content, message_id = :message_id, owner = :owner,
     transport = COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
@@ -96,7 +106,7 @@ RETURNING oncebox_sends.id, :id;
 
 -- name: add_log
 -- bulk: tenant text
--- Give a tenant the transport that sends nothing.
+-- Create the log transport of a tenant.
 INSERT INTO oncebox_transports (tenant, name, kind, position, created_at, changed_at)
 SELECT :tenant, 'log', 'log', CAST(:last AS BIGINT), CAST(:now AS BIGINT), CAST(:now AS BIGINT)
 /* from rows */
@@ -105,13 +115,13 @@ ON CONFLICT DO NOTHING;
 
 -- name: add_body
 -- bulk: send_id text, id text, tenant text, message bytea, envelope bytea
--- Keep what a send says.
+-- Store message and envelope of a send.
 INSERT INTO oncebox_send_bodies (send_id, id, tenant, message, envelope)
 VALUES (:send_id, :id, :tenant, :message, :envelope) /* from rows */;
 
 -- name: drop_old_body
 -- bulk: send_id text, id text
--- Let go of what a send said before it was armed again.
+-- Delete the earlier content of a rearmed send.
 DELETE FROM oncebox_send_bodies
 WHERE (send_id, id) IN (
     SELECT old.send_id, old.id FROM oncebox_send_bodies AS old /* and rows */
@@ -120,7 +130,7 @@ WHERE (send_id, id) IN (
 
 -- name: add_recipient
 -- bulk: send_id text, mark bytea, tenant text
--- Remember who a send goes to.
+-- Store the recipients of a send.
 INSERT INTO oncebox_send_recipients (send_id, mark, tenant)
 VALUES (:send_id, :mark, :tenant) /* from rows */
 ON CONFLICT DO NOTHING;
@@ -133,7 +143,7 @@ WHERE EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant =
 
 -- name: suppress
 -- bulk: tenant text, id text
--- End what goes to an address on the suppression list before anybody claims it.
+-- End pending sends with a suppressed recipient.
 UPDATE oncebox_sends
 SET state = 'suppressed', code = 'suppressed', due_at = NULL, ended_at = :now,
     keep_until = :now + kept_for
@@ -148,7 +158,7 @@ WHERE tenant = :tenant AND id = :id AND state = 'pending'
 RETURNING id;
 
 -- name: batches_add
--- Keep a new batch, unless its key is taken.
+-- Store a new batch, unless its key is known.
 INSERT INTO oncebox_batches (id, tenant, key, members, owner, size, created_at)
 VALUES (:id, :tenant, :key, :members, :owner, :size, :now)
 ON CONFLICT DO NOTHING;
@@ -158,34 +168,10 @@ ON CONFLICT DO NOTHING;
 SELECT id, tenant, members, owner, size, created_at FROM oncebox_batches
 WHERE tenant = :tenant AND key = :key;
 
--- name: one
--- One batch of a tenant, and where an owner is named, of that owner.
-SELECT id, tenant, members, owner, size, created_at FROM oncebox_batches
-WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
-
 -- name: join
 -- bulk: place bigint, send_id text
--- Remember which sends belong to a batch.
+-- Store the sends of a batch.
 INSERT INTO oncebox_batch_sends (batch_id, place, tenant, send_id)
 SELECT CAST(:batch_id AS TEXT), :place, CAST(:tenant AS TEXT), :send_id /* from rows */
 WHERE CAST(:tenant AS TEXT) IS NOT NULL
 ON CONFLICT DO NOTHING;
-
--- name: sends
--- The sends of a batch, in their order.
-SELECT send.id, send.tenant, send.key, send.protected, send.content, send.state, send.transport,
-    send.message_id, send.event_type, send.entity_id, send.owner, send.attempt_id,
-    send.delivery_id, send.effect, send.on_unknown, send.again, send.created_at, send.send_at,
-    send.valid_until, send.due_at, send.fence, send.tries, send.epoch, send.rearms, send.worker,
-    send.claimed_at, send.marked_at, send.in_doubt_at, send.replay_until, send.code, send.phase,
-    send.reply, send.provider_id, send.retention, send.ended_at, send.purged_at, send.body_id,
-    send.size, send.delivery, send.delivery_at
-FROM oncebox_batch_sends AS member
-JOIN oncebox_sends AS send ON send.id = member.send_id AND send.tenant = member.tenant
-WHERE member.batch_id = :id AND member.tenant = :tenant ORDER BY member.place;
-
--- name: totals
--- How many sends of a batch are in which state.
-SELECT send.state, COUNT(*) FROM oncebox_batch_sends AS member
-JOIN oncebox_sends AS send ON send.id = member.send_id AND send.tenant = member.tenant
-WHERE member.batch_id = :id AND member.tenant = :tenant GROUP BY send.state ORDER BY send.state;

@@ -25,73 +25,63 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True):
     """An address that gets no mail."""
 
     fingerprint: bytes
-    #: sealed
+    #: encrypted
     address: bytes
     reason: SuppressionReason
-    #: the send that brought it on the list
+    #: the send that caused the suppression
     send_id: str | None
     created_at: int
 
 
-def add(tx: Transaction, new: Suppression, deed: audit.AuditEntry) -> bool:
-    """Put an address on the list; False if it is there, and stays there for its first reason.
+def add(tx: Transaction, new: Suppression, entry: audit.AuditEntry) -> bool:
+    """Add an address; False if it is on the list, where it keeps its first reason.
 
-    What is claimed already gets no marker any more.
+    A send that is claimed already is refused at its marker.
     """
-    added = bool(_insert(tx, deed.tenant, new))
+    added = bool(
+        tx.run(
+            _sql.add,
+            tenant=entry.tenant,
+            mark=new.fingerprint,
+            address=new.address,
+            reason=new.reason,
+            send_id=new.send_id,
+            now=new.created_at,
+        )
+    )
     if added:
-        audit.record(tx, deed, "suppression add", _target(new.fingerprint), new.reason)
+        audit.record(tx, entry, "suppression add", _target(new.fingerprint), new.reason)
     return added
 
 
-def add_reported(tx: Transaction, tenant: str, new: Suppression) -> bool:
-    """Put an address on the list because of what its provider reports."""
-    return bool(_insert(tx, tenant, new))
-
-
-def remove(tx: Transaction, mark: bytes, deed: audit.AuditEntry) -> None:
-    """Take an address off the list.
-
-    Raises: NotFound.
-    """
-    if not tx.run(_sql.remove, tenant=deed.tenant, mark=mark):
+def remove(tx: Transaction, fingerprint: bytes, entry: audit.AuditEntry) -> None:
+    """Remove an address from the list."""
+    if not tx.run(_sql.remove, tenant=entry.tenant, mark=fingerprint):
         raise NotFound("this address is not on the suppression list")
-    audit.record(tx, deed, "suppression remove", _target(mark))
+    audit.record(tx, entry, "suppression remove", _target(fingerprint))
 
 
-def get(tx: Transaction, tenant: str, mark: bytes) -> Suppression | None:
-    """Return one address on the list, if it is there."""
-    row = tx.one(_sql.one, tenant=tenant, mark=mark)
+def get(tx: Transaction, tenant: str, fingerprint: bytes) -> Suppression | None:
+    """Return one address, if it is on the list."""
+    row = tx.one(_sql.one, tenant=tenant, mark=fingerprint)
     return None if row is None else _to_suppression(row)
 
 
 def page(tx: Transaction, tenant: str, *, after: bytes = b"", most: int = 50) -> list[Suppression]:
-    """Return addresses on the list, those after a mark."""
+    """Return addresses in the order of their fingerprints."""
     rows = tx.all(_sql.page, tenant=tenant, mark=after, most=most)
     return [_to_suppression(row) for row in rows]
 
 
-def _insert(tx: Transaction, tenant: str, new: Suppression) -> int:
-    return tx.run(
-        _sql.add,
-        tenant=tenant,
-        mark=new.fingerprint,
-        address=new.address,
-        reason=new.reason,
-        send_id=new.send_id,
-        now=new.created_at,
-    )
-
-
-def _target(mark: bytes) -> str:
-    """Name an address in the audit, without telling it."""
-    return f"suppression:{mark.hex()[:16]}"
+def _target(fingerprint: bytes) -> str:
+    """Return the name of an address in the audit, which does not reveal it."""
+    return f"suppression:{fingerprint.hex()[:16]}"
 
 
 def _to_suppression(row: Row) -> Suppression:
-    mark, address, reason, send_id, created_at = row
+    fingerprint, address, reason, send_id, created_at = row
     return Suppression(
-        fingerprint=bytes(mark),
+        fingerprint=bytes(fingerprint),
         address=bytes(address),
         reason=SuppressionReason(reason),
         send_id=send_id,

@@ -1,15 +1,15 @@
 -- name: add
--- Put an address on the list; the first reason stays.
+-- Add an address; the first reason stays.
 INSERT INTO oncebox_suppressions (tenant, mark, address, reason, send_id, created_at)
 VALUES (:tenant, :mark, :address, :reason, :send_id, :now)
 ON CONFLICT DO NOTHING;
 
 -- name: remove
--- Take an address off the list.
+-- Remove an address.
 DELETE FROM oncebox_suppressions WHERE tenant = :tenant AND mark = :mark;
 
 -- name: page
--- Addresses on the list, in the order of their marks, after one of them.
+-- Addresses in the order of their fingerprints, after one of them.
 SELECT mark, address, reason, send_id, created_at FROM oncebox_suppressions
 WHERE tenant = :tenant AND mark > :mark ORDER BY mark LIMIT :most;
 

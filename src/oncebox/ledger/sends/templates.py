@@ -1,72 +1,60 @@
 """TemplateFolder: mail templates read from files, cached until they change.
 
-``receipt`` is in ``receipt.subject``, ``receipt.txt`` and ``receipt.html``, of which one of the
-last two may be missing. Who names a template is a stranger: a name is no path, what is elsewhere
-is not read, and the errors tell nothing of the machine.
+The template ``receipt`` consists of ``receipt.subject`` and of ``receipt.txt``, ``receipt.html`` or
+both. Names come from API callers: a name is not a path, files outside the folder are not read, and
+errors reveal nothing about the machine.
 """
 
 import os
 import re
 import stat
 from pathlib import Path
-from typing import NamedTuple
 
 from oncebox.errors.sends import TemplateInvalid
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_SUBJECT, _TEXT, _HTML = ".subject", ".txt", ".html"
 #: bytes of one file
 _LARGEST = 1024 * 1024
-#: templates that are kept in memory
-_MOST_CACHED = 200
+_MAX_CACHED = 200
 
-#: what a file had when it was read; None if it was not there
+#: inode, size and times of a file; None if it is missing
 _Stamp = tuple[int, int, int, int] | None
-
-
-class _CachedTemplate(NamedTuple):
-    """A template in memory, and by what is seen that it is still the one on disk."""
-
-    stamps: tuple[_Stamp, ...]
-    texts: tuple[str, str, str]
+#: subject, text and HTML
+_Texts = tuple[str, str, str]
 
 
 class TemplateFolder:
-    """Reads templates; what is in memory is as old as the files."""
+    """Reads templates from a folder, which need not exist."""
 
     def __init__(self, path: Path) -> None:
-        """Read below this folder, which need not be there."""
         self._path = path
-        self._cached: dict[str, _CachedTemplate] = {}
+        self._cached: dict[str, tuple[tuple[_Stamp, ...], _Texts]] = {}
 
-    def get(self, name: str) -> tuple[str, str, str]:
-        """Return subject, text and HTML of a template.
-
-        Raises: TemplateInvalid.
-        """
+    def get(self, name: str) -> _Texts:
+        """Return subject, text and HTML of a template."""
         if not _NAME.fullmatch(name):
             raise TemplateInvalid(
                 "the name of a template has lower-case letters, digits and . _ - only, and begins "
                 "with a letter or digit"
             )
-        paths = [self._path / f"{name}{ending}" for ending in (_SUBJECT, _TEXT, _HTML)]
+        paths = [self._path / f"{name}{ending}" for ending in (".subject", ".txt", ".html")]
         stamps = tuple([_stamp(path) for path in paths])
-        cached = self._cached.get(name)
-        if cached is None or cached.stamps != stamps:
+        cached_stamps, texts = self._cached.get(name, (None, ("", "", "")))
+        if cached_stamps != stamps:
             subject, text, html = (self._read(path) for path in paths)
             if subject is None or (text is None and html is None):
-                raise _missing(name)
-            cached = _CachedTemplate(stamps, (subject.rstrip("\r\n"), text or "", html or ""))
-            self._keep(name, cached)
-        return cached.texts
-
-    def _keep(self, name: str, cached: _CachedTemplate) -> None:
-        if len(self._cached) >= _MOST_CACHED:
-            self._cached.clear()
-        self._cached[name] = cached
+                raise TemplateInvalid(
+                    f"there is no template {name}; put {name}.subject, and {name}.txt or "
+                    f"{name}.html or both, into the folder of templates (setting sends.templates)"
+                )
+            texts = (subject.rstrip("\r\n"), text or "", html or "")
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[name] = (stamps, texts)
+        return texts
 
     def _read(self, path: Path) -> str | None:
-        """Return what is in a file of the folder; None if it is not there."""
+        """Return the content of a file in the folder; None if it is missing."""
         try:
             real = path.resolve(strict=True)
             if not real.is_relative_to(self._path.resolve(strict=True)):
@@ -76,16 +64,18 @@ class TemplateFolder:
             data = _content(real)
         except FileNotFoundError:
             return None
-        except (OSError, RuntimeError):  # the latter: a link that leads to itself
-            raise TemplateInvalid(f"{path.name} cannot be read; let the service read it") from None
+        except (OSError, RuntimeError):  # RuntimeError: a cycle of links
+            raise TemplateInvalid(
+                f"{path.name} cannot be read; give the service read permission"
+            ) from None
         if data is None:
             raise TemplateInvalid(
-                f"{path.name} is no file of at most {_LARGEST} bytes; make it one"
+                f"{path.name} is not a regular file of at most {_LARGEST} bytes; replace it"
             )
         try:
             return data.decode()
         except UnicodeDecodeError:
-            raise TemplateInvalid(f"{path.name} is not UTF-8; save it as that") from None
+            raise TemplateInvalid(f"{path.name} is not UTF-8; save it as UTF-8") from None
 
 
 def _stamp(path: Path) -> _Stamp:
@@ -97,19 +87,11 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return the bytes of a file; None if it is none, or too large."""
-    # Whatever it is, opening it waits for nobody.
+    """Return the bytes of a file; None if it is not a regular file, or too large."""
+    # O_NONBLOCK: opening a named pipe must not block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with open(handle, "rb") as file:  # noqa: PTH123 - a path has no such word for a handle
+    with open(handle, "rb") as file:  # noqa: PTH123 - pathlib opens no handles
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
         data = file.read(_LARGEST + 1)
     return data if len(data) <= _LARGEST else None
-
-
-def _missing(name: str) -> TemplateInvalid:
-    message = (
-        f"there is no template {name}; put {name}{_SUBJECT}, and {name}{_TEXT} or {name}{_HTML} or "
-        "both, into the folder of templates (setting sends.templates)"
-    )
-    return TemplateInvalid(message)

@@ -1,10 +1,11 @@
 """Transports: configuration, pause, rate limit, circuit breaker, diverting stranded sends.
 
 Lock order: sends before transports. A claim takes only sends that are not locked.
+See docs/decisions/0032-use-circuit-breakers-and-failover-for-transports.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from oncebox.db.database import Row, Transaction, Value
@@ -72,25 +73,25 @@ def count_started(
 
 def record_outcomes(
     tx: Transaction,
-    outcomes: Iterable[tuple[TransportRef, SendOutcome]],
+    outcomes: Sequence[tuple[TransportRef, SendOutcome]],
     rules: BreakerRules,
     now: int,
 ) -> None:
     """Update the circuit breakers of transports from outcomes."""
-    heard = list(outcomes)
-    well = sorted({ref for ref, outcome in heard if proves_working(outcome)})
-    if well:
-        tx.run_many(_sql.succeed, well)
-    badly = Counter(ref for ref, outcome in heard if counts_as_failure(outcome))
-    if not badly:
+    working = sorted({ref for ref, outcome in outcomes if proves_working(outcome)})
+    if working:
+        tx.run_many(_sql.succeed, working)
+    failing = [(ref, outcome) for ref, outcome in outcomes if counts_as_failure(outcome)]
+    if not failing:
         return
+    failures = Counter(ref for ref, _ in failing)
     broken = {
-        ref for ref, outcome in heard if isinstance(outcome, NotSent) and _opens_circuit(outcome)
+        ref for ref, outcome in failing if isinstance(outcome, NotSent) and outcome.opens_circuit
     }
-    tx.run_many(_sql.fail, sorted((*ref, count) for ref, count in badly.items()))
+    tx.run_many(_sql.fail, sorted((*ref, count) for ref, count in failures.items()))
     tx.run_many(
         _sql.rest,
-        sorted((*ref, int(ref in broken)) for ref in badly),
+        sorted((*ref, int(ref in broken)) for ref in failures),
         threshold=rules.failures,
         first=rules.first_rest,
         longest=rules.longest_rest,
@@ -104,18 +105,13 @@ def divert_stranded(tx: Transaction, now: int, most: int = 500) -> int:
     return tx.run_many(_sql.divert, stranded) if stranded else 0
 
 
-def _opens_circuit(outcome: NotSent) -> bool:
-    return outcome.opens_circuit and counts_as_failure(outcome)
-
-
 def add(tx: Transaction, new: NewTransport, entry: audit.AuditEntry) -> ConfiguredTransport:
-    """Store a new transport.
-
-    Raises: StateConflict, if the name is taken.
-    """
+    """Store a new transport."""
     if not tx.run(_sql.add, **_params(new, entry)):
-        raise StateConflict("there is a transport of that name")
-    audit.record(tx, entry, "transport add", _target(new.name), new.kind)
+        raise StateConflict(
+            "there is a transport of that name; change it with: oncebox transport change"
+        )
+    audit.record(tx, entry, "transport add", f"transport:{new.name}", new.kind)
     return get(tx, entry.tenant, new.name)
 
 
@@ -130,22 +126,21 @@ def change(
     """
     if not tx.run(_sql.change, **_params(new, entry), seen=seen):
         get(tx, entry.tenant, new.name)
-        raise StateConflict("somebody else has changed this transport just now; try again")
-    audit.record(tx, entry, "transport change", _target(new.name), new.kind)
+        raise StateConflict("this transport has just been changed by somebody else; try again")
+    audit.record(tx, entry, "transport change", f"transport:{new.name}", new.kind)
     return get(tx, entry.tenant, new.name)
 
 
 def pause(
     tx: Transaction, name: str, entry: audit.AuditEntry, *, paused: bool = True
 ) -> ConfiguredTransport:
-    """Pause or resume claims for a transport; handovers in progress continue.
-
-    Raises: NotFound.
-    """
+    """Pause or resume claims for a transport; tries in progress continue."""
     where: dict[str, Value] = {"tenant": entry.tenant, "name": name, "now": entry.at}
     if not tx.run(_sql.pause, **where, paused=int(paused)):
         raise _missing()
-    audit.record(tx, entry, "transport pause" if paused else "transport resume", _target(name))
+    audit.record(
+        tx, entry, "transport pause" if paused else "transport resume", f"transport:{name}"
+    )
     return get(tx, entry.tenant, name)
 
 
@@ -195,28 +190,15 @@ def _params(new: NewTransport, entry: audit.AuditEntry) -> dict[str, Value]:
     }
 
 
-def _target(name: str) -> str:
-    return f"transport:{name}"
-
-
 def _missing() -> NotFound:
     return NotFound("there is no such transport; list them with: oncebox transport list")
 
 
 def _to_transport(row: Row) -> ConfiguredTransport:
-    tenant, name, kind, config, position, rate, within, paused, *rest = row
-    failures, rests, rests_until, created_at, changed_at = rest
+    tenant, name, kind, config, position, rate, within, paused, *breaker = row
+    limit = None if rate is None else TransportRate(rate, within)
+    encrypted = None if config is None else bytes(config)
+    values = (tenant, name, kind, encrypted, position, limit, bool(paused), *breaker)
     return ConfiguredTransport(
-        tenant=tenant,
-        name=name,
-        kind=kind,
-        config=None if config is None else bytes(config),
-        position=position,
-        rate=None if rate is None else TransportRate(rate, within),
-        paused=bool(paused),
-        failures=failures,
-        rests=rests,
-        rests_until=rests_until,
-        created_at=created_at,
-        changed_at=changed_at,
+        **dict(zip(ConfiguredTransport.__struct_fields__, values, strict=True))
     )

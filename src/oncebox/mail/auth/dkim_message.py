@@ -60,15 +60,14 @@ def canonical_body(body: bytes, *, relaxed: bool) -> bytes:
         body += _CRLF
     if relaxed:
         body = body.replace(b"\t", b" ")
-        while (
-            b"  " in body
-        ):  # each round halves the gaps; a regular expression takes ten times as long
+        # Each round halves the gaps; a regular expression takes ten times as long.
+        while b"  " in body:
             body = body.replace(b"  ", b" ")
         body = body.replace(b" \r\n", _CRLF)
-    kept = _without_empty_lines_at_end(body)
-    if kept or not relaxed:
-        kept += _CRLF
-    return kept
+    canonical = _without_empty_lines_at_end(body)
+    if canonical or not relaxed:
+        canonical += _CRLF
+    return canonical
 
 
 def _without_empty_lines_at_end(body: bytes) -> bytes:
@@ -90,13 +89,14 @@ def _header_and_body(raw: bytes) -> tuple[bytes, bytes]:
     head = head.removesuffix(end)
     if len(head) > MOST_HEADER:
         raise AmbiguousHeader("the header is too large")
-    if end == _CRLF:
-        if head.count(b"\r") != head.count(_CRLF) or head.count(b"\n") != head.count(_CRLF):
-            raise AmbiguousHeader("the header has line ends of several kinds")
-        return head, body
-    if b"\r" in head:
+    if end != _CRLF:
+        mixed = b"\r" in head
+        head = head.replace(b"\n", _CRLF)
+    else:
+        mixed = head.count(b"\r") != head.count(_CRLF) or head.count(b"\n") != head.count(_CRLF)
+    if mixed:
         raise AmbiguousHeader("the header has line ends of several kinds")
-    return head.replace(b"\n", _CRLF), body
+    return head, body
 
 
 def _split_fields(head: bytes) -> list[HeaderField]:

@@ -1,4 +1,4 @@
-"""DKIM signing (RFC 6376, RFC 8463) of outgoing mail, its keys and its DNS record.
+"""DKIM signing (RFC 6376, RFC 8463) of outgoing mail, and its keys.
 
 Each field that a mail program shows is listed once more than it occurs, so a second From or
 Subject that is added later breaks the signature.
@@ -15,11 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from oncebox.errors.mail import AddressInvalid
 from oncebox.errors.sends import SigningInvalid
@@ -94,14 +90,6 @@ def read_signing_key(text: bytes) -> SigningKey:
     raise SigningInvalid(f"DKIM has no such keys; {_REMEDY}")
 
 
-def dkim_dns_record(key: SigningKey) -> str:
-    """Return the TXT record that publishes the public key."""
-    if isinstance(key, RSAPrivateKey):
-        data = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return f"v=DKIM1; k=rsa; p={_base64(data)}"
-    return f"v=DKIM1; k=ed25519; p={_base64(key.public_key().public_bytes_raw())}"
-
-
 def _ed25519_from_seed(text: bytes) -> SigningKey:
     try:
         seed = base64.b64decode(text.strip(), validate=True)
@@ -113,7 +101,6 @@ def _ed25519_from_seed(text: bytes) -> SigningKey:
 
 
 def _location_tags(domain: str, selector: str) -> str:
-    """Return the tags for the DNS name of the key."""
     try:
         name = domain_key(domain)
     except AddressInvalid as error:

@@ -46,7 +46,6 @@ class SignatureUnusable(Exception):
     """A signature or its key is unusable; ``code`` is a key of ``VERDICT_DETAILS``."""
 
     def __init__(self, code: str) -> None:
-        """Keep the code."""
         super().__init__(code)
         self.code = code
 
@@ -71,7 +70,7 @@ class DkimSignature(msgspec.Struct, frozen=True, kw_only=True):
     signature: bytes
     #: how many bytes of the body are signed; None: all
     length: int | None
-    #: seconds since 1970
+    #: milliseconds since 1970
     signed_at: int | None
     expires_at: int | None
 
@@ -107,11 +106,11 @@ def read_signature(field: HeaderField) -> DkimSignature:
         relaxed_header=relaxed_header,
         relaxed_body=relaxed_body,
         names=_signed_names(tags),
-        body_hash=_decoded_tag(tags, b"bh"),
-        signature=_decoded_tag(tags, b"b"),
+        body_hash=_decoded_tag(tags, b"bh", "dkim_invalid"),
+        signature=_decoded_tag(tags, b"b", "dkim_invalid"),
         length=_number_tag(tags, b"l"),
-        signed_at=_number_tag(tags, b"t"),
-        expires_at=_number_tag(tags, b"x"),
+        signed_at=_time_tag(tags, b"t"),
+        expires_at=_time_tag(tags, b"x"),
     )
 
 
@@ -180,11 +179,11 @@ def _signed_names(tags: dict[bytes, bytes]) -> tuple[bytes, ...]:
     return names
 
 
-def _decoded_tag(tags: dict[bytes, bytes], tag: bytes) -> bytes:
+def _decoded_tag(tags: dict[bytes, bytes], tag: bytes, code: str) -> bytes:
     try:
         return base64.b64decode(_WHITE_SPACE.sub(b"", tags[tag]), validate=True)
     except (KeyError, binascii.Error) as error:
-        raise SignatureUnusable("dkim_invalid") from error
+        raise SignatureUnusable(code) from error
 
 
 def _number_tag(tags: dict[bytes, bytes], tag: bytes) -> int | None:
@@ -195,12 +194,15 @@ def _number_tag(tags: dict[bytes, bytes], tag: bytes) -> int | None:
     return int(tags[tag])
 
 
+def _time_tag(tags: dict[bytes, bytes], tag: bytes) -> int | None:
+    seconds = _number_tag(tags, tag)
+    return None if seconds is None else seconds * 1000
+
+
 #: limits of a key: bytes of its record, bits of an RSA key (RFC 8301; larger ones are slow)
 _MOST_RECORD = 4_096
 _FEWEST_BITS = 1_024
 _MOST_BITS = 8_192
-
-
 #: DER (X.690): tags, and the flag of a length of several bytes
 _INTEGER, _BIT_STRING, _SEQUENCE = b"\x02", b"\x03", b"\x30"
 _LONG_LENGTH = 0x80
@@ -244,13 +246,14 @@ def read_published_key(records: Sequence[bytes], signature: DkimSignature) -> Pu
     )
     if not good:
         raise SignatureUnusable("dkim_key_invalid")
+    encoded = _decoded_tag(tags, b"p", "dkim_key_invalid")
     try:
-        encoded = base64.b64decode(_WHITE_SPACE.sub(b"", tags[b"p"]), validate=True)
-    except binascii.Error as error:
+        key = (
+            _rsa_key(encoded) if algorithm == "rsa" else Ed25519PublicKey.from_public_bytes(encoded)
+        )
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise SignatureUnusable("dkim_key_invalid") from error
-    return PublishedKey(
-        _rsa_key(encoded) if algorithm == "rsa" else _ed25519_key(encoded), b"y" in flags
-    )
+    return PublishedKey(key, b"y" in flags)
 
 
 def _key_tags(records: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -271,12 +274,7 @@ def _rsa_key(encoded: bytes) -> RSAPublicKey:
     bits = rsa_bits(encoded)
     if bits < _FEWEST_BITS:
         raise SignatureUnusable("dkim_weak_key")
-    if bits > _MOST_BITS:
-        raise SignatureUnusable("dkim_key_invalid")
-    try:
-        key = load_der_public_key(encoded)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise SignatureUnusable("dkim_key_invalid") from error
+    key = load_der_public_key(encoded) if bits <= _MOST_BITS else None
     if not isinstance(key, RSAPublicKey):
         raise SignatureUnusable("dkim_key_invalid")
     return key
@@ -305,13 +303,6 @@ def _der_value(data: bytes, tag: bytes) -> tuple[bytes, bytes]:
     if data[:1] != tag or len(data) < start + length:
         raise SignatureUnusable("dkim_key_invalid")
     return data[start : start + length], data[start + length :]
-
-
-def _ed25519_key(encoded: bytes) -> Ed25519PublicKey:
-    try:
-        return Ed25519PublicKey.from_public_bytes(encoded)
-    except ValueError as error:
-        raise SignatureUnusable("dkim_key_invalid") from error
 
 
 #: signatures of a mail that are checked; real mail has one to three
@@ -386,7 +377,10 @@ def _verify_signature(
         raise SignatureUnusable("dkim_key_unreachable" if name else "dkim_invalid")
     key = read_published_key(answers[name], signature)
     partly = _check_body(mail, signature)
-    if not key.fits(signature.signature, _header_digest(mail, signature)):
+    # One more of each than was signed: a second one in the mail then breaks the signature.
+    names = [*signature.names, *sorted(_SINGLETON_FIELDS.intersection(signature.names))]
+    digest = header_digest(mail.fields, names, signature.field, relaxed=signature.relaxed_header)
+    if not key.fits(signature.signature, digest):
         raise SignatureUnusable("dkim_mismatch")
     flags = {"dkim_testing": key.testing, "dkim_body_partly": partly}
     return DkimResult(
@@ -396,8 +390,8 @@ def _verify_signature(
         selector=signature.selector,
         covers=_covered_fields(mail, signature),
         flags=tuple(flag for flag, raised in flags.items() if raised),
-        signed_at=_milliseconds(signature.signed_at),
-        expires_at=_milliseconds(signature.expires_at),
+        signed_at=signature.signed_at,
+        expires_at=signature.expires_at,
     )
 
 
@@ -413,12 +407,6 @@ def _check_body(mail: SignedMail, signature: DkimSignature) -> bool:
     if mail.body_digest(relaxed=relaxed, length=length) != signature.body_hash:
         raise SignatureUnusable("dkim_body_changed")
     return length is not None and length < size
-
-
-def _header_digest(mail: SignedMail, signature: DkimSignature) -> bytes:
-    # One more of each than was signed: a second one in the mail then breaks the signature.
-    names = [*signature.names, *sorted(_SINGLETON_FIELDS.intersection(signature.names))]
-    return header_digest(mail.fields, names, signature.field, relaxed=signature.relaxed_header)
 
 
 def header_digest(
@@ -439,7 +427,3 @@ def _covered_fields(mail: SignedMail, signature: DkimSignature) -> tuple[str, ..
         for name in _REPORTED_FIELDS
         if present.count(name) == 1 and name in signature.names
     )
-
-
-def _milliseconds(seconds: int | None) -> int | None:
-    return None if seconds is None else seconds * 1000

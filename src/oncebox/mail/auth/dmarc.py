@@ -57,9 +57,8 @@ def dmarc_record_names(author: str) -> tuple[str, ...]:
 def read_dmarc(author: str, texts: Mapping[str, Sequence[bytes]]) -> DmarcRecord:
     """Return the policy for a domain, from the TXT records at its names."""
     for name in dmarc_record_names(author):
-        records = [
-            text for text in map(_decoded_record, texts.get(name, ())) if _DMARC_RECORD.match(text)
-        ]
+        decoded = [text.decode("ascii", "replace") for text in texts.get(name, ())]
+        records = list(filter(_DMARC_RECORD.match, decoded))
         if len(records) > 1:
             return DmarcRecord(flags=("dmarc_several",))
         if records:
@@ -67,24 +66,20 @@ def read_dmarc(author: str, texts: Mapping[str, Sequence[bytes]]) -> DmarcRecord
     return DmarcRecord()
 
 
-def _decoded_record(text: bytes) -> str:
-    return text.decode("ascii", "replace")
-
-
 def _read_record(record: str, *, above: bool) -> DmarcRecord:
     invalid = DmarcRecord(flags=("dmarc_invalid",))
     if len(record) > _MOST_RECORD:
         return invalid
     tags = _tags(record)
-    wish = tags.get("p", "")
-    below = tags.get("sp", wish)
-    if wish not in _DISPOSITIONS or below not in _DISPOSITIONS:
+    wanted = tags.get("p", "")
+    below = tags.get("sp", wanted)
+    if wanted not in _DISPOSITIONS or below not in _DISPOSITIONS:
         # RFC 7489, 6.6.3: with a valid rua, an invalid policy counts as none.
         if "mailto:" not in tags.get("rua", ""):
             return invalid
-        wish = below = "none"
+        wanted = below = "none"
     policy = DmarcPolicy(
-        disposition=below if above else wish,
+        disposition=below if above else wanted,
         strict_spf=tags.get("aspf") == "s",
         strict_dkim=tags.get("adkim") == "s",
     )

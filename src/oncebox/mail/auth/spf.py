@@ -72,9 +72,8 @@ def check_spf(client: str, helo: str, sender: str, answers: DnsAnswers) -> SpfRe
         return SpfResult(result=AuthResult.NONE)  # RFC 7208, 4.3: not a valid domain
     try:
         found = _evaluate(client, helo, sender, domain, answers)
-        if found.result is AuthResult.PASS and _passes_everybody(
-            client, helo, sender, domain, answers
-        ):
+        nobody = _UNUSED_ADDRESSES[ipaddress.ip_address(client).version]
+        if found.result is AuthResult.PASS and _passes(nobody, helo, sender, domain, answers):
             found = msgspec.structs.replace(found, flags=("spf_anybody",))
         return found
     except _AnswersMissing as error:
@@ -85,12 +84,9 @@ def check_spf(client: str, helo: str, sender: str, answers: DnsAnswers) -> SpfRe
         return SpfResult(result=AuthResult.PERMERROR, domain=domain, flags=("spf_invalid",))
 
 
-def _passes_everybody(
-    client: str, helo: str, sender: str, domain: str, answers: DnsAnswers
-) -> bool:
-    nobody = _UNUSED_ADDRESSES[ipaddress.ip_address(client).version]
+def _passes(client: str, helo: str, sender: str, domain: str, answers: DnsAnswers) -> bool:
     try:
-        return _evaluate(nobody, helo, sender, domain, answers).result is AuthResult.PASS
+        return _evaluate(client, helo, sender, domain, answers).result is AuthResult.PASS
     except _AnswersMissing:
         return False  # the result depends on the client
 

@@ -32,31 +32,26 @@ _LONGEST_TEXT = 256 * 1024
 _MOST_PAGES = 8
 
 
-class _PlacedPage(msgspec.Struct, frozen=True):
-    """A page and its origin."""
-
-    where: CandidateLocation
-    sheet: PageContext
+#: where a page comes from, and the page
+_Place = tuple[CandidateLocation, PageContext]
 
 
 def find_codes(
     subject: str, pages: Sequence[Page], words: Lexicon | None = None
 ) -> RankedCandidates:
     """Return the code of a mail, and all candidates, best first."""
-    places = [
-        _PlacedPage(page.origin, PageContext(_truncated(page))) for page in pages[:_MOST_PAGES]
+    places: list[_Place] = [
+        ("subject", PageContext(plain_page(subject[:1000].replace("\n", " ")))),
+        *((page.origin, PageContext(_truncated(page))) for page in pages[:_MOST_PAGES]),
     ]
-    places.insert(
-        0, _PlacedPage("subject", PageContext(plain_page(subject[:1000].replace("\n", " "))))
-    )
-    mail = MailContext([place.sheet for place in places], words or lexicon.standard_lexicon())
+    mail = MailContext([context for _, context in places], words or lexicon.standard_lexicon())
     best: dict[str, Candidate] = {}
     tops: list[Candidate] = []
-    for place in places:
+    for where, context in places:
         known = {value: candidate.score for value, candidate in best.items()}
-        weighed = scoring.score_tokens(mail, place.sheet, known)
+        scored = scoring.score_tokens(mail, context, known)
         ranked = sorted(
-            (_code_candidate(place, each) for each in weighed),
+            (_code_candidate(where, context, each) for each in scored),
             key=lambda candidate: -candidate.score,
         )
         if ranked:
@@ -75,28 +70,26 @@ def _truncated(page: Page) -> Page:
     return msgspec.structs.replace(page, text=page.text[:_LONGEST_TEXT], blocks=blocks)
 
 
-def _code_candidate(place: _PlacedPage, weighed: ScoredToken) -> Candidate:
-    token = weighed.token
+def _code_candidate(
+    where: CandidateLocation, context: PageContext, scored: ScoredToken
+) -> Candidate:
+    token = scored.token
     return Candidate(
         kind=ArtifactKind.CODE,
         value=token.value,
-        shown=place.sheet.page.text[token.start : token.end],
-        where=place.where,
+        shown=context.page.text[token.start : token.end],
+        where=where,
         start=token.start,
         end=token.end,
-        score=weighed.score,
-        confidence=_confidence(weighed.score),
-        evidence=weighed.evidence,
+        score=scored.score,
+        # from 0 to 1; the threshold is 0.5
+        confidence=round(min(0.99, max(0.01, 0.5 + (scored.score - THRESHOLD) / 80)), 2),
+        evidence=scored.evidence,
     )
 
 
-def _confidence(score: int) -> float:
-    """Return a score as a confidence from 0 to 1; the threshold is 0.5."""
-    return round(min(0.99, max(0.01, 0.5 + (score - THRESHOLD) / 80)), 2)
-
-
 def _chosen_codes(
-    ordered: list[Candidate], tops: list[Candidate], places: Sequence[_PlacedPage]
+    ordered: list[Candidate], tops: list[Candidate], places: Sequence[_Place]
 ) -> RankedCandidates:
     """Return the best candidate; if several are equally good, none, and those first."""
     if not ordered or ordered[0].score < THRESHOLD:
@@ -106,7 +99,7 @@ def _chosen_codes(
         other
         for other in ordered[1:]
         if other.score >= THRESHOLD
-        and not _same_code(first.value, other.value)
+        and other.value.replace("-", "") != first.value.replace("-", "")
         and (
             other.score >= first.score - _TIE_DISTANCE
             or _share_label(first, other)
@@ -130,18 +123,14 @@ def _share_label(one: Candidate, other: Candidate) -> bool:
     return len(names) == 2 and names[0] == names[1]  # noqa: PLR2004
 
 
-def _same_code(one: str, other: str) -> bool:
-    return one.replace("-", "") == other.replace("-", "")
-
-
 def _parts_differ(
-    first: Candidate, other: Candidate, tops: list[Candidate], places: Sequence[_PlacedPage]
+    first: Candidate, other: Candidate, tops: list[Candidate], places: Sequence[_Place]
 ) -> bool:
     """Say whether two parts of the mail have different codes, and neither part has both."""
     if first.where == other.where or all(top.value != other.value for top in tops):
         return False
-    theirs = [place.sheet.text for place in places if place.where == other.where]
-    ours = [place.sheet.text for place in places if place.where == first.where]
+    theirs = [context.text for where, context in places if where == other.where]
+    ours = [context.text for where, context in places if where == first.where]
     return not _occurs_in(first, theirs) and not _occurs_in(other, ours)
 
 

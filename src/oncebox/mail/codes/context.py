@@ -44,20 +44,20 @@ class PageContext:
     """A page with its folded text, lines and blocks."""
 
     def __init__(self, page: Page) -> None:
-        """Fold the digits; everything else is computed on demand."""
         self.page = page
         self.text = folding.fold_digits(page.text)
-        self._flat = [block for block in page.blocks if block.kind != "run"]
+        #: the lines and table cells
+        self.blocks = [block for block in page.blocks if block.kind != "run"]
         self._links = page.anchors
 
     @functools.cached_property
     def plain(self) -> str:
         """The text, folded for comparison with words."""
-        return folding.fold_in_place(self.page.text)
+        return folding.fold_same_length(self.page.text)
 
     @functools.cached_property
     def _starts(self) -> list[int]:
-        return [block.start for block in self._flat]
+        return [block.start for block in self.blocks]
 
     @functools.cached_property
     def _runs(self) -> list[Block]:
@@ -78,16 +78,10 @@ class PageContext:
         number = bisect_right(self._links, token.start, key=lambda link: link.start) - 1
         return number >= 0 and self._links[number].end >= token.end
 
-    def blocks(self) -> list[Block]:
-        """Return the lines and table cells."""
-        return self._flat
-
     def block(self, at: int) -> Block | None:
         """Return the line or cell at an offset."""
         number = bisect_right(self._starts, at) - 1
-        if number < 0 or self._flat[number].end <= at:
-            return None
-        return self._flat[number]
+        return self.blocks[number] if number >= 0 and self.blocks[number].end > at else None
 
     def run(self, token: Token) -> Block | None:
         """Return the emphasised run that holds nothing but the token."""
@@ -95,9 +89,8 @@ class PageContext:
         if number < 0:
             return None
         run = self._runs[number]
-        if run.end < token.end or not self.fills(token, run.start, run.end):
-            return None
-        return run
+        fits = run.end >= token.end and self.fills(token, run.start, run.end)
+        return run if fits else None
 
     def fills(self, token: Token, start: int, end: int) -> bool:
         """Say whether a range holds nothing but the token and punctuation."""
@@ -182,14 +175,14 @@ _DISCUSSION_SUBJECT = re.compile(
 class MailContext:
     """The whole mail; everything is computed once, on demand."""
 
-    def __init__(self, sheets: Sequence[PageContext], words: Lexicon) -> None:
-        """Take the pages; the first one is the subject."""
-        self.page_contexts = sheets
+    def __init__(self, contexts: Sequence[PageContext], words: Lexicon) -> None:
+        #: the first one is the subject
+        self.page_contexts = contexts
         self.words = words
-        self.subject = sheets[0]
+        self.subject = contexts[0]
         # The parts have the same text, or one of them is a stub that refers to the other.
-        self._main = max(sheets, key=lambda sheet: len(sheet.text))
-        self.length = max((len(sheet.text) for sheet in sheets[1:]), default=0)
+        self._main = max(contexts, key=lambda context: len(context.text))
+        self.length = max((len(context.text) for context in contexts[1:]), default=0)
         self._hits: dict[tuple[int, int, int], list[Hit]] = {}
 
     @functools.cached_property
@@ -202,28 +195,28 @@ class MailContext:
         """The code words of these languages."""
         return self.words.vocabularies(self.detected_languages)
 
-    def hits(self, sheet: PageContext, span: Span) -> list[Hit]:
+    def hits(self, context: PageContext, span: Span) -> list[Hit]:
         """Return the code words in a range of a page."""
-        key = (id(sheet), span.start, span.end)
+        key = (id(context), span.start, span.end)
         known = self._hits.get(key)
         if known is None:
-            known = self._hits[key] = self.vocabularies.hits(sheet.plain, span.start, span.end)
+            known = self._hits[key] = self.vocabularies.hits(context.plain, span.start, span.end)
         return known
 
     @functools.cached_property
     def topics(self) -> Counter[Sense]:
         """The number of different words of each sense at the beginning of the mail."""
         words = {
-            (hit.sense, sheet.plain[hit.start : hit.end])
-            for sheet in {self.subject, self._main}
-            for hit in self.hits(sheet, Span(0, min(len(sheet.plain), _BEGINNING)))
+            (hit.sense, context.plain[hit.start : hit.end])
+            for context in {self.subject, self._main}
+            for hit in self.hits(context, Span(0, min(len(context.plain), _BEGINNING)))
         }
         return Counter(sense for sense, _ in words)
 
     @functools.cached_property
     def has_amounts(self) -> bool:
         """Whether the mail has amounts of money, like mails about orders."""
-        return any(shapes.has_amount(sheet.text[:_BEGINNING]) for sheet in self.page_contexts)
+        return any(shapes.has_amount(context.text[:_BEGINNING]) for context in self.page_contexts)
 
     @functools.cached_property
     def subject_senses(self) -> frozenset[Sense]:
@@ -245,5 +238,5 @@ class MailContext:
         """Say whether the mail is hardly longer than the code, in all of its parts."""
         if self.length > _CODE_ONLY_LENGTH:
             return False
-        parts = [sheet.text.strip() for sheet in self.page_contexts[1:]]
+        parts = [context.text.strip() for context in self.page_contexts[1:]]
         return all(value in part for part in parts if part)

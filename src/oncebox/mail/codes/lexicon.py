@@ -55,7 +55,7 @@ _FIRST_UNSPACED = "\u0590"
 #: such scripts, without the punctuation of all texts
 _UNSPACED_SCRIPT = re.compile("[\u0590-\u1fff\u2c00-\U0010ffff]")
 #: limits of the word cache: length of a word, number of words
-_LONGEST_CACHED, _MOST_CACHED = 24, 4_000
+_LONGEST_CACHED, _MAX_CACHED = 24, 4_000
 #: number of vocabulary sets that are cached
 _MOST_SETS = 16
 #: characters by which the language is detected
@@ -101,15 +101,11 @@ class Vocabulary:
             f"^(?:{_alternation(single[''])})|(?:{_alternation(single['~'])})"
         )
         self._phrase = re.compile(_alternation(self._phrases))
-        self._openings = frozenset(
+        #: the first words of the phrases
+        self.openings = frozenset(
             opening[0] for phrase in self._phrases if (opening := _WORD.match(phrase))
         )
         self._anywhere = re.compile(_alternation(self._unspaced))
-
-    @property
-    def openings(self) -> Iterable[str]:
-        """The first words of the phrases."""
-        return self._openings
 
     def unspaced(self, text: str, start: int, end: int) -> Iterator[Hit]:
         """Yield words in scripts without spaces from a range of folded text."""
@@ -136,7 +132,6 @@ class VocabularySet:
     """Several vocabularies; a text is scanned once for all of them."""
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
-        """Index the first words of all phrases."""
         self._vocabularies = vocabularies
         self._openings: dict[str, list[Vocabulary]] = {}
         for each in vocabularies:
@@ -166,7 +161,7 @@ class VocabularySet:
     def _look_up(self, word: str) -> tuple[Hit, ...]:
         """Return the stems in a word, and cache them unless the word is too long."""
         found = tuple([hit for each in self._vocabularies for hit in each.inside(word)])
-        if len(word) <= _LONGEST_CACHED and len(self._cached_words) < _MOST_CACHED:
+        if len(word) <= _LONGEST_CACHED and len(self._cached_words) < _MAX_CACHED:
             self._cached_words[word] = found
         return found
 
@@ -179,18 +174,17 @@ def _word_pattern(plain: str) -> re.Pattern[str]:
 def _longest_hits(found: list[Hit]) -> list[Hit]:
     """Return the hits without those that overlap a longer one."""
     found.sort(key=lambda hit: (hit.start, -hit.end, _SENSE_RANK[hit.sense]))
-    kept: list[Hit] = []
+    chosen: list[Hit] = []
     for hit in found:
-        if not kept or hit.start >= kept[-1].end:
-            kept.append(hit)
-    return kept
+        if not chosen or hit.start >= chosen[-1].end:
+            chosen.append(hit)
+    return chosen
 
 
 class Lexicon:
     """The code words of many languages; a language is compiled for the first mail in it."""
 
     def __init__(self, languages: Mapping[str, Language]) -> None:
-        """Take the tables; languages without code words are left out."""
         self._tables: dict[str, CodeWords] = {}
         self._compiled: dict[str, Vocabulary] = {}
         self._vocabulary_sets: dict[DetectedLanguages, VocabularySet] = {}
@@ -201,7 +195,7 @@ class Lexicon:
             if language.code is None:
                 continue
             self._tables[tag] = language.code
-            frequent = [folding.fold_in_place(word) for word in language.frequent]
+            frequent = [folding.fold_same_length(word) for word in language.frequent]
             self._frequent[tag] = frozenset(
                 word for word in frequent if word[0] != "~" and len(word) > 1
             )
@@ -272,7 +266,7 @@ class Lexicon:
         for sense, key in _KEY_BY_SENSE.items():
             for each in tables:
                 for written in getattr(each, key):
-                    word = folding.fold_in_place(written)
+                    word = folding.fold_same_length(written)
                     if language or sense is Sense.CODE or word[0] == "~" or len(word) >= _LONG_WORD:
                         yield word, sense
 

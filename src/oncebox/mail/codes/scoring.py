@@ -66,19 +66,10 @@ def label_before(
             return Label.OTHER, hit
         if label is Label.CODE:
             return (Label.CODE_FOR if _CODE_FOR.match(plain, hit.end, at) else label), hit
-        if (
-            label is not Label.CODE_FOR
-            and after is not None
-            and _is_sender_name(hit, after, plain, at)
-        ):
+        if label is not Label.CODE_FOR and _is_sender_name(hit, after, plain, at):
             return None
         return label, hit
     return None
-
-
-def follows_copula(plain: str, end: int, hit: Hit) -> bool:
-    """Say whether the name after a token is its own: ``482913 is your code``."""
-    return _COPULA_BETWEEN.match(plain, end, hit.start) is not None
 
 
 def _names_other_number(nouns: Sequence[Hit], number: int, plain: str) -> bool:
@@ -131,9 +122,9 @@ def label_behind(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] 
     return _LABELS[first.sense], first
 
 
-def _is_sender_name(hit: Hit, after: tuple[Label, Hit], plain: str, at: int) -> bool:
+def _is_sender_name(hit: Hit, after: tuple[Label, Hit] | None, plain: str, at: int) -> bool:
     """Say whether a name before a colon is the sender's: ``Tickets: 1234 is your code``."""
-    label, behind = after
+    label, behind = after or (None, hit)
     if label is not Label.CODE or not plain[hit.end : at].rstrip().endswith(":"):
         return False
     return _NUMBER.search(plain, behind.end, behind.end + _NEAR) is None
@@ -156,28 +147,16 @@ def _is_separated(plain: str, start: int, end: int) -> bool:
 
 #: points by label and position
 POINTS_BEFORE = {
-    Label.CODE: 35,
-    Label.CODE_FOR: 18,
-    Label.OTHER: -45,
-    Label.GIFT: -55,
-    Label.STANDING: -40,
+    Label.CODE: 35, Label.CODE_FOR: 18, Label.OTHER: -45, Label.GIFT: -55, Label.STANDING: -40,
     Label.EVENT: -25,
-}
+}  # fmt: skip
 POINTS_BEHIND = {
-    Label.CODE: 30,
-    Label.OTHER: -15,
-    Label.GIFT: -30,
-    Label.STANDING: -5,
-    Label.EVENT: -10,
-}
+    Label.CODE: 30, Label.OTHER: -15, Label.GIFT: -30, Label.STANDING: -5, Label.EVENT: -10,
+}  # fmt: skip
 POINTS_ABOVE = {
-    Label.CODE: 32,
-    Label.CODE_FOR: 20,
-    Label.OTHER: -40,
-    Label.GIFT: -50,
-    Label.STANDING: -35,
+    Label.CODE: 32, Label.CODE_FOR: 20, Label.OTHER: -40, Label.GIFT: -50, Label.STANDING: -35,
     Label.EVENT: -20,
-}
+}  # fmt: skip
 POINTS_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
 POINTS_MENTIONED = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
 POINTS_IN_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
@@ -189,28 +168,21 @@ SHORT_LINE_LENGTH = 48
 LABEL_LINE_LENGTH = 30
 
 
-def page_tokens(sheet: PageContext) -> list[Token]:
-    """Return the tokens of a page that may be codes."""
-    return [token for token in _all_tokens(sheet) if _stands_alone(sheet, token)]
-
-
-def _all_tokens(sheet: PageContext) -> list[Token]:
-    found = shapes.find_tokens(sheet.text)
+def page_tokens(context: PageContext) -> list[Token]:
+    """Return the tokens of a page that may be codes, and are not part of something else."""
+    text, found = context.text, shapes.find_tokens(context.text)
     taken = {(token.start, token.end) for token in found}
-    for block in sheet.blocks()[: shapes.MOST_TOKENS]:
-        token = shapes.block_token(sheet.text, block.start, block.end)
+    for block in context.blocks[: shapes.MOST_TOKENS]:
+        token = shapes.block_token(text, block.start, block.end)
         if token is not None and (token.start, token.end) not in taken:
             found.append(token)
-    return found
-
-
-def _stands_alone(sheet: PageContext, token: Token) -> bool:
-    """Say whether a token is genuine and not part of something else."""
-    return not (
-        shapes.foreign_reason(sheet.text, token)
-        or shapes.touches_letters(sheet.text, token)
-        or folding.has_mixed_digits(sheet.page.text[token.start : token.end])
-    )
+    return [
+        token
+        for token in found
+        if not shapes.foreign_reason(text, token)
+        and not shapes.touches_letters(text, token)
+        and not folding.has_mixed_digits(context.page.text[token.start : token.end])
+    ]
 
 
 _INTRODUCTIONS = (":", "\uff1a", '"', "\u201c", "\u00ab", "`", "*", "\u300c")
@@ -234,35 +206,35 @@ class ScoredToken(msgspec.Struct, frozen=True):
 
 
 def score_tokens(
-    mail: MailContext, sheet: PageContext, known: Mapping[str, int]
+    mail: MailContext, context: PageContext, known: Mapping[str, int]
 ) -> Iterator[ScoredToken]:
     """Yield every token of a page that may be a code, with its evidence.
 
     Tokens whose score on another page is decisive are skipped.
     """
-    tokens = page_tokens(sheet)
+    tokens = page_tokens(context)
     counts = Counter(token.value for token in tokens)
     like = Counter((token.shape, len(token.value)) for token in tokens)
     for token in tokens:
-        look = _TokenScorer(mail, sheet, token)
-        look.shape()
-        look.layout()
+        scorer = _TokenScorer(mail, context, token)
+        scorer.shape()
+        scorer.layout()
         if counts[token.value] > 1:
-            look.add("repeated", 5)
+            scorer.add("repeated", 5)
         if like[token.shape, len(token.value)] == counts[token.value]:
-            look.add("only_one", 6)
-        if look.is_unlikely or look.is_decided(known.get(token.value)):
+            scorer.add("only_one", 6)
+        if scorer.is_unlikely or scorer.is_decided(known.get(token.value)):
             continue
-        look.words()
-        yield ScoredToken(token, look.score, tuple(look.evidence))
+        scorer.words()
+        yield ScoredToken(token, scorer.score, tuple(scorer.evidence))
 
 
 class _TokenScorer:
     """Scores one token; evidence is added step by step."""
 
-    def __init__(self, mail: MailContext, sheet: PageContext, token: Token) -> None:
+    def __init__(self, mail: MailContext, context: PageContext, token: Token) -> None:
         self.mail = mail
-        self.sheet = sheet
+        self.context = context
         self.token = token
         self.evidence: list[CandidateEvidence] = []
         self.score = 0
@@ -281,8 +253,7 @@ class _TokenScorer:
     @property
     def is_unlikely(self) -> bool:
         """Whether the score is too low for words to matter."""
-        shape = self.token.shape
-        if shape is Shape.PHRASE:
+        if self.token.shape is Shape.PHRASE:
             return not self._is_phrase()
         return self.score < -5  # noqa: PLR2004
 
@@ -304,17 +275,14 @@ class _TokenScorer:
             return "-" in self.token.value and self._follows_introduction()
         if "-" in self.token.value:
             return True
-        above = self.sheet.above(self.sheet.line(self.token).start - 1)
-        last = self.sheet.text[above[0].start : above[0].end].rstrip() if above else ""
+        above = self.context.above(self.context.line(self.token).start - 1)
+        last = self.context.text[above[0].start : above[0].end].rstrip() if above else ""
         return len(words) > 2 and last.endswith(_INTRODUCTIONS[:2])  # noqa: PLR2004
 
     def _follows_introduction(self) -> bool:
         """Say whether a colon or a quotation mark precedes the token."""
-        return (
-            self.sheet.text[max(0, self.token.start - 3) : self.token.start]
-            .rstrip()
-            .endswith(_INTRODUCTIONS)
-        )
+        before = self.context.text[max(0, self.token.start - 3) : self.token.start]
+        return before.rstrip().endswith(_INTRODUCTIONS)
 
     def shape(self) -> None:
         """Score the shape of the token."""
@@ -335,37 +303,37 @@ class _TokenScorer:
             self.add("like_a_word", -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
-        if self.token.shape is Shape.LETTERS and self.sheet.is_link_text(self.token):
+        if self.token.shape is Shape.LETTERS and self.context.is_link_text(self.token):
             self.add("clicked", -30)
 
     def _is_word(self, word: str) -> bool:
         """Say whether a word also occurs in lower case, or is in the vocabulary."""
-        for sheet in self.mail.page_contexts:
-            at = sheet.plain.find(word, 0, _BEGINNING)
+        for context in self.mail.page_contexts:
+            at = context.plain.find(word, 0, _BEGINNING)
             for _ in range(_MOST_LOOKUPS):
                 if at < 0:
                     break
-                if sheet.text[at : at + len(word)] != self.token.value:
+                if context.text[at : at + len(word)] != self.token.value:
                     return True
-                at = sheet.plain.find(word, at + 1, _BEGINNING)
+                at = context.plain.find(word, at + 1, _BEGINNING)
         hits = self.mail.vocabularies.hits(word, 0, len(word))
         return bool(hits) and hits[0].start == 0
 
     def layout(self) -> None:
         """Score the position and the emphasis of the token."""
-        sheet, token = self.sheet, self.token
-        block = sheet.block(token.start)
-        line = sheet.line(token)
-        if block is not None and sheet.fills(token, block.start, max(block.end, token.end)):
-            in_line = sheet.fills(token, line.start, line.end)
+        context, token = self.context, self.token
+        block = context.block(token.start)
+        line = context.line(token)
+        if block is not None and context.fills(token, block.start, max(block.end, token.end)):
+            in_line = context.fills(token, line.start, line.end)
             self.alone = in_line
             self.add("own_line" if in_line else "own_cell", 25 if in_line else 15)
             self._add_emphasis(*stands_out(block))
-        elif sheet.fills(token, line.start, line.end):
+        elif context.fills(token, line.start, line.end):
             self.alone = True
             self.add("own_line", 25)
         else:
-            run = sheet.run(token)
+            run = context.run(token)
             if run is not None:
                 self._add_emphasis(*stands_out(run))
             self._add_line_end(line)
@@ -380,15 +348,15 @@ class _TokenScorer:
 
     def _add_line_end(self, line: Span) -> None:
         """Score a number after a colon at the end of a line."""
-        before = self.sheet.text[line.start : self.token.start].rstrip()
-        behind = self.sheet.text[self.token.end : line.end].strip(" .!*\"'")
+        before = self.context.text[line.start : self.token.start].rstrip()
+        behind = self.context.text[self.token.end : line.end].strip(" .!*\"'")
         if before.endswith((":", "\uff1a", "=", "\u2192")) and not behind:
             self.add("ends_line", 8)
 
     def _is_quoted(self, line: Span) -> bool:
-        if self.sheet.text.startswith(">", line.start):
+        if self.context.text.startswith(">", line.start):
             return True
-        return self.token.start > self.sheet.quote_start
+        return self.token.start > self.context.quote_start
 
     def words(self) -> None:
         """Score the words around the token."""
@@ -397,7 +365,7 @@ class _TokenScorer:
             senses |= self._add_neighbouring_lines()
         if self.mail.is_discussion:
             self.add("discussion", -60)
-        if self.sheet is not self.mail.subject:
+        if self.context is not self.mail.subject:
             self._add_subject()
         elif self._begins_subject():
             self.is_named = True
@@ -411,11 +379,11 @@ class _TokenScorer:
             self._add_topics()
 
     def _add_subject(self) -> None:
-        """Score the subject."""
         for sense, points in POINTS_IN_SUBJECT.items():
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
-        if self._in_subject():
+        shown = self.context.text[self.token.start : self.token.end]
+        if self.token.value in self.mail.subject.text or shown in self.mail.subject.text:
             self.add("in_subject", 20)
 
     def _begins_subject(self) -> bool:
@@ -431,7 +399,7 @@ class _TokenScorer:
             self.add("word_limit", 8)
         if self.mail.is_short and self.token.shape in _NUMERIC_SHAPES and Sense.PURPOSE in topics:
             self.add("short_mail", 6)
-        whole = self.sheet.fills(self.token, 0, len(self.sheet.text.rstrip()))
+        whole = self.context.fills(self.token, 0, len(self.context.text.rstrip()))
         if whole and self.mail.consists_of(self.token.value):
             self.add("nothing_else", 20)
 
@@ -448,15 +416,13 @@ class _TokenScorer:
         apart = self.alone or self.is_named or self.has_instruction or self.has_purpose
         near = topics[Sense.EVENT] > 0 and not limited and self._near(Sense.EVENT)
         offer = topics[Sense.GIFT] if self.token.shape not in _NUMERIC_SHAPES else 0
+        certain = self.mail.detected_languages.certain
+        date = self.token.shape is Shape.DIGITS and self.token.points <= _DATE_POINTS
         for name, applies, points in (
-            ("like_a_year", self._is_date() and not said, -20),
+            ("like_a_year", date and not said, -20),
             ("unnamed", not apart, -8),
             ("business", self.has_purpose and business, -14),
-            (
-                "no_word_for_code",
-                self.mail.detected_languages.certain and not named and not meant,
-                -28,
-            ),
+            ("no_word_for_code", certain and not named and not meant, -28),
             ("amounts", paid and not named and not self.has_instruction, -20),
             ("receipt", paid and business and not limited and not topics[Sense.ASK], -35),
             ("event", topics[Sense.EVENT] > 1, -30),
@@ -467,25 +433,18 @@ class _TokenScorer:
             if applies:
                 self.add(name, points)
 
-    def _is_date(self) -> bool:
-        return self.token.shape is Shape.DIGITS and self.token.points <= _DATE_POINTS
-
     def _near(self, sense: Sense) -> bool:
         """Say whether a word of a sense is shortly before the token, on any line."""
         span = Span(max(0, self.token.start - _SHORTLY_BEFORE), self.token.start)
-        return any(hit.sense is sense for hit in self.mail.hits(self.sheet, span))
-
-    def _in_subject(self) -> bool:
-        shown = self.sheet.text[self.token.start : self.token.end]
-        return self.token.value in self.mail.subject.text or shown in self.mail.subject.text
+        return any(hit.sense is sense for hit in self.mail.hits(self.context, span))
 
     def _add_sentence(self) -> set[Sense]:
         """Score the words of the same sentence."""
-        sheet, token = self.sheet, self.token
-        left = self.mail.hits(sheet, sheet.left(token))
-        right = self.mail.hits(sheet, sheet.right(token))
-        after = label_behind(right, sheet.plain, token.end)
-        called = label_before(left, sheet.plain, token.start, after)
+        context, token = self.context, self.token
+        left = self.mail.hits(context, context.left(token))
+        right = self.mail.hits(context, context.right(token))
+        after = label_behind(right, context.plain, token.end)
+        called = label_before(left, context.plain, token.start, after)
         if called is not None:
             self._add_label_before(*called)
         else:
@@ -500,14 +459,8 @@ class _TokenScorer:
 
     def _add_purpose(self, left: Sequence[Hit]) -> None:
         """Score an instruction or a purpose without a name: ``enter …``, ``verification: …``."""
-        asked = left[-1] if left else None
-        if asked is None:
-            return
-        if (
-            asked.sense is Sense.ASK
-            and asked.end - asked.start > COPULA_LENGTH
-            and self._next_to(asked)
-        ):
+        asked = left[-1] if left and left[-1].sense is Sense.ASK else None
+        if asked and asked.end - asked.start > COPULA_LENGTH and self._next_to(asked):
             self.has_instruction = True
             self.add("next_to_ask", 14, asked)
             return
@@ -550,10 +503,10 @@ class _TokenScorer:
             self.is_named = True
             plain = self.token.shape is Shape.MIXED and not self.token.value.isupper()
             end = self.token.end
-            said = follows_copula(self.sheet.plain, end, hit)
-            near = self.token.shape in _NUMERIC_SHAPES and (
-                said or hit.start - end <= _CLOSE_BEHIND
-            )
+            # The name after a token is its own: ``482913 is your code``.
+            said = _COPULA_BETWEEN.match(self.context.plain, end, hit.start) is not None
+            close = said or hit.start - end <= _CLOSE_BEHIND
+            near = close and self.token.shape in _NUMERIC_SHAPES
             more = 6 if near else -15 if plain else 0
             self.add("behind_code", POINTS_BEHIND[label] + more, hit)
         elif POINTS_BEHIND.get(label, 0) < 0:
@@ -561,33 +514,29 @@ class _TokenScorer:
 
     def _add_neighbouring_lines(self) -> set[Sense]:
         """Score the lines above and below a token that has a line of its own."""
-        line = self.sheet.line(self.token)
+        line = self.context.line(self.token)
         senses: set[Sense] = set()
         found = False
-        for number, span in enumerate(self.sheet.above(line.start - 1)):
-            hits = self.mail.hits(self.sheet, span)
+        for number, span in enumerate(self.context.above(line.start - 1)):
+            hits = self.mail.hits(self.context, span)
             senses |= {hit.sense for hit in hits}
             self.is_introduced = self.is_introduced or (
                 number == 0 and bool(senses & {Sense.PURPOSE, Sense.ASK})
             )
-            called = label_before(hits, self.sheet.plain, span.end)
+            called = label_before(hits, self.context.plain, span.end)
             if called is not None and not found:
                 found = self._add_line_above(called[0], called[1], span, number)
-        for number, span in enumerate(self.sheet.below(line.end + 1)):
-            hits = self.mail.hits(self.sheet, span)
+        for number, span in enumerate(self.context.below(line.end + 1)):
+            hits = self.mail.hits(self.context, span)
             senses |= {hit.sense for hit in hits} & {Sense.LIMIT, Sense.PURPOSE}
-            called = label_behind(hits, self.sheet.plain, span.start)
+            called = label_behind(hits, self.context.plain, span.start)
             if number == 0 and called is not None and not found:
                 self._add_line_below(called[0], called[1], span)
             elif number == 0 and self.token.shape not in _NUMERIC_SHAPES:
-                self._add_gift_below(hits)
+                gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
+                if gift is not None:  # a discount: ``to save on your next order``
+                    self.add("below_worth", -45, gift)
         return senses
-
-    def _add_gift_below(self, hits: Sequence[Hit]) -> None:
-        """Score a line below that names a discount: ``to save on your next order``."""
-        gift = next((hit for hit in hits if hit.sense is Sense.GIFT), None)
-        if gift is not None:
-            self.add("below_worth", -45, gift)
 
     def _add_line_above(self, label: Label, hit: Hit, span: Span, number: int) -> bool:
         """Score a line above; return whether it names the token."""

@@ -17,7 +17,7 @@ from itertools import islice
 
 import msgspec
 
-_DASHES = re.compile("[\\-\u2010\u2011\u2013]")
+_DASH = re.compile("[\\-\u2010\u2011\u2013]")
 #: invisible characters, which do not end a word; as a character class
 ZERO_WIDTH = (
     "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202d\u2060-\u2064\u2066-\u2069"
@@ -64,7 +64,6 @@ class MatchPositions:
     """Offsets in a text at which patterns can start, in order; one may occur twice."""
 
     def __init__(self, text: str) -> None:
-        """Translate the text to classes."""
         self._text = text
         self._ascii = text.isascii()
         self._classes = text.encode("ascii", "replace").translate(_CLASSES) + _NEITHER
@@ -103,7 +102,7 @@ class MatchPositions:
 
     def _dashes(self) -> Iterator[int]:
         if not self._ascii:
-            yield from (dash.start() for dash in _DASHES.finditer(self._text))
+            yield from (dash.start() for dash in _DASH.finditer(self._text))
             return
         at = -1
         while (at := self._text.find("-", at + 1)) >= 0:
@@ -144,8 +143,6 @@ class MatchPositions:
 
 #: a character followed by a gap
 _SINGLE_CHARACTER = re.compile("[A-Za-z0-9](?![A-Za-z0-9])")
-
-
 #: separators between the groups of a code
 _SEPARATORS = " \u00a0\u2002-\u200a\u202f\u3000\\-\u2010-\u2013\u2212\u00b7\u2022\u30fb|"
 _CODE_CHARACTER = f"A-Za-z0-9{ZERO_WIDTH}"
@@ -171,7 +168,6 @@ _MANY_GROUPS = re.compile(
 _LONGEST_NUMBER = 45
 _LONG_NUMBER = 9
 _INVISIBLE = re.compile(f"[{ZERO_WIDTH}]")
-_DASH = re.compile("[\\-\u2010\u2011\u2013]")
 _GROUP = re.compile("[A-Za-z0-9]+")
 _PHRASE = re.compile(r"[a-z]{2,12}(?:[ -][a-z]{2,12}){1,5}")
 _PAIRS = re.compile(r"[A-Z0-9]{2,5}(?: [A-Z0-9]{2,5}){1,3}")
@@ -226,22 +222,16 @@ class Token(msgspec.Struct, frozen=True):
 
 def find_tokens(text: str) -> list[Token]:
     """Return the tokens of a text, in order; the longer of two that overlap."""
-    spots = MatchPositions(text)
-    found = [
-        *_bounded_tokens(_group_tokens(text, spots)),
-        *_bounded_tokens(_single_tokens(text, spots)),
-    ]
-    found += [
-        *_bounded_tokens(_dashed_tokens(text, spots)),
-        *_bounded_tokens(_word_tokens(text, spots)),
-    ]
-    found += _bounded_tokens(_capital_tokens(text, spots))
+    positions = MatchPositions(text)
+    found: list[Token] = []
+    for find in (_group_tokens, _single_tokens, _dashed_tokens, _word_tokens, _capital_tokens):
+        found += islice(find(text, positions), MOST_TOKENS)
     found.sort(key=lambda token: (token.start, -token.end))
-    kept: list[Token] = []
+    chosen: list[Token] = []
     for token in found:
-        if (not kept or token.start >= kept[-1].end) and not _is_part_of_number(text, token):
-            kept.append(token)
-    return kept
+        if (not chosen or token.start >= chosen[-1].end) and not _is_part_of_number(text, token):
+            chosen.append(token)
+    return chosen
 
 
 def _is_part_of_number(text: str, token: Token) -> bool:
@@ -257,24 +247,17 @@ def _is_part_of_number(text: str, token: Token) -> bool:
 
 
 def _bounded_matches(
-    pattern: re.Pattern[str], text: str, spots: Iterator[int]
+    pattern: re.Pattern[str], text: str, positions: Iterator[int]
 ) -> Iterator[re.Match[str]]:
     """Yield the matches that start at given offsets, like ``finditer``."""
-    return islice(_matches_at(pattern, text, spots), _MOST_MATCHES)
-
-
-def _matches_at(
-    pattern: re.Pattern[str], text: str, spots: Iterator[int]
-) -> Iterator[re.Match[str]]:
-    end = 0
-    for spot in islice(spots, _MOST_POSITIONS):
-        if spot >= end and (match := pattern.match(text, spot)):
+    end = matches = 0
+    for position in islice(positions, _MOST_POSITIONS):
+        if position >= end and (match := pattern.match(text, position)):
             yield match
             end = match.end()
-
-
-def _bounded_tokens(every: Iterator[Token]) -> Iterator[Token]:
-    return islice(every, MOST_TOKENS)
+            matches += 1
+            if matches == _MOST_MATCHES:
+                return
 
 
 def block_token(text: str, start: int, end: int) -> Token | None:
@@ -288,11 +271,7 @@ def block_token(text: str, start: int, end: int) -> Token | None:
         return Token(bare, start, end, Shape.PHRASE, 6 if "-" in bare else 0)
     if _PAIRS.fullmatch(bare):
         groups = bare.split(" ")
-        if (
-            len({len(group) for group in groups}) == 1
-            and not bare.isalpha()
-            and _has_letters_and_digits(bare)
-        ):
+        if len({len(group) for group in groups}) == 1 and _has_letters_and_digits(bare):
             return Token("".join(groups), start, end, Shape.SINGLES, 16)
     if _MIXED.fullmatch(bare):
         return Token(bare, start, end, Shape.LETTERS, 0)
@@ -313,8 +292,8 @@ def digits_points(value: str) -> int:
     return points - 10 if value.endswith("00") and len(value) <= 5 else points  # noqa: PLR2004
 
 
-def _word_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_WORD_WITH_DIGIT, text, spots.words):
+def _word_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_WORD_WITH_DIGIT, text, positions.words):
         shown = match[0]
         value = shown if shown.isascii() else _INVISIBLE.sub("", shown)
         start, end = match.span()
@@ -329,7 +308,6 @@ def _word_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
 
 
 def _mixed_points(value: str) -> int:
-    """Return the points of letters and digits."""
     if _NAME_WITH_NUMBER.fullmatch(value):
         return -12
     if _VOUCHER_NAME.fullmatch(value):
@@ -340,8 +318,8 @@ def _mixed_points(value: str) -> int:
     return points if len(value) <= 12 else points - 8  # noqa: PLR2004
 
 
-def _group_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_GROUPS, text, spots.digits):
+def _group_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_GROUPS, text, positions.digits):
         groups = [_INVISIBLE.sub("", part) for part in re.split(re.escape(match[1]), match[0])]
         alike = 1
         while alike < len(groups) and len(groups[alike]) == len(groups[0]):
@@ -361,21 +339,19 @@ def _group_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
         yield Token(value, match.start(), end, Shape.GROUPS, points)
 
 
-def _single_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_SINGLES, text, spots.singles):
+def _single_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_SINGLES, text, positions.singles):
         value = "".join(_GROUP.findall(match[0]))
-        points = (
-            max(digits_points(value), 12)
-            if value.isdigit()
-            else (12 if _has_letters_and_digits(value) else -8)
-        )
+        points = 12 if _has_letters_and_digits(value) else -8
+        if value.isdigit():
+            points = max(digits_points(value), 12)
         if value in _COUNTING_DIGITS:
             points = 0  # page numbers or ratings
         yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
 
 
-def _dashed_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_DASHED, text, spots.dashed):
+def _dashed_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_DASHED, text, positions.dashed):
         shown = match[0]
         value = shown if shown.isascii() else _DASH.sub("-", shown)
         groups = value.split("-")
@@ -430,8 +406,8 @@ def _dashed_points(value: str, groups: list[str], bare: str) -> int | None:
     return 8 if value.isupper() else 2
 
 
-def _capital_tokens(text: str, spots: MatchPositions) -> Iterator[Token]:
-    for match in _bounded_matches(_CAPITALS, text, spots.capitals):
+def _capital_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
+    for match in _bounded_matches(_CAPITALS, text, positions.capitals):
         yield Token(match[0], match.start(), match.end(), Shape.LETTERS, 4)
 
 
@@ -490,22 +466,15 @@ def foreign_reason(text: str, token: Token) -> str:
     near = max(0, token.start - _OVERRIDE_REACH)
     if text.rfind(_OVERRIDE, near, token.start) > text.rfind(_POP, near, token.start):
         return "reversed"
-    if (
-        _CONTINUES_BEHIND.match(behind)
-        or _CONTINUES_BEFORE.search(before)
-        or _is_app_hash(text, token)
-    ):
+    # The app hash at the end of a text message for SMS retrieval.
+    app_hash = len(token.value) == _APP_HASH_LENGTH and text.lstrip().startswith(("<#>", "[#]"))
+    if _CONTINUES_BEHIND.match(behind) or _CONTINUES_BEFORE.search(before) or app_hash:
         return "part_of_more"
     if token.shape is not Shape.LETTERS and token.shape is not Shape.PHRASE:
         counted = _quantity_reason(token, before, behind)
         if counted:
             return counted
     return "address" if _in_address(text, token) else ""
-
-
-def _is_app_hash(text: str, token: Token) -> bool:
-    """Say whether it is the app hash at the end of a text message for SMS retrieval."""
-    return len(token.value) == _APP_HASH_LENGTH and text.lstrip().startswith(("<#>", "[#]"))
 
 
 def _quantity_reason(token: Token, before: str, behind: str) -> str:
@@ -520,7 +489,6 @@ def _quantity_reason(token: Token, before: str, behind: str) -> str:
 
 
 def _in_address(text: str, token: Token) -> bool:
-    """Say whether a token is part of a URL or a mail address."""
     if token.start == 0 or text[token.start - 1].isspace():
         return False
     run = _UNBROKEN_RUN.search(text[max(0, token.start - 300) : token.start])

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import lru_cache
+from itertools import count
 from urllib.parse import quote
 
 import msgspec
@@ -100,7 +101,6 @@ def _folded_field(name: str, tokens: Iterable[str]) -> bytes:
 
 
 def _display_name(name: str) -> list[str]:
-    """Return the display name before an address."""
     if not name:
         return []
     return encoded_words(name) if "=?" in name or not name.isascii() else [quote_name(name)]
@@ -152,7 +152,7 @@ def _encoded_parameter(name: str, text: str) -> list[str]:
 
 _CRLF = b"\r\n"
 _BASE64_WIDTH = 76
-#: bytes that need no escape
+#: bytes that need an escape
 _UNSAFE = re.compile(rb"[^ !-<>-~\r\n]")
 _BLANK_AT_END = re.compile(rb" (?=\r\n|\Z)")
 #: at most 73 bytes of a line, never a part of ``=XX``; an escape at its start adds two
@@ -187,12 +187,8 @@ def encode_bytes(data: bytes) -> EncodedBody:
 
 def quoted_printable(data: bytes) -> bytes:
     """Return text with CR LF line ends as quoted-printable."""
-    safe = _BLANK_AT_END.sub(b"=20", _UNSAFE.sub(_escaped_byte, data))
+    safe = _BLANK_AT_END.sub(b"=20", _UNSAFE.sub(lambda found: _ESCAPES[found[0][0]], data))
     return _CRLF.join([_wrapped_line(line) for line in safe.split(_CRLF)])
-
-
-def _escaped_byte(found: re.Match[bytes]) -> bytes:
-    return _ESCAPES[found[0][0]]
 
 
 def _wrapped_line(line: bytes) -> bytes:
@@ -206,7 +202,7 @@ def _escaped_start(piece: bytes) -> bytes:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MESSAGE_ID = re.compile(r"<[!#$%&'*+/0-9=?A-Z^_`a-z{|}~.-]{1,64}@[A-Za-z0-9.-]{1,255}>")
-_RANDOM_CHARACTERS = 32
+_BOUNDARY_LENGTH = 32
 #: the separator of parameters, with a fold
 _SEMICOLON = re.compile("; ?")
 #: occurs neither in quoted-printable nor in base64, so no content contains a boundary
@@ -229,23 +225,6 @@ class _Part(msgspec.Struct):
     content: list[bytes]
 
 
-class _Boundaries:
-    """The boundaries of one message, derived from a seed."""
-
-    def __init__(self, seed: bytes) -> None:
-        self._seed = seed
-        self._given = 0
-
-    def next(self) -> str:
-        """Return the next boundary."""
-        self._given += 1
-        number = str(self._given)
-        return (
-            _BOUNDARY_PREFIX
-            + keyed_fingerprint(self._seed, "oncebox boundary 1", number)[:_RANDOM_CHARACTERS]
-        )
-
-
 def compose(email: Email, *, message_id: str, date: int, seed: bytes) -> bytes:
     """Return the message of an email; ``date`` is in milliseconds, ``seed`` gives the boundaries.
 
@@ -261,7 +240,12 @@ def compose_checked(email: Email, *, message_id: str, date: int, seed: bytes) ->
     """
     if not _MESSAGE_ID.fullmatch(message_id):
         raise EmailHeaderInvalid("a Message-ID looks like <id@example.com>")
-    root = _root_part(email, _Boundaries(seed))
+    # The boundaries derive from the seed, so the same email has the same ones.
+    boundaries = (
+        keyed_fingerprint(seed, "oncebox boundary 1", str(number))[:_BOUNDARY_LENGTH]
+        for number in count(1)
+    )
+    root = _root_part(email, boundaries)
     pieces = [*_header_fields(email, message_id, date), *root.fields, _CRLF, *root.content]
     if not pieces[-1].endswith(_CRLF):
         pieces.append(_CRLF)
@@ -301,7 +285,7 @@ def auto_submitted(email: Email) -> str:
     return "auto-replied" if answers else "auto-generated"
 
 
-def _root_part(email: Email, boundaries: _Boundaries) -> _Part:
+def _root_part(email: Email, boundaries: Iterator[str]) -> _Part:
     """Return the body of a mail: texts, inline images and attachments."""
     shown = [each for each in email.attachments if each.content_id and email.html]
     hanging = [each for each in email.attachments if not (each.content_id and email.html)]
@@ -318,9 +302,8 @@ def _root_part(email: Email, boundaries: _Boundaries) -> _Part:
     return _multipart("mixed", parts, boundaries) if hanging else parts[0]
 
 
-def _multipart(kind: str, parts: Sequence[_Part], boundaries: _Boundaries) -> _Part:
-    """Return parts as one multipart."""
-    boundary = boundaries.next()
+def _multipart(kind: str, parts: Sequence[_Part], boundaries: Iterator[str]) -> _Part:
+    boundary = _BOUNDARY_PREFIX + next(boundaries)
     given = [("boundary", boundary)]
     if kind == "related":
         given.insert(0, ("type", "text/html"))

@@ -62,8 +62,7 @@ def metered_filters(meter: CostMeter) -> dict[str, Any]:
 
     def join(value: Any, between: str = "") -> str:
         """Join texts and numbers; the separators cost too."""
-        if isinstance(value, Undefined):
-            str(value)  # raises, with the name of the missing variable
+        _check_defined(value)
         if not isinstance(value, list | tuple):
             raise TypeError
         texts = [_as_text(each) for each in value]
@@ -72,19 +71,13 @@ def metered_filters(meter: CostMeter) -> dict[str, Any]:
 
     def counted(value: Any, weight: int) -> Sequence[Any]:
         """Return the items of a loop; the cost of all iterations is spent first."""
-        if isinstance(value, Undefined):
-            str(value)  # raises, with the name of the missing variable
+        _check_defined(value)
         if not isinstance(value, list | tuple | str | Mapping):
             raise TypeError
         meter.spend(weight * len(value))
         return list(value)
 
     return {**metered, "join": join, LOOP_FILTER: counted}
-
-
-def allowed_tests() -> dict[str, Any]:
-    """Return the Jinja2 tests."""
-    return {name: TESTS[name] for name in _TEST_NAMES}
 
 
 def _metered(work: Callable[..., Any], meter: CostMeter) -> Callable[..., Any]:
@@ -97,10 +90,14 @@ def _metered(work: Callable[..., Any], meter: CostMeter) -> Callable[..., Any]:
     return metered
 
 
-def _fixed_filter(value: Any, places: int = 2) -> str:
-    """Return a number with a fixed number of decimals, like a price."""
+def _check_defined(value: Any) -> None:
     if isinstance(value, Undefined):
         str(value)  # raises, with the name of the missing variable
+
+
+def _fixed_filter(value: Any, places: int = 2) -> str:
+    """Return a number with a fixed number of decimals, like a price."""
+    _check_defined(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
     if not 0 <= places <= _MOST_PLACES:
@@ -110,8 +107,7 @@ def _fixed_filter(value: Any, places: int = 2) -> str:
 
 def _items_filter(value: Any) -> list[tuple[str, Any]]:
     """Return names and values of an object."""
-    if isinstance(value, Undefined):
-        str(value)  # raises, with the name of the missing variable
+    _check_defined(value)
     if not isinstance(value, Mapping):
         raise TypeError
     return list(value.items())
@@ -268,7 +264,7 @@ class _MailEnvironment(ImmutableSandboxedEnvironment):
             cache_size=0,
         )
         self.filters = metered_filters(meter)
-        self.tests = allowed_tests()
+        self.tests = {name: TESTS[name] for name in _TEST_NAMES}
         self.globals = {}
         self.elements = 0
         self._most = limits.elements
@@ -302,8 +298,7 @@ class _MailEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Calculate with numbers only, because text times a number has any length."""
         for each in (left, right):
-            if isinstance(each, Undefined):
-                str(each)  # raises, with the name of the missing variable
+            _check_defined(each)
             if isinstance(each, bool) or not isinstance(each, int | float):
                 raise TypeError
         result = super().call_binop(context, operator, left, right)
@@ -312,8 +307,7 @@ class _MailEnvironment(ImmutableSandboxedEnvironment):
         return result
 
     def _member(self, obj: Any, key: Any, name: str) -> Any:
-        if isinstance(obj, Undefined):
-            str(obj)  # raises, with the name of the missing variable
+        _check_defined(obj)
         if isinstance(obj, Mapping) and isinstance(key, str) and key in obj:
             return obj[key]
         return self.undefined(obj=obj, name=name)

@@ -53,10 +53,10 @@ NO_EMPHASIS = Emphasis()
 
 
 def child_emphasis(
-    face: Emphasis | None, tag: str, style: Style, ground: Colour | None
+    emphasis: Emphasis | None, tag: str, style: Style, background: Colour | None
 ) -> Emphasis | None:
     """Return the emphasis of text inside an element; None if it is plain."""
-    was = face or NO_EMPHASIS
+    was = emphasis or NO_EMPHASIS
     heading = was.heading or tag in HEADING_TAGS
     bold = was.strong or tag in {"b", "strong", "th"} or tag in HEADING_TAGS
     new = Emphasis(
@@ -64,7 +64,7 @@ def child_emphasis(
         size=_emphasis_size(was.size, style),
         spaced=was.spaced if style.spaced is None else style.spaced,
         heading=heading,
-        painted=is_painted(ground),
+        painted=is_painted(background),
         link=was.link,
     )
     return None if new.plain and new.link is None else new
@@ -78,26 +78,26 @@ def _emphasis_size(was: int, style: Style) -> int:
 
 
 def link_emphasis(
-    face: Emphasis | None, attributes: dict[str, str], style: Style, ground: Colour | None
+    emphasis: Emphasis | None, attributes: dict[str, str], style: Style, background: Colour | None
 ) -> Emphasis | None:
     """Return the emphasis of text inside a link; every link has its own."""
-    was = face or NO_EMPHASIS
+    was = emphasis or NO_EMPHASIS
     href = attributes.get("href")
     if not href:
-        return face
+        return emphasis
     named = f"{attributes.get('class', '')} {attributes.get('role', '')}".lower()
     own = style.background is not False and style.background != styles.TRANSPARENT
-    painted = own and (is_painted(ground) or ground is None)
+    painted = own and (is_painted(background) or background is None)
     button = painted or style.boxed or any(name in named for name in _BUTTON_NAMES)
     return Emphasis(
         strong=was.strong, size=was.size, spaced=was.spaced, heading=was.heading,
-        painted=is_painted(ground), link=LinkElement(href, button, []),
+        painted=is_painted(background), link=LinkElement(href, button, []),
     )  # fmt: skip
 
 
-def is_painted(ground: Colour | None) -> bool:
+def is_painted(background: Colour | None) -> bool:
     """Say whether a background has a colour other than white."""
-    return ground is not None and min(ground) < _PAPER_WHITE
+    return background is not None and min(background) < _PAPER_WHITE
 
 
 #: What separates a text from the one before, as bits: the border of a cell, the end of a line,
@@ -180,7 +180,6 @@ class PageBuilder:
     """
 
     def __init__(self) -> None:
-        """Start an empty page."""
         self._lines: list[str] = []
         self._blocks: list[Block] = []
         self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
@@ -191,11 +190,11 @@ class PageBuilder:
         self._has_cells = False
         self._at = 0
 
-    def put(self, text: str, face: Emphasis | None, parted: int) -> None:
+    def put(self, text: str, emphasis: Emphasis | None, parted: int) -> None:
         """Add a text with its emphasis, after the break ``parted``."""
         if parted:
             self._end(parted)
-        self._cell.append((text, face))
+        self._cell.append((text, emphasis))
 
     def page(self) -> Page:
         """Return the page."""
@@ -225,9 +224,9 @@ class PageBuilder:
         for cell in self._cells:
             at = self._at
             if len(cell) == 1:
-                text, face = cell[0]
+                text, emphasis = cell[0]
                 bare = _single_spaced(text)
-                runs = [(at, at + len(bare), face)] if face is not None else []
+                runs = [(at, at + len(bare), emphasis)] if emphasis is not None else []
             else:
                 bare = _single_spaced("".join([text for text, _ in cell]))
                 runs = _emphasised_runs(cell, at)
@@ -245,7 +244,6 @@ class PageBuilder:
         self._cells = []
 
     def _note_links(self, runs: Sequence[_Run]) -> None:
-        """Record the links of a cell."""
         for run in runs:
             link = run[2].link
             if link is not None and len(self._links) < _MOST_ANCHORS:
@@ -253,11 +251,23 @@ class PageBuilder:
 
     def _anchors(self, end: int) -> tuple[Anchor, ...]:
         """Return the links with their text; ``end`` is the length of the page."""
-        return tuple([
-            _anchor(link, [run for run in runs if run[1] > run[0]], min(runs[0][0], end))
-            for link, runs in self._links.values()
-            if link.alts or any(run[1] > run[0] for run in runs)
-        ])  # fmt: skip
+        found = []
+        for link, runs in self._links.values():
+            shown = [run for run in runs if run[1] > run[0]]
+            if not shown and not link.alts:
+                continue
+            # A link without text has the position of its image.
+            position = min(runs[0][0], end)
+            found.append(
+                Anchor(
+                    href=link.href,
+                    start=shown[0][0] if shown else position,
+                    end=shown[-1][1] if shown else position,
+                    button=link.button,
+                    alt=" ".join(" ".join(link.alts).split())[:_LONGEST_ALT],
+                )
+            )
+        return tuple(found)
 
 
 def _single_spaced(text: str) -> str:
@@ -277,57 +287,49 @@ def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
     found: list[_Run] = []
     start = at
     apart = False
-    for text, face in cell:
+    for text, emphasis in cell:
         bare = _single_spaced(text)
         if bare:
             at += len(bare) + (at > start and (apart or text[0].isspace()))
             apart = text[-1].isspace()
         elif text:
             apart = True
-        if face is not None:
-            found.append((at - len(bare), at, face))
+        if emphasis is not None:
+            found.append((at - len(bare), at, emphasis))
     return found
-
-
-def _anchor(link: LinkElement, shown: Sequence[_Run], otherwise: int) -> Anchor:
-    """Return a link; one without text has the position of its image."""
-    return Anchor(
-        href=link.href,
-        start=shown[0][0] if shown else otherwise,
-        end=shown[-1][1] if shown else otherwise,
-        button=link.button,
-        alt=" ".join(" ".join(link.alts).split())[:_LONGEST_ALT],
-    )
 
 
 def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Block]:
     """Return the block of a line or cell, followed by the runs that stand out in it."""
     if len(runs) == 1 and runs[0][:2] == (start, end):
-        face = runs[0][2]
-        if face.link is not None:
-            return [_block(start, end, _kind([face], kind), face)]
-        return [_block(start, end, "heading" if face.heading else kind, face)]
+        emphasis = runs[0][2]
+        return [_block(start, end, _kind([emphasis], kind), emphasis)]
     shown = [run for run in runs if run[1] > run[0]]
     if shown and _cover_whole(shown, start, end):
-        faces = [face for _, _, face in shown]
+        emphases = [emphasis for _, _, emphasis in shown]
         return [
             Block(
                 start=start,
                 end=end,
-                kind=_kind(faces, kind),
-                strong=all(face.strong for face in faces),
-                size=min(face.size for face in faces),
-                spaced=all(face.spaced for face in faces),
+                kind=_kind(emphases, kind),
+                strong=all(emphasis.strong for emphasis in emphases),
+                size=min(emphasis.size for emphasis in emphases),
+                spaced=all(emphasis.spaced for emphasis in emphases),
             )
         ]
     found = [Block(start=start, end=end, kind=kind)]
-    found += [_block(first, last, "run", face) for first, last, face in _merged_runs(shown)]
+    found += [_block(first, last, "run", emphasis) for first, last, emphasis in _merged_runs(shown)]
     return found
 
 
-def _block(start: int, end: int, kind: _Kind, face: Emphasis) -> Block:
+def _block(start: int, end: int, kind: _Kind, emphasis: Emphasis) -> Block:
     return Block(
-        start=start, end=end, kind=kind, strong=face.strong, size=face.size, spaced=face.spaced
+        start=start,
+        end=end,
+        kind=kind,
+        strong=emphasis.strong,
+        size=emphasis.size,
+        spaced=emphasis.spaced,
     )
 
 
@@ -338,29 +340,29 @@ def _cover_whole(runs: Sequence[_Run], start: int, end: int) -> bool:
     return all(after[0] - before[1] <= 1 for before, after in pairwise(runs))
 
 
-def _kind(faces: Sequence[Emphasis], otherwise: _Flat) -> _Kind:
-    link = faces[0].link
-    if link is not None and all(face.link is link for face in faces):
+def _kind(emphases: Sequence[Emphasis], otherwise: _Flat) -> _Kind:
+    link = emphases[0].link
+    if link is not None and all(emphasis.link is link for emphasis in emphases):
         # A link alone on a coloured background is a button, whichever element has the background.
-        link.button = link.button or all(face.painted for face in faces)
+        link.button = link.button or all(emphasis.painted for emphasis in emphases)
         if link.button:
             return "button"
-    return "heading" if all(face.heading for face in faces) else otherwise
+    return "heading" if all(emphasis.heading for emphasis in emphases) else otherwise
 
 
 def _merged_runs(runs: Sequence[_Run]) -> list[_Run]:
     """Return the runs that stand out; adjacent runs with the same emphasis are merged."""
     found: list[_Run] = []
     for run in runs:
-        start, end, face = run
-        if face.plain:
+        start, end, emphasis = run
+        if emphasis.plain:
             continue
-        if found and start == found[-1][1] and _same_emphasis(found[-1][2], face):
-            found[-1] = (found[-1][0], end, face)
+        if found and start == found[-1][1] and _appearance(found[-1][2]) == _appearance(emphasis):
+            found[-1] = (found[-1][0], end, emphasis)
         else:
             found.append(run)
     return found
 
 
-def _same_emphasis(one: Emphasis, other: Emphasis) -> bool:
-    return (one.strong, one.size, one.spaced) == (other.strong, other.size, other.spaced)
+def _appearance(emphasis: Emphasis) -> tuple[bool, int, bool]:
+    return emphasis.strong, emphasis.size, emphasis.spaced

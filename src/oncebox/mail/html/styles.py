@@ -16,30 +16,14 @@ TRANSPARENT = "transparent"
 UNKNOWN_COLOUR = None
 
 _NAMED_COLOURS: dict[str, Colour] = {
-    "white": (255, 255, 255),
-    "black": (0, 0, 0),
-    "snow": (255, 250, 250),
-    "ivory": (255, 255, 240),
-    "ghostwhite": (248, 248, 255),
-    "floralwhite": (255, 250, 240),
-    "whitesmoke": (245, 245, 245),
-    "mintcream": (245, 255, 250),
-    "azure": (240, 255, 255),
-    "gainsboro": (220, 220, 220),
-    "lightgray": (211, 211, 211),
-    "lightgrey": (211, 211, 211),
-    "silver": (192, 192, 192),
-    "gray": (128, 128, 128),
-    "grey": (128, 128, 128),
-    "red": (255, 0, 0),
-    "green": (0, 128, 0),
-    "blue": (0, 0, 255),
-    "yellow": (255, 255, 0),
-    "orange": (255, 165, 0),
-    "navy": (0, 0, 128),
-    "purple": (128, 0, 128),
-    "teal": (0, 128, 128),
-}
+    "white": (255, 255, 255), "black": (0, 0, 0), "snow": (255, 250, 250),
+    "ivory": (255, 255, 240), "ghostwhite": (248, 248, 255), "floralwhite": (255, 250, 240),
+    "whitesmoke": (245, 245, 245), "mintcream": (245, 255, 250), "azure": (240, 255, 255),
+    "gainsboro": (220, 220, 220), "lightgray": (211, 211, 211), "lightgrey": (211, 211, 211),
+    "silver": (192, 192, 192), "gray": (128, 128, 128), "grey": (128, 128, 128),
+    "red": (255, 0, 0), "green": (0, 128, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0),
+    "orange": (255, 165, 0), "navy": (0, 0, 128), "purple": (128, 0, 128), "teal": (0, 128, 128),
+}  # fmt: skip
 _HEX = re.compile(r"#?([0-9a-f]{3,8})")
 _RGB = re.compile(
     r"rgba?\(\s*([0-9.]{1,9}%?)[\s,]+([0-9.]{1,9}%?)[\s,]+([0-9.]{1,9}%?)"
@@ -57,7 +41,7 @@ _ALMOST_TRANSPARENT = 0.05
 
 @lru_cache(1024)
 def read_colour(text: str) -> Colour | str | None:
-    """Return the colour that a value names: three channels, ``TRANSPARENT`` or ``UNKNOWN``."""
+    """Return the colour of a value: three channels, ``TRANSPARENT`` or ``UNKNOWN_COLOUR``."""
     value = text.strip()
     if value in {TRANSPARENT, "none"}:
         return TRANSPARENT
@@ -67,15 +51,13 @@ def read_colour(text: str) -> Colour | str | None:
     if found:
         return _from_hex(found[1])
     parts = _RGB.fullmatch(value) or _HSL.fullmatch(value)
-    return (
-        UNKNOWN_COLOUR
-        if parts is None
-        else _from_channels(*parts.groups(), hue=value.startswith("hsl"))
-    )
+    if parts is None:
+        return UNKNOWN_COLOUR
+    return _from_channels(*parts.groups(), hue=value.startswith("hsl"))
 
 
 def background_colour(text: str) -> Colour | str | None:
-    """Return the colour of a ``background``; images and gradients are ``UNKNOWN``."""
+    """Return the colour of a ``background``; images and gradients are ``UNKNOWN_COLOUR``."""
     if "url(" in text or "gradient" in text:
         return UNKNOWN_COLOUR
     whole = read_colour(text)
@@ -109,18 +91,15 @@ def _from_hex(digits: str) -> Colour | str | None:
 def _from_channels(one: str, two: str, three: str, alpha: str | None, *, hue: bool) -> Colour | str:
     if alpha is not None and _channel_value(alpha, 1) <= _ALMOST_TRANSPARENT:
         return TRANSPARENT
-    if hue:
-        return _from_hue(_channel_value(one, 0), _channel_value(two, 1), _channel_value(three, 1))
-    return (_channel(one), _channel(two), _channel(three))
-
-
-def _from_hue(hue: float, saturation: float, lightness: float) -> Colour:
-    red, green, blue = hls_to_rgb(hue % 360 / 360, min(1.0, lightness), min(1.0, saturation))
-    return (round(red * 255), round(green * 255), round(blue * 255))
-
-
-def _channel(text: str) -> int:
-    return min(255, round(_channel_value(text, 255)))
+    if not hue:
+        red, green, blue = (
+            min(255, round(_channel_value(each, 255))) for each in (one, two, three)
+        )
+        return (red, green, blue)
+    saturation, lightness = min(1.0, _channel_value(two, 1)), min(1.0, _channel_value(three, 1))
+    channels = hls_to_rgb(_channel_value(one, 0) % 360 / 360, lightness, saturation)
+    red, green, blue = (round(each * 255) for each in channels)
+    return (red, green, blue)
 
 
 def _channel_value(text: str, whole: float) -> float:
@@ -207,6 +186,7 @@ class Style(msgspec.Struct, frozen=True):
     boxed: bool = False
 
 
+_VISIBILITY = {"hidden": False, "collapse": False, "visible": True}
 NO_STYLE = Style()
 
 
@@ -260,7 +240,7 @@ def style_of(values: dict[str, str]) -> Style:
     return Style(
         hides=_hides(values),
         hidden_in_outlook=values.get("mso-hide") == "all",
-        visible=_visible(values.get("visibility")),
+        visible=_VISIBILITY.get(values.get("visibility", "")),
         tiny=_tiny(font),
         text_colour=_text_colour(values.get("-webkit-text-fill-color", values.get("color"))),
         background=_background(values),
@@ -292,12 +272,6 @@ def _hides(values: dict[str, str]) -> bool:
         or _has_no_size(values)
         or _off_screen(values)
     )
-
-
-def _visible(value: str | None) -> bool | None:
-    if value in {"hidden", "collapse"}:
-        return False
-    return True if value == "visible" else None
 
 
 def _font_size(values: dict[str, str]) -> tuple[float, str] | None:
@@ -340,7 +314,6 @@ def _strong(values: dict[str, str]) -> bool | None:
 
 
 def _letter_spaced(value: str | None) -> bool | None:
-    """Say whether letters are spaced."""
     if value is None or value == "inherit":
         return None
     found = _NUMBER.match(value)

@@ -93,7 +93,6 @@ class ComplexSelectors:
     """Complex selectors (with combinators), matched from parent to child."""
 
     def __init__(self) -> None:
-        """Start without selectors."""
         self._steps: list[CompoundSelector] = []
         #: bits of first steps, of steps after a descendant combinator, of steps after ``>``
         self._first = self._below = self._child = 0
@@ -200,7 +199,6 @@ class StyleSheet:
     """The rules of a mail, indexed by class, id or tag."""
 
     def __init__(self, css: str) -> None:
-        """Parse the rules."""
         self._by_name: dict[str, list[_StyleRule]] = {}
         #: rules with complex selectors, by number
         self._complex_rules: dict[int, _StyleRule] = {}
@@ -282,7 +280,6 @@ class StyleSheet:
 
 
 def _selector_list(selectors: str) -> Iterator[str]:
-    """Yield the selectors of a rule."""
     text = selectors.lower()
     if "\\" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)).lower(), text)

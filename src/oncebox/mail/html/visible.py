@@ -1,4 +1,4 @@
-"""Visible text of HTML: parsed, serialised, then walked once; hidden text kept apart.
+"""Visible text of HTML: parsed, serialised, then walked once; hidden text is returned separately.
 
 The HTML parser repairs broken markup. Its serialisation has every tag, in one spelling, and no
 text or value that could be mistaken for a tag. So no tree is needed: the serialised text is split
@@ -125,10 +125,9 @@ class _ReopenedElements:
 def _attributes_end(html: str) -> int:
     """Return the offset of the first tag with too many attributes."""
     for found in _LONG_TAG.finditer(html):
-        if found.end() - found.start() > _LONGEST_TAG:
-            rest = _QUOTED.sub("", found[0])
-            if len(rest) > _LONGEST_TAG:
-                return found.start()
+        long = found.end() - found.start() > _LONGEST_TAG
+        if long and len(_QUOTED.sub("", found[0])) > _LONGEST_TAG:
+            return found.start()
     return len(html)
 
 
@@ -277,11 +276,11 @@ class _ComputedStyle(msgspec.Struct, kw_only=True):
 _ElementStep = tuple[_ComputedStyle, tuple[int, ...]]
 
 
-def _is_unreadable(ink: Colour | str | None, ground: Colour | None) -> bool:
+def _is_unreadable(colour: Colour | str | None, background: Colour | None) -> bool:
     """Say whether text has the colour of its background."""
-    if isinstance(ink, tuple):
-        return ground is not None and styles.are_indistinguishable(ink, ground)
-    return ink == styles.TRANSPARENT
+    if isinstance(colour, tuple):
+        return background is not None and styles.are_indistinguishable(colour, background)
+    return colour == styles.TRANSPARENT
 
 
 def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText:
@@ -301,7 +300,7 @@ def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText
 
 
 class _AmbiguousTag(Exception):
-    """A serialised tag is ambiguous."""
+    pass
 
 
 class _Renderer:
@@ -325,33 +324,33 @@ class _Renderer:
     def _walk(self) -> None:  # noqa: C901, PLR0912 - inlined for speed
         """Read all pieces; tags that occurred before in the same context are cached."""
         put = self.draft.put
-        look, ends, parted = _ComputedStyle(), INLINE_BREAKS, NO_BREAK
+        current, ends, parted = _ComputedStyle(), INLINE_BREAKS, NO_BREAK
         around: list[_ElementStep] = []
         for piece in self._pieces:
             tag, closed, text = piece.partition(">")
             if tag[:1] == "/":
                 parted = ends[parted]
-                look, ends = around.pop()
-            elif (step := look.by_tag.get(tag)) is not None and closed:
-                around.append((look, ends))
-                look, ends = step
+                current, ends = around.pop()
+            elif (step := current.by_tag.get(tag)) is not None and closed:
+                around.append((current, ends))
+                current, ends = step
                 parted = ends[parted]
             else:
-                step, text, parted = self._enter_element(look, piece, parted)
+                step, text, parted = self._enter_element(current, piece, parted)
                 if step is not None:
-                    around.append((look, ends))
-                    look, ends = step
+                    around.append((current, ends))
+                    current, ends = step
             if text:
                 if "&" in text:
                     text = unescape_text(text)
-                if look.preserves_space or not look.readable:
-                    parted = self._put(text, look, parted)
+                if current.preserves_space or not current.readable:
+                    parted = self._put(text, current, parted)
                 elif not (parted and text.isspace()):
-                    put(text, look.emphasis, parted)
+                    put(text, current.emphasis, parted)
                     parted = NO_BREAK
 
     def _enter_element(
-        self, look: _ComputedStyle, piece: str, parted: int
+        self, current: _ComputedStyle, piece: str, parted: int
     ) -> tuple[_ElementStep | None, str, int]:
         """Return the style inside an element, the text after its tag, and the break before it.
 
@@ -365,17 +364,17 @@ class _Renderer:
             raise _AmbiguousTag
         name, attributes = read
         if name in VOID_TAGS:
-            return None, text, self._void(name, attributes, look, parted)
-        inner = self._style_inside(look, name, attributes)
+            return None, text, self._void(name, attributes, current, parted)
+        inner = self._style_inside(current, name, attributes)
         ends = _BREAKS.get(name, INLINE_BREAKS)
-        if ends is LINE_BREAKS and inner.is_inline and inner is not look:
+        if ends is LINE_BREAKS and inner.is_inline and inner is not current:
             ends = CELL_BREAKS
         parted = ends[parted]
         if name in RAW_TEXT_TAGS:
             inside, text = self._raw(name, text)
             return None, text, self._put(inside, inner, parted)
         if name != "a":  # every link has its own emphasis
-            look.by_tag[tag] = (inner, ends)
+            current.by_tag[tag] = (inner, ends)
         return (inner, ends), text, parted
 
     def _comment(self, piece: str) -> str:
@@ -400,66 +399,65 @@ class _Renderer:
         # A plaintext element has no end tag, so every end tag belongs to its ancestors.
         return "<".join(inside).rpartition(f"<{end}")[0], ""
 
-    def _void(self, name: str, attributes: Attributes, look: _ComputedStyle, parted: int) -> int:
+    def _void(self, name: str, attributes: Attributes, current: _ComputedStyle, parted: int) -> int:
         """Handle a void element; return the break after it."""
         if name in {"br", "hr"}:
             return LINE_BREAKS[parted]
-        if (
-            name == "img"
-            and look.readable
-            and look.emphasis is not None
-            and look.emphasis.link is not None
-        ):
-            look.emphasis.link.alts.append(attributes.get("alt") or attributes.get("title", ""))
-            self.draft.put("", look.emphasis, parted)
+        link = current.emphasis and current.emphasis.link
+        if name == "img" and current.readable and link:
+            link.alts.append(attributes.get("alt") or attributes.get("title", ""))
+            self.draft.put("", current.emphasis, parted)
             return NO_BREAK
         return parted
 
-    def _put(self, text: str, look: _ComputedStyle, parted: int) -> int:
+    def _put(self, text: str, current: _ComputedStyle, parted: int) -> int:
         """Add a hidden or preformatted text; return the break after it."""
-        if not look.readable:
-            if not look.code and not text.isspace():
-                (self.unrendered if look.unrendered else self.hidden).append(text)
+        if not current.readable:
+            if not current.code and not text.isspace():
+                (self.unrendered if current.unrendered else self.hidden).append(text)
             return parted
-        for number, line in enumerate(text.split("\n") if look.preserves_space else (text,)):
+        for number, line in enumerate(text.split("\n") if current.preserves_space else (text,)):
             if number:
                 parted = LINE_BREAKS[parted]
             if line and not (parted and line.isspace()):
-                self.draft.put(line, look.emphasis, parted)
+                self.draft.put(line, current.emphasis, parted)
                 parted = NO_BREAK
         return parted
 
     def _style_inside(
-        self, look: _ComputedStyle, tag: str, attributes: Attributes
+        self, current: _ComputedStyle, tag: str, attributes: Attributes
     ) -> _ComputedStyle:
-        """Return the style inside an element."""
         own = attributes.get("style", "")
-        trail, rules = look.match_state, _NO_RULES
+        match_state, rules = current.match_state, _NO_RULES
         if self._sheet is not None:
-            trail = self._sheet.below(trail, tag, attributes)
-            rules = self._sheet.rules(trail, tag, attributes)
+            match_state = self._sheet.below(match_state, tag, attributes)
+            rules = self._sheet.rules(match_state, tag, attributes)
         if rules or not _STYLE_ATTRIBUTES.isdisjoint(attributes):
             style = styles.combined_style(rules, styles.declarations(own))
             style = _with_html_attributes(style, tag, attributes)
         elif tag == "a":
             style = styles.inline_style(own)
         else:
-            return _cached_style(look, tag, own, trail)
-        new = _child_style(look, tag, style, trail)
+            return _cached_style(current, tag, own, match_state)
+        new = _child_style(current, tag, style, match_state)
         if tag == "a":
             new.emphasis = layout.link_emphasis(new.emphasis, attributes, style, new.background)
         return new
 
 
-def _cached_style(look: _ComputedStyle, tag: str, own: str, trail: MatchState) -> _ComputedStyle:
+def _cached_style(
+    current: _ComputedStyle, tag: str, own: str, match_state: MatchState
+) -> _ComputedStyle:
     """Return the style inside an element, cached by style."""
     special = tag if tag in _STYLED_TAGS else ""
-    if not own and not special and trail == look.match_state:
-        return look
-    key = (special, own, trail)
-    inner = look.by_style.get(key)
+    if not own and not special and match_state == current.match_state:
+        return current
+    key = (special, own, match_state)
+    inner = current.by_style.get(key)
     if inner is None:
-        inner = look.by_style[key] = _child_style(look, tag, styles.inline_style(own), trail)
+        inner = current.by_style[key] = _child_style(
+            current, tag, styles.inline_style(own), match_state
+        )
     return inner
 
 
@@ -470,43 +468,44 @@ _STYLE_ATTRIBUTES = frozenset({"hidden", "bgcolor", "background", "color", "text
 
 def _with_html_attributes(style: Style, tag: str, attributes: Attributes) -> Style:
     """Add presentational attributes; styles take precedence."""
-    ink, ground = style.text_colour, style.background
-    if ground is False and "background" in attributes:
-        ground = styles.UNKNOWN_COLOUR
-    if ground is False and "bgcolor" in attributes:
-        ground = styles.read_colour(attributes["bgcolor"].lower())
+    colour, background = style.text_colour, style.background
+    if background is False and "background" in attributes:
+        background = styles.UNKNOWN_COLOUR
+    if background is False and "bgcolor" in attributes:
+        background = styles.read_colour(attributes["bgcolor"].lower())
     painted = {"font": "color", "body": "text"}.get(tag, "")
-    if ink is False and painted in attributes:
-        ink = styles.read_colour(attributes[painted].lower())
+    if colour is False and painted in attributes:
+        colour = styles.read_colour(attributes[painted].lower())
     hides = style.hides or ("hidden" in attributes and tag != "input")
-    return msgspec.structs.replace(style, text_colour=ink, background=ground, hides=hides)
+    return msgspec.structs.replace(style, text_colour=colour, background=background, hides=hides)
 
 
-def _child_style(look: _ComputedStyle, tag: str, style: Style, trail: MatchState) -> _ComputedStyle:
-    """Return the style inside an element."""
-    ink: Colour | str | None = look.text_colour
+def _child_style(
+    current: _ComputedStyle, tag: str, style: Style, match_state: MatchState
+) -> _ComputedStyle:
+    colour: Colour | str | None = current.text_colour
     if not isinstance(style.text_colour, bool):
-        ink = style.text_colour
+        colour = style.text_colour
     elif tag == "a" and not style.text_colour:
-        ink = styles.UNKNOWN_COLOUR  # links have their own default colour
-    ground = look.background
+        colour = styles.UNKNOWN_COLOUR  # links have their own default colour
+    background = current.background
     if not isinstance(style.background, bool) and style.background != styles.TRANSPARENT:
-        ground = style.background if isinstance(style.background, tuple) else None
+        background = style.background if isinstance(style.background, tuple) else None
     # Buttons drawn in VML for Outlook have a second link that is hidden from Outlook only.
     outlook = style.hidden_in_outlook and tag != "a"
     return _ComputedStyle(
-        hidden=look.hidden or style.hides or outlook,
-        unrendered=look.unrendered or tag in _UNRENDERED_TAGS,
-        code=look.code or tag in _CODE_TAGS,
-        invisible=look.invisible if style.visible is None else not style.visible,
-        tiny=look.tiny if style.tiny is None else style.tiny,
-        text_colour=ink,
-        background=ground,
+        hidden=current.hidden or style.hides or outlook,
+        unrendered=current.unrendered or tag in _UNRENDERED_TAGS,
+        code=current.code or tag in _CODE_TAGS,
+        invisible=current.invisible if style.visible is None else not style.visible,
+        tiny=current.tiny if style.tiny is None else style.tiny,
+        text_colour=colour,
+        background=background,
         preserves_space=tag in _PREFORMATTED_TAGS
-        or (look.preserves_space if style.preserves_space is None else style.preserves_space),
+        or (current.preserves_space if style.preserves_space is None else style.preserves_space),
         is_inline=style.is_inline,
-        emphasis=layout.child_emphasis(look.emphasis, tag, style, ground),
-        match_state=trail,
+        emphasis=layout.child_emphasis(current.emphasis, tag, style, background),
+        match_state=match_state,
     )
 
 

@@ -1,12 +1,13 @@
-"""Folding of text for comparison with the word tables. There are three foldings.
+"""Text folding before word lookup: case, accents, digits and spaces, in four ways.
 
-``fold_in_place`` keeps the length of the text: code words are reported with their offsets.
+``fold_digits`` writes the digits and full-width forms of all scripts in ASCII.
+``fold_same_length`` keeps the length of the text: code words are reported with their offsets.
 ``fold_text`` compares link words. It drops every accent and mark (NFKD), which changes the length.
 ``fold_words`` compares purpose words. It keeps accents: without them "confirmă" (Romanian) is found
 in "confirmation", and 57 of 1,117 sample mails get other purposes.
 
 The tables were written for these foldings, and 218 code words and 141 link and purpose words would
-read differently under another one.
+not match under another one.
 """
 
 import re
@@ -23,15 +24,8 @@ _ZEROS = (
 )  # fmt: skip
 #: letters without a canonical decomposition into base and accent
 _BASE_LETTERS = {
-    "đ": "d",
-    "ł": "l",
-    "ø": "o",
-    "\u0131": "i",
-    "ħ": "h",
-    "ŧ": "t",
-    "ß": "ß",
-    "æ": "æ",
-}
+    "đ": "d", "ł": "l", "ø": "o", "\u0131": "i", "ħ": "h", "ŧ": "t", "ß": "ß", "æ": "æ",
+}  # fmt: skip
 _SPACES = "-\u2010\u2011\u2012\u2013\u2014\u2212\u00a0\u202f\u3000\u200c\n\t\r"
 _APOSTROPHES = "'\u2018\u2019\u02bc`\u00b4"
 #: scripts whose accents are dropped: Latin, Greek, Cyrillic
@@ -62,12 +56,12 @@ class _FoldingTable(dict[int, str]):
         if any(first <= number < last for first, last in _ACCENTED):
             lower = _BASE_LETTERS.get(lower) or unicodedata.normalize("NFD", lower)[0]
         plain = chr(_DIGITS[number]).lower() if number in _DIGITS else lower
-        if len(self) < _MOST_CACHED:
+        if len(self) < _MAX_CACHED:
             self[number] = plain
         return plain
 
 
-_MOST_CACHED = 4_000
+_MAX_CACHED = 4_000
 _FOLDED = _FoldingTable({
     **{ord(space): " " for space in _SPACES},
     **{ord(mark): "'" for mark in _APOSTROPHES},
@@ -82,7 +76,7 @@ def fold_digits(text: str) -> str:
     return text.translate(_DIGITS)
 
 
-def fold_in_place(text: str) -> str:
+def fold_same_length(text: str) -> str:
     """Return a text of the same length in lower case, without accents, with plain spaces."""
     if not text.isascii():
         return text.translate(_FOLDED)

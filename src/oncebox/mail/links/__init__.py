@@ -1,1 +1,1 @@
-"""Links: the one a mail is about, and which links may be handed out."""
+"""Links: the one a mail is about, and which links clients may receive."""

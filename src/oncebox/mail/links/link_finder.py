@@ -43,8 +43,7 @@ _CLEARLY_NEGATIVE = -40
 _CODE_LENGTH = 6
 #: up to so many words before a colon are a label of the link
 _CAPTION_WORDS = 2
-
-
+_ANY_ACTION = LinkMeaning.ACTION | LinkMeaning.POSSIBLE_ACTION
 #: scripts from here on rarely use commas
 _FIRST_COMMALESS = "\u0e00"
 _COMMA = re.compile("[,\uff0c\u3001\u060c]")
@@ -83,26 +82,16 @@ class ScoredLink(msgspec.Struct):
 
     def add(self, name: str, points: int, spot: LinkOccurrence | None = None) -> None:
         """Add one piece of evidence."""
-        place = (None, None) if spot is None else (spot.start, spot.end)
-        self.evidence.append(
-            CandidateEvidence(name=name, points=points, start=place[0], end=place[1])
-        )
-
-
-def unscored_link(url: str, spots: list[LinkOccurrence]) -> ScoredLink:
-    """Return a link without a score."""
-    wrapping = wrappers.unwrap(url)
-    found = ScoredLink(url, spots, wrapping, "", [])
-    found.token = "" if found.opaque else url_secrets.secret_token(found.leads_to)
-    return found
+        start, end = (None, None) if spot is None else (spot.start, spot.end)
+        self.evidence.append(CandidateEvidence(name=name, points=points, start=start, end=end))
 
 
 def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
     """Score a link by itself; ``common`` are secrets that occur in many links of the mail."""
-    heard = [(spot, _wording_points(spot)) for spot in link.occurrences]
-    spot, points = max(heard, key=_total_points)
+    scored = [(spot, _wording_points(spot)) for spot in link.occurrences]
+    spot, points = max(scored, key=_total_points)
     # A label that excludes the link outweighs all other occurrences; a bare URL has no label.
-    labelled = [each for each in heard if each[0].label]
+    labelled = [each for each in scored if each[0].label]
     if labelled and _total_points(worst := min(labelled, key=_total_points)) < _CLEARLY_NEGATIVE:
         spot, points = worst
     for name, each in points:
@@ -114,8 +103,8 @@ def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
     _score_appearance(link)
 
 
-def _total_points(heard: tuple[LinkOccurrence, list[tuple[str, int]]]) -> int:
-    return sum(points for _, points in heard[1])
+def _total_points(scored: tuple[LinkOccurrence, list[tuple[str, int]]]) -> int:
+    return sum(points for _, points in scored[1])
 
 
 def _wording_points(spot: LinkOccurrence) -> list[tuple[str, int]]:
@@ -129,16 +118,14 @@ def _wording_points(spot: LinkOccurrence) -> list[tuple[str, int]]:
     elif spot.before.endswith((":", "\uff1a")) and not spot.label:
         words = len(spot.before[:-1].rpartition(":")[2].split())
         found.append(("announced" if words > _CAPTION_WORDS else "captioned", 4))
-    if label & (LinkMeaning.ACTION | LinkMeaning.POSSIBLE_ACTION):
+    if label & _ANY_ACTION:
         if LinkMeaning.ACTION in around:
             found.append(("sentence_does", 6))
         if spot.lead and _is_if_not_you(meaning.text_meaning(spot.lead)):
             found.append(("lead_unless", -90 if _lead_in_names_link(spot.lead) else -15))
         return found
     found += _sentence_points(before, around)
-    if spot.lead and not before & (
-        LinkMeaning.ACTION | LinkMeaning.POSSIBLE_ACTION | LinkMeaning.OTHER_PURPOSE
-    ):
+    if spot.lead and not before & (_ANY_ACTION | LinkMeaning.OTHER_PURPOSE):
         lead = _lead_in_points(spot.lead)
         if LinkMeaning.BUSINESS in label:  # the label outweighs the text before the link
             business = any(name == "lead_business" for name, _ in lead)
@@ -158,12 +145,7 @@ def _label_points(said: LinkMeaning) -> list[tuple[str, int]]:
     elif said & (LinkMeaning.OTHER_PURPOSE | LinkMeaning.OTHER_LABEL):
         found.append(("label_other", -45 if LinkMeaning.ACTION in said else -80))
     if LinkMeaning.BUSINESS in said:
-        found.append(
-            (
-                "label_business",
-                -24 if said & (LinkMeaning.ACTION | LinkMeaning.POSSIBLE_ACTION) else -15,
-            )
-        )
+        found.append(("label_business", -24 if said & _ANY_ACTION else -15))
     return found
 
 
@@ -172,10 +154,7 @@ def _meaning_before(text: str) -> LinkMeaning:
     said = meaning.text_meaning(text)
     if LinkMeaning.OTHER_PURPOSE in said and LinkMeaning.POSSIBLE_ACTION in said:
         opening = meaning.text_meaning(" ".join(text.split(maxsplit=2)[:2]))
-        if (
-            opening & (LinkMeaning.OTHER_PURPOSE | LinkMeaning.POSSIBLE_ACTION)
-            == LinkMeaning.OTHER_PURPOSE
-        ):
+        if LinkMeaning.OTHER_PURPOSE in opening and LinkMeaning.POSSIBLE_ACTION not in opening:
             return said & ~LinkMeaning.POSSIBLE_ACTION
     return said
 
@@ -186,9 +165,7 @@ def _sentence_points(before: LinkMeaning, around: LinkMeaning) -> list[tuple[str
         found.append(("sentence_does", 32))
     elif LinkMeaning.POSSIBLE_ACTION in around:
         found.append(("sentence_may", 14))
-    if LinkMeaning.OTHER_PURPOSE in before and not around & (
-        LinkMeaning.ACTION | LinkMeaning.POSSIBLE_ACTION
-    ):
+    if LinkMeaning.OTHER_PURPOSE in before and not around & _ANY_ACTION:
         found.append(("sentence_other", -45))
     if (
         LinkMeaning.REFUSAL in before
@@ -237,7 +214,6 @@ def _lead_in_points(lead: str) -> list[tuple[str, int]]:
 
 
 def _score_url(link: ScoredLink) -> None:
-    """Score the words of the URL."""
     if link.opaque:
         return
     said, rather_not = meaning.url_meaning(link.leads_to)
@@ -263,8 +239,9 @@ def _score_secret(link: ScoredLink, common: frozenset[str]) -> None:
     if path.lower().endswith(_FILE_ENDINGS):
         link.add("file", -80)
     if not link.token:
-        short = _short_secret(bare)
-        points = 6 if len(short) >= _CODE_LENGTH else 0
+        last = bare.partition("/")[2].rstrip("/").rpartition("/")[2]
+        short = url_secrets.is_short_secret(last)
+        points = 6 if len(last) >= _CODE_LENGTH else 0
         link.add("secret_short" if short else "no_secret", points if short else -60)
     elif link.token in common:
         link.add("secret_common", -40)
@@ -273,20 +250,16 @@ def _score_secret(link: ScoredLink, common: frozenset[str]) -> None:
         link.add("secret" if sure else "secret_likely", 25 if sure else 10)
 
 
-def _short_secret(path: str) -> str:
-    """Return the short code at the end of a path."""
-    last = path.partition("/")[2].rstrip("/").rpartition("/")[2]
-    return last if url_secrets.is_short_secret(last) else ""
-
-
 def _score_appearance(link: ScoredLink) -> None:
     spots = link.occurrences
-    if any(spot.button for spot in spots):
-        link.add("button", 10, next(spot for spot in spots if spot.button))
-    if len(spots) > 1 and any(spot.spelled_out for spot in spots):
-        link.add("spelled_out", 8, next(spot for spot in spots if spot.spelled_out))
-    if any(spot.other for spot in spots) and link.wrapper is None:
-        link.add("shows_another", -30, next(spot for spot in spots if spot.other))
+    if button := next((spot for spot in spots if spot.button), None):
+        link.add("button", 10, button)
+    spelled_out = next((spot for spot in spots if spot.spelled_out), None)
+    if spelled_out and len(spots) > 1:
+        link.add("spelled_out", 8, spelled_out)
+    other = next((spot for spot in spots if spot.other), None)
+    if other and link.wrapper is None:
+        link.add("shows_another", -30, other)
 
 
 def is_unsubscribe(link: ScoredLink) -> bool:
@@ -339,8 +312,7 @@ def find_links(subject: str, pages: Sequence[Page], sender_domain: str) -> Ranke
     for link in links:
         score_link(link, common=common)
     _score_in_mail(links, subject, sender_domain)
-    ranked = sorted(links, key=lambda link: -link.score)
-    ranked = _prefer_unwrapped(ranked)
+    ranked = _prefer_unwrapped(sorted(links, key=lambda link: -link.score))
     best = ranked[0] if ranked[0].score >= _THRESHOLD else None
     tied = best is not None and _is_tied(best, ranked[1:])
     rest = ranked[1].score if len(ranked) > 1 else -100
@@ -364,7 +336,12 @@ def _collected_links(spots: Sequence[LinkOccurrence]) -> list[ScoredLink]:
     for spot in spots:
         if spot.where != "html":
             by_url.setdefault(_repaired_url(spot.url, by_url, whole), []).append(spot)
-    return [unscored_link(url, each) for url, each in list(by_url.items())[:_MOST_LINKS]]
+    links = []
+    for url, each in list(by_url.items())[:_MOST_LINKS]:
+        link = ScoredLink(url, each, wrappers.unwrap(url))
+        link.token = "" if link.opaque else url_secrets.secret_token(link.leads_to)
+        links.append(link)
+    return links
 
 
 def _repaired_url(url: str, known: dict[str, list[LinkOccurrence]], whole: Sequence[str]) -> str:
@@ -393,7 +370,6 @@ def _continues_url(url: str, start: str) -> bool:
 
 
 def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str) -> None:
-    """Score the links in the context of the mail."""
     home = dmarc.organisational_domain(sender_domain) if sender_domain else ""
     candidates = [link for link in links if link.score > -_THRESHOLD]
     _score_by_subject(links, meaning.text_meaning(subject))
@@ -408,7 +384,6 @@ def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str
 
 
 def _score_by_subject(links: Sequence[ScoredLink], about: LinkMeaning) -> None:
-    """Score the links by the subject."""
     business = LinkMeaning.BUSINESS in about
     asks = LinkMeaning.ACTION in about or (LinkMeaning.POSSIBLE_ACTION in about and not business)
     circular = not asks and any(map(is_unsubscribe, links))
@@ -471,14 +446,10 @@ def _link_candidate(link: ScoredLink, rival: int) -> Candidate:
         end=spot.end,
         score=link.score,
         confidence=_confidence(link.score, rival),
-        evidence=tuple(_strongest_first(link.evidence)),
+        evidence=tuple(sorted(link.evidence, key=lambda each: -abs(each.points))),
         wrapped=link.wrapper.name if link.wrapper else "",
         target=link.wrapper.target if link.wrapper else "",
     )
-
-
-def _strongest_first(evidence: Sequence[CandidateEvidence]) -> list[CandidateEvidence]:
-    return sorted(evidence, key=lambda each: -abs(each.points))
 
 
 def _confidence(score: int, rival: int) -> float:

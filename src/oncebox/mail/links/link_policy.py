@@ -1,7 +1,8 @@
-"""Link policy: which links may be handed out, by a strict URL grammar and an allowlist.
+"""Link policy: which links clients may receive, by a strict URL grammar and an allowlist.
 
 A link is checked verbatim: nothing is trimmed, repaired or decoded, so that no two programs can
 read it differently. The URL of the verdict is the string that was checked.
+See docs/decisions/0027-use-a-strict-grammar-for-link-policy.md.
 """
 
 import re
@@ -17,6 +18,7 @@ from oncebox.model.inboxes.link_rules import (
     ANY_HOST,
     PORTS,
     LinkRule,
+    LinkVerdict,
     host_problem,
     is_ambiguous_path,
     parse_port,
@@ -44,20 +46,6 @@ _LOOPBACK = re.compile(
 )
 #: reserved for examples: allowed where listed, never public
 _EXAMPLE_DOMAIN = "example"
-
-
-class LinkVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a link may be handed out, and its parts."""
-
-    allowed: bool
-    #: a stable code: why it is refused, or by what kind of entry it is allowed
-    reason: str
-    #: the checked URL; empty when refused
-    canonical: str = ""
-    host: str = ""
-    parameters: tuple[tuple[str, str], ...] = ()
-    #: the secret in the URL, made for one person
-    token: str = ""
 
 
 class _LinkParts(msgspec.Struct, frozen=True):
@@ -94,9 +82,9 @@ def link_verdict(
     local machine on any port, as test mode does. ``resolve`` returns the addresses of a host, all
     of which must be public.
     """
-    trouble = _character_problem(url)
-    if trouble:
-        return LinkVerdict(allowed=False, reason=trouble)
+    problem = _character_problem(url)
+    if problem:
+        return LinkVerdict(allowed=False, reason=problem)
     if _is_local(url, local) or (here and _LOOPBACK.fullmatch(url)):
         return _allowed_verdict(url, "local", url.partition("://")[2])
     parts = _parse_link(url)
@@ -148,13 +136,10 @@ def _parse_link(url: str) -> _LinkParts | str:
     if found is None:
         return "scheme"
     scheme, authority, rest = found[1].lower(), found[2], found[3] or ""
-    trouble = _authority_problem(authority)
-    if trouble:
-        return trouble
     host, colon, digits = authority.lower().partition(":")
-    trouble = host_problem(host)
-    if trouble:
-        return trouble
+    problem = _authority_problem(authority) or host_problem(host)
+    if problem:
+        return problem
     port = parse_port(digits) if colon else PORTS[scheme]
     if port is None:
         return "port_invalid"
@@ -194,14 +179,14 @@ def _match_rules(parts: _LinkParts, allow: Iterable[str]) -> tuple[str, bool]:
 
 def _match_rule(parts: _LinkParts, rule: LinkRule) -> tuple[str, bool]:
     if rule.host == ANY_HOST:
-        trouble = _public_name_problem(parts.host)
+        problem = _public_name_problem(parts.host)
     elif rule.subdomains:
-        trouble = "" if parts.host.endswith(f".{rule.host}") else "host_not_allowed"
+        problem = "" if parts.host.endswith(f".{rule.host}") else "host_not_allowed"
     else:
-        trouble = "" if parts.host == rule.host else "host_not_allowed"
-    trouble = trouble or _origin_problem(parts, rule)
-    if trouble:
-        return trouble, False
+        problem = "" if parts.host == rule.host else "host_not_allowed"
+    problem = problem or _origin_problem(parts, rule)
+    if problem:
+        return problem, False
     if rule.host == ANY_HOST:
         return "any_public", True
     return ("path" if rule.path else "below" if rule.subdomains else "host"), True
@@ -238,7 +223,6 @@ def _public_name_problem(host: str) -> str:
 
 @lru_cache(1)
 def _public_suffixes() -> "PublicSuffixList":
-    """Return the public suffix list."""
     from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - large, and rarely needed
 
     return PublicSuffixList(accept_unknown=False, only_icann=True)

@@ -66,11 +66,6 @@ def text_meaning(text: str) -> LinkMeaning:
     return LinkMeaning(said)
 
 
-def _is_unspaced(letter: str) -> bool:
-    """Say whether a word may start after another letter."""
-    return letter > _LAST_SPACED and not _GEORGIAN[0] <= letter <= _GEORGIAN[1]
-
-
 #: all phrases with the same beginning, and the meaning of each
 _PhraseGroup = tuple[tuple[str, ...], list[tuple[str, int]]]
 _MEANING_BY_KEY = {
@@ -96,7 +91,8 @@ def _phrases() -> tuple[dict[str, _PhraseGroup], dict[str, _PhraseGroup]]:
                 meanings[phrase] = meanings.get(phrase, 0) | int(meaning)
     groups: tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]] = ({}, {})
     for phrase, flags in meanings.items():
-        unspaced = _is_unspaced(phrase[0])
+        # A word may start after another letter.
+        unspaced = phrase[0] > _LAST_SPACED and not _GEORGIAN[0] <= phrase[0] <= _GEORGIAN[1]
         start = phrase[: _UNSPACED_KEY if unspaced else _KEY]
         groups[unspaced].setdefault(start, {})[phrase] = flags
     spaced, others = (
@@ -109,10 +105,10 @@ def _phrases() -> tuple[dict[str, _PhraseGroup], dict[str, _PhraseGroup]]:
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LONGEST_URL = 500
 #: parameters whose values name an action
-_ACTION_PARAMETERS = frozenset({"action", "type", "mode", "flow", "op", "intent", "do", "task",
-                                "act", "cmd",
-                      "event", "purpose", "page", "route", "view", "step"})  # fmt: skip
-
+_ACTION_PARAMETERS = frozenset({
+    "action", "type", "mode", "flow", "op", "intent", "do", "task", "act", "cmd", "event",
+    "purpose", "page", "route", "view", "step",
+})  # fmt: skip
 #: stems without accents, mostly English, as in URLs
 _ACTION_WORDS = (
     "verif", "confirm", "activat", "validat", "reset", "recover", "unlock", "unblock", "magic",

@@ -129,7 +129,7 @@ def _joined_url(url: str, tail: str) -> str:
 
 
 _MOST_OCCURRENCES = 400
-#: characters of a sentence that are kept
+#: longest part of a sentence
 _NEARBY_CHARACTERS = 200
 #: the end of a sentence; not a full stop inside a name or number, and not a question mark, because
 #: the link after a question often answers it
@@ -184,22 +184,24 @@ def _page_occurrences(number: int, page: Page) -> Iterator[LinkOccurrence]:
         taken.append((anchor.start, anchor.end))
         url = _clean_href(anchor.href)
         if url:
-            near = around.of(anchor.start, anchor.end)
+            before, after, lead = around.of(anchor.start, anchor.end)
             text = page.text[anchor.start : anchor.end].strip()
             shown = bool(_LIKE_URL.fullmatch(text))
             yield LinkOccurrence(
                 url=url, where="html", page=number, start=anchor.start, end=anchor.end,
                 label="" if shown else text or anchor.alt, button=anchor.button,
                 spelled_out=shown and "/" in text, other=shown and _shows_other_host(text, url),
-                before=near.before, after=near.after, lead=near.lead,
+                before=before, after=after, lead=lead,
             )  # fmt: skip
     for start, end, url in texts:
         if not any(first <= start < last for first, last in taken):
-            near = around.of(start, end)
+            before, after, lead = around.of(start, end)
+            # A URL in plain text may have remains of HTML.
+            whole = unescape(url) if "&amp;" in url or "&#" in url else url
             yield LinkOccurrence(
-                url=_unescaped(url), where=page.origin, page=number, start=start, end=end,
+                url=whole, where=page.origin, page=number, start=start, end=end,
                 label=_markdown_label(page.text, start), spelled_out=True,
-                before=near.before, after=near.after, lead=near.lead,
+                before=before, after=after, lead=lead,
             )  # fmt: skip
 
 
@@ -220,11 +222,6 @@ def _clean_href(href: str) -> str:
     return url.removeprefix("//") if _SCHEMELESS.fullmatch(url) and "/" in url else ""
 
 
-def _unescaped(url: str) -> str:
-    """Return a link of plain text without remains of HTML."""
-    return unescape(url) if "&amp;" in url or "&#" in url else url
-
-
 def _host(text: str) -> str:
     bare = _SCHEME.sub("", text).lower()
     return re.split(r"[/?#:]", bare, maxsplit=1)[0].removeprefix("www.")
@@ -236,12 +233,8 @@ def _shows_other_host(text: str, url: str) -> bool:
     return shown != real and not real.endswith(f".{shown}")
 
 
-class _Surrounding(msgspec.Struct, frozen=True):
-    """The text around a link."""
-
-    before: str = ""
-    after: str = ""
-    lead: str = ""
+#: the sentence before and after a link, and the text that leads to it
+_Surrounding = tuple[str, str, str]
 
 
 class _PageSurroundings:
@@ -259,36 +252,30 @@ class _PageSurroundings:
             return self._of_plain(start, end)
         at = bisect_right(self._starts, start) - 1
         if at < 0:
-            return _Surrounding()
+            return "", "", ""
         block = self._blocks[at]
         before = _last_sentence(self._text[max(block.start, start - _NEARBY_CHARACTERS) : start])
-        after = _first_sentence(
-            self._text[end : min(max(block.end, end), end + _NEARBY_CHARACTERS)]
-        )
+        last = min(max(block.end, end), end + _NEARBY_CHARACTERS)
+        after = _first_sentence(self._text[end:last])
         lead = ""
         if not any(map(str.isalnum, before)) and at > 0:
             above = self._blocks[at - 1]
-            lead = _last_sentence(
-                self._text[max(above.start, above.end - _NEARBY_CHARACTERS) : above.end]
-            )
-        return _Surrounding(before, after, lead)
+            first = max(above.start, above.end - _NEARBY_CHARACTERS)
+            lead = _last_sentence(self._text[first : above.end])
+        return before, after, lead
 
     def _of_plain(self, start: int, end: int) -> _Surrounding:
         """Return the same for plain text, in which lines end anywhere in a sentence."""
-        above, _, same = self._text[max(0, start - 2 * _NEARBY_CHARACTERS) : start].rpartition(
-            "\n\n"
-        )
+        nearby = self._text[max(0, start - 2 * _NEARBY_CHARACTERS) : start]
+        above, _, same = nearby.rpartition("\n\n")
         before = _last_sentence(_on_one_line(same)[-_NEARBY_CHARACTERS:])
-        after = _first_sentence(
-            _on_one_line(self._text[end : end + _NEARBY_CHARACTERS].partition("\n\n")[0])
-        )
-        alone = not any(map(str.isalnum, before))
-        lead = (
-            _last_sentence(_on_one_line(above.rstrip().rpartition("\n\n")[2])[-_NEARBY_CHARACTERS:])
-            if alone
-            else ""
-        )
-        return _Surrounding(before, _HTTP_URL.split(after)[0], lead)
+        behind = self._text[end : end + _NEARBY_CHARACTERS].partition("\n\n")[0]
+        after = _first_sentence(_on_one_line(behind))
+        lead = ""
+        if not any(map(str.isalnum, before)):
+            paragraph = above.rstrip().rpartition("\n\n")[2]
+            lead = _last_sentence(_on_one_line(paragraph)[-_NEARBY_CHARACTERS:])
+        return before, _HTTP_URL.split(after)[0], lead
 
 
 def _on_one_line(text: str) -> str:

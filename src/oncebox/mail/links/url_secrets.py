@@ -45,11 +45,6 @@ def url_parameters(url: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _name_and_value(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
-
-
 def _unquoted(text: str) -> str:
     return unquote(text.replace("+", " ")) if "%" in text or "+" in text else text
 
@@ -66,9 +61,8 @@ def secret_token(url: str) -> str:
     # The URL of the next page may contain the secret.
     nested = [pair for _, value in given if "?" in value for pair in url_parameters(value)]
     # Some programs separate parameters by semicolons.
-    nested += [
-        _name_and_value(part) for _, value in given if ";" in value for part in value.split(";")[1:]
-    ]
+    listed = [part for _, value in given if ";" in value for part in value.split(";")[1:]]
+    nested += [(name, value) for name, _, value in (part.partition("=") for part in listed)]
     for name, value in (*given, *nested[:_MOST_PARAMETERS]):
         words = {word.lower() for word in _WORDS.findall(name)}
         secret = max(value.split("/"), key=len) if "://" not in value else ""
@@ -111,11 +105,9 @@ def _mixture_likeness(text: str, *, named: bool) -> int:
     if not digits:
         lower = sum(map(str.islower, text))
         random = 1 < lower < letters - 1 and not _WORDLIKE.fullmatch(text)
-        return (
-            (2 if len(text) >= _LONG_SECRET else 1)
-            if random and len(text) >= _SHORTEST_MIXED
-            else 0
-        )
+        if not random or len(text) < _SHORTEST_MIXED:
+            return 0
+        return 2 if len(text) >= _LONG_SECRET else 1
     if _WORDLIKE.fullmatch(text) or _is_slug(text):
         return 0
     if len(text) >= _LONG_SECRET:

@@ -157,19 +157,15 @@ _CLICK_PATH = re.compile(
 
 
 def _is_click_word(word: str) -> bool:
-    return bool(
-        url_secrets.secret_likeness(word) or re.fullmatch(_CLICK_WORDS, word, re.IGNORECASE)
-    )
+    named = re.fullmatch(_CLICK_WORDS, word, re.IGNORECASE)
+    return named is not None or bool(url_secrets.secret_likeness(word))
 
 
 def _carried_target(parts: _UrlParts) -> str:
     """Return the URL inside a tracked link, plain or encoded, in a parameter or the path."""
     for value in parts.query.values():
-        target = (
-            _as_target(unquote(value))
-            or _target_in_base64(unquote(value))
-            or _target_in_json(unquote(value))
-        )
+        plain = unquote(value)
+        target = _as_target(plain) or _target_in_base64(plain) or _target_in_json(plain)
         if target:
             return target
     for segment in parts.path.split("/"):

@@ -24,16 +24,12 @@ def ascii_domain(text: str) -> str:
         return ""
     name = text.removesuffix(".").lower()
     if not name.isascii():
-        name = _idna_encoded(name)
+        try:
+            name = idna.encode(name, uts46=True).decode("ascii")
+        except (ValueError, IndexError):  # ValueError is a base class of idna's errors
+            return ""
     fits = 0 < len(name) <= _LONGEST_NAME and all(map(_DNS_LABEL.fullmatch, name.split(".")))
     return name if fits else ""
-
-
-def _idna_encoded(name: str) -> str:
-    try:
-        return idna.encode(name, uts46=True).decode("ascii")
-    except UnicodeError:  # the base class of idna's errors
-        return ""
 
 
 #: quoted text, parentheses, one special character, white space, or other text
@@ -44,10 +40,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ATOM = re.compile(
     r"[^\x00-\x20\x7f-\x9f\"(),:;<>@\[\\\].]+(?:\.[^\x00-\x20\x7f-\x9f\"(),:;<>@\[\\\].]+)*"
 )
-_DOMAIN = re.compile(
-    r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-)
-_LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253
+_LONGEST_LOCAL = 64
 
 
 class MailboxList(msgspec.Struct):
@@ -110,7 +103,6 @@ def read_mailboxes(text: str, warnings: set[str]) -> MailboxList:
 
 
 def _add_token(entry: _MailboxEntry, token: tuple[str, str, str, str, str]) -> None:
-    """Add a token to the current part of the entry."""
     quoted, closed, special, space, word = token
     if special in {"<", ">"}:
         wanted = 0 if special == "<" else 1
@@ -134,7 +126,6 @@ def _add_token(entry: _MailboxEntry, token: tuple[str, str, str, str, str]) -> N
 
 
 def _finish_entry(entry: _MailboxEntry, result: MailboxList, warnings: set[str]) -> None:
-    """Add the mailbox of an entry."""
     comments = "".join(entry.comments).strip()
     if entry.angle:
         name = "".join(entry.phrase).strip()
@@ -161,21 +152,8 @@ def normalize_address(spec: str) -> str | None:
         return None
     if "=?" in local:
         return None  # encoded words are not allowed in addresses
-    name = normalize_domain(domain)
-    return None if name is None else f"{local}@{name}"
-
-
-def normalize_domain(domain: str) -> str | None:
-    """Return a domain in lower case and as A-labels; None if invalid."""
-    name = domain.lower()
-    if not name.isascii():
-        try:
-            name = idna.encode(name, uts46=True).decode("ascii")
-        except (idna.IDNAError, UnicodeError, ValueError, IndexError):
-            return None
-    if len(name) > _LONGEST_DOMAIN or not _DOMAIN.fullmatch(name):
-        return None
-    return name
+    name = "" if domain.endswith(".") else ascii_domain(domain)
+    return f"{local}@{name}" if name else None
 
 
 #: text that may be mistaken for an address
@@ -189,12 +167,12 @@ _MISSING = ParsedSender()
 _AMBIGUOUS = ParsedSender(standing=SenderStatus.AMBIGUOUS)
 
 
-def read_sender(fields: list[bytes], warnings: set[str], *, doubtful: bool) -> ParsedSender:
-    """Return the sender of the From fields; ``doubtful`` if the header is ambiguous."""
-    if not fields and not doubtful:
+def read_sender(fields: list[bytes], warnings: set[str], *, ambiguous: bool) -> ParsedSender:
+    """Return the sender of the From fields; ``ambiguous`` says that the header is."""
+    if not fields and not ambiguous:
         return _MISSING
     sender = _AMBIGUOUS
-    if len(fields) == 1 and not doubtful and len(fields[0]) <= _LONGEST_FROM:
+    if len(fields) == 1 and not ambiguous and len(fields[0]) <= _LONGEST_FROM:
         sender = _single_sender(header_fields.unfold(fields[0], warnings), warnings)
     if sender.standing is SenderStatus.AMBIGUOUS:
         warnings.add("from_ambiguous")

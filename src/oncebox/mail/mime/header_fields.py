@@ -64,37 +64,28 @@ def _header_extent(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _read_fields(head: bytes, start: int, header: Header, limits: ParseLimits) -> None:
-    postmark = _MBOX_FROM_LINE.match(head)
-    at = postmark.end() if postmark else 0
+    separator = _MBOX_FROM_LINE.match(head)
+    at = separator.end() if separator else 0
     header.ambiguous = header.ambiguous or _BARE_CR.search(head) is not None or b"\0" in head
     while at < len(head):
         found = _FIELD.match(head, at)
-        if found is None:
-            _end_at_broken_line(header, start + at)
+        if found is None:  # most programs read the rest as body
+            header.ambiguous = True
+            if not header.cut:
+                header.broken = True
+                header.body = start + at
             return
         if len(header.fields) >= limits.fields:
             header.cut = header.ambiguous = True
             return
         at = found.end()
-        _keep_field(found, header, limits)
-
-
-def _end_at_broken_line(header: Header, at: int) -> None:
-    """End the header at a line that is no field; most programs read the rest as body."""
-    header.ambiguous = True
-    if not header.cut:
-        header.broken = True
-        header.body = at
-
-
-def _keep_field(found: re.Match[bytes], header: Header, limits: ParseLimits) -> None:
-    name, space, value = found.groups()
-    if found.end() - found.start() > limits.field:
-        header.cut = header.ambiguous = True
-    elif not name or space:
-        header.ambiguous = True  # some programs read it as a field, others do not
-    else:
-        header.fields.append((name.decode("ascii").lower(), value.strip(b" \t\r\n")))
+        name, space, value = found.groups()
+        if found.end() - found.start() > limits.field:
+            header.cut = header.ambiguous = True
+        elif not name or space:
+            header.ambiguous = True  # some programs read it as a field, others do not
+        else:
+            header.fields.append((name.decode("ascii").lower(), value.strip(b" \t\r\n")))
 
 
 _ENCODED_WORD = re.compile(r"=\?([^?\s*]{1,64})(?:\*[^?\s]{0,40})?\?([bBqQ])\?([^?]*)\?=")
@@ -174,11 +165,8 @@ def read_parameters(field: bytes | None) -> ParameterizedValue:
     """
     if not field:
         return "", {}
-    return (
-        _parse_parameters_cached(field)
-        if len(field) <= _LONGEST_CACHED
-        else _parse_parameters(field)
-    )
+    short = len(field) <= _LONGEST_CACHED
+    return _parse_parameters_cached(field) if short else _parse_parameters(field)
 
 
 def parameter_text(parameters: dict[str, str], name: str, warnings: set[str]) -> str:
@@ -187,16 +175,15 @@ def parameter_text(parameters: dict[str, str], name: str, warnings: set[str]) ->
     if not pieces:
         value = parameters.get(name, "")
         return decode_value(value.encode("latin-1", "replace"), warnings)
-    named, data = "", []
+    charset, data = "", b""
     for number, encoded, value in pieces:
         piece = value
-        if encoded and number == 0:
-            named, _, piece = _split_charset(value)
-        data.append(_piece_bytes(piece, encoded=encoded))
-    return decode_value(
-        decoding.decode_charset(b"".join(data), named, warnings).encode("utf-8", "replace"),
-        warnings,
-    )
+        if encoded and number == 0 and value.count("'") > 1:
+            charset, _, piece = value.split("'", 2)
+        raw = piece.encode("latin-1", "replace")
+        data += unquote_to_bytes(raw) if encoded else raw
+    text = decoding.decode_charset(data, charset, warnings)
+    return decode_value(text.encode("utf-8", "replace"), warnings)
 
 
 def _parse_parameters(field: bytes) -> ParameterizedValue:
@@ -227,14 +214,3 @@ def _continuations(parameters: dict[str, str], name: str) -> list[tuple[int, boo
             encoded = bool(match[3]) or match[2] is None
             found.append((int(match[2] or 0), encoded, value))
     return sorted(found)
-
-
-def _split_charset(value: str) -> tuple[str, str, str]:
-    named, quote, rest = value.partition("'")
-    language, second, piece = rest.partition("'")
-    return (named, language, piece) if quote and second else ("", "", value)
-
-
-def _piece_bytes(piece: str, *, encoded: bool) -> bytes:
-    data = piece.encode("latin-1", "replace")
-    return unquote_to_bytes(data) if encoded else data

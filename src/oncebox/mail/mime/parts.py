@@ -12,7 +12,6 @@ from oncebox.model.inboxes.received_mail import ParsedAttachment
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
 _PLAIN = "text/plain"
-_DIGEST = "multipart/digest"
 _EMPTY_HEADER = Header([], 0)
 
 
@@ -78,12 +77,12 @@ class _PartWalk:
         choice = branch.alternative
         if choice is None and media_type == "multipart/alternative":
             choice = self._next_alternative()
-        default = "message/rfc822" if media_type == _DIGEST else _PLAIN
-        room = self._limits.parts - self._parts
-        spans = multipart_spans(self._raw, branch.start, branch.end, boundary, room + 1)
-        if len(spans) > room:
+        default = "message/rfc822" if media_type == "multipart/digest" else _PLAIN
+        left = self._limits.parts - self._parts
+        spans = multipart_spans(self._raw, branch.start, branch.end, boundary, left + 1)
+        if len(spans) > left:
             self._warnings.add("parts_limit")
-            spans = spans[:room]
+            spans = spans[:left]
         self._parts += len(spans)
         return [_PendingPart(start, end, branch.depth + 1, choice, default) for start, end in spans]
 
@@ -101,9 +100,7 @@ class _PartWalk:
             content_id=header.first("content-id") or b"",
             start=branch.start,
             end=branch.end,
-            alternative=self._next_alternative()
-            if branch.alternative is None
-            else branch.alternative,
+            alternative=branch.alternative or self._next_alternative(),
         )
 
     def _next_alternative(self) -> int:
@@ -146,7 +143,9 @@ def multipart_spans(
         next_line, closing = _boundary_line_end(raw, after, end)
         if next_line is not None:
             if opened is not None:
-                spans.append((opened, max(opened, _part_end(raw, at, opened))))
+                # The line end before a boundary belongs to the boundary.
+                stop = at - 1 if at > opened and raw[at - 1] == 13 else at  # noqa: PLR2004 - CR
+                spans.append((opened, max(opened, stop)))
             opened = None if closing else next_line
             if closing:
                 return spans
@@ -164,11 +163,6 @@ def _boundary_line_end(raw: bytes, at: int, end: int) -> tuple[int | None, bool]
     if rest.strip(b" \t\r"):
         return None, False
     return (end if stop < 0 else stop + 1), closing
-
-
-def _part_end(raw: bytes, at: int, opened: int) -> int:
-    """Return the end of a part: the line end before a boundary belongs to the boundary."""
-    return at - 1 if at > opened and raw[at - 1] == 13 else at  # noqa: PLR2004 - CR
 
 
 def _boundary(given: dict[str, str]) -> bytes | None:
@@ -191,11 +185,19 @@ def is_attachment(leaf: LeafPart) -> bool:
     return leaf.disposition == "attachment" or leaf.media_type not in _TEXT_TYPES
 
 
+def part_content(raw: bytes, leaf: LeafPart, warnings: set[str]) -> bytes:
+    """Return the content of a part without transfer encoding."""
+    return decoding.decode_transfer(raw[leaf.start : leaf.end], leaf.encoding, warnings)
+
+
 def describe_attachment(
-    leaf: LeafPart, number: int, content: bytes, warnings: set[str]
+    raw: bytes, leaf: LeafPart, number: int, warnings: set[str]
 ) -> ParsedAttachment:
     """Return the description of an attachment; its name is never used as a path."""
-    name = _attachment_name(leaf, warnings)
+    content = part_content(raw, leaf, warnings)
+    name = header_fields.parameter_text(leaf.disposition_parameters, "filename", warnings)
+    name = name or header_fields.parameter_text(leaf.parameters, "name", warnings)
+    name = _CONTROL.sub("\ufffd", name)
     if len(name) > _LONGEST_NAME or (name and _SUSPICIOUS_NAME.search(name)):
         warnings.add("attachment_name_odd")
     content_id = header_fields.decode_value(leaf.content_id, warnings).strip().strip("<>")
@@ -210,13 +212,6 @@ def describe_attachment(
     )
 
 
-def _attachment_name(leaf: LeafPart, warnings: set[str]) -> str:
-    name = header_fields.parameter_text(leaf.disposition_parameters, "filename", warnings)
-    if not name:
-        name = header_fields.parameter_text(leaf.parameters, "name", warnings)
-    return _CONTROL.sub("\ufffd", name)
-
-
 _DEFAULT_LIMITS = ParseLimits()
 
 
@@ -227,12 +222,11 @@ def extract_attachment(
 
     Only this part is decoded, and its hash must be the one of the description.
     """
-    unheard: set[str] = set()
+    ignored: set[str] = set()
     header = header_fields.split_header(raw, 0, len(raw), limits)
-    leaves = leaf_parts(raw, header, limits, unheard)
+    leaves = leaf_parts(raw, header, limits, ignored)
     attached = [leaf for leaf in leaves if is_attachment(leaf)]
     if not 0 < wanted.number <= len(attached):
         return None
-    leaf = attached[wanted.number - 1]
-    content = decoding.decode_transfer(raw[leaf.start : leaf.end], leaf.encoding, unheard)
+    content = part_content(raw, attached[wanted.number - 1], ignored)
     return content if hashlib.sha256(content).hexdigest() == wanted.sha256 else None

@@ -1,10 +1,10 @@
 """API keys and tenants: scopes, key format and checksum, tenant names.
 
-    obx_ + 32 characters (160 random bits) + 7 characters (CRC-32 of what stands before)
+    obx_ + 32 characters (160 random bits) + 7 characters (CRC-32 of the rest)
 
-in Crockford's base32. Scanners find it by its form, and a mistyped one is refused without a
-question to the database. Only the SHA-256 of the text is kept: it is random, so there is
-nothing to guess, and a slow hash would protect nothing.
+in Crockford's base32. Secret scanners recognise the format, and a mistyped key is refused without
+a database query. Only the SHA-256 of the text is stored: the text is random, so there is nothing
+to guess, and a slow hash would not protect it better.
 """
 
 import hashlib
@@ -32,26 +32,26 @@ _LONGEST_KEY_NAME = 100
 
 
 class Scope(StrEnum):
-    """What a key may do; ``worker:SOURCE`` stands beside these, ``worker:*`` is all sources."""
+    """Scopes of a key, beside ``worker:SOURCE`` and ``worker:*`` for all sources."""
 
     #: everything, keys and secrets included
     ADMIN = "admin"
-    #: see and steer deliveries and sources
+    #: inspect and control deliveries, sources and sends
     OPERATOR = "operator"
-    #: what an agent needs: typed answers, no stranger's text
+    #: what an agent needs: typed answers, no text of senders
     AGENT = "agent"
-    #: beside ``agent``: also what strangers wrote, cut and cleaned
+    #: beside ``agent``: also the text of senders, shortened and sanitized
     READ_TEXT = "read:text"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key without its text, which nobody keeps."""
+    """An API key without its text, which is not stored."""
 
     id: str
     tenant: str
-    #: what people call it
+    #: display name
     name: str
-    #: the beginning of its text, to tell keys apart
+    #: the beginning of its text, to distinguish keys
     hint: str
     scopes: tuple[str, ...]
     created_at: int
@@ -71,7 +71,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
         return Scope.ADMIN in self.scopes or any(scope in self.scopes for scope in scopes)
 
     def may_work(self, source: str) -> bool:
-        """Say whether the key may take work of a source."""
+        """Say whether the key may work on deliveries of a source."""
         return self.may(f"{_WORKER_PREFIX}{source}", f"{_WORKER_PREFIX}*")
 
 
@@ -84,7 +84,7 @@ def make_key_text(random: bytes) -> str:
 
 
 def is_key_text(text: str) -> bool:
-    """Say whether a text has the form of a key and its checksum fits; that proves nothing."""
+    """Say whether a text has the format and checksum of a key; that proves nothing."""
     if not _KEY_TEXT.fullmatch(text):
         return False
     body, given = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
@@ -92,7 +92,7 @@ def is_key_text(text: str) -> bool:
 
 
 def key_digest(text: str) -> bytes:
-    """Return what is kept of a key's text."""
+    """Return the stored hash of a key's text."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -151,21 +151,21 @@ def _base32(number: int, characters: int) -> str:
     return "".join(_ALPHABET[number >> shift & 31] for shift in shifts)
 
 
-#: the tenant that is always there
+#: the tenant of every installation
 DEFAULT_TENANT = "default"
 
 _TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class Tenant(msgspec.Struct, frozen=True):
-    """One of several parties that share an installation and see nothing of each other."""
+    """One of several parties that share an installation and cannot see each other's data."""
 
     name: str
     created_at: int
 
 
 def check_tenant(name: str) -> None:
-    """Refuse what is no name of a tenant.
+    """Refuse an invalid tenant name.
 
     Raises: KeyInvalid.
     """

@@ -9,7 +9,7 @@ from oncebox.model.validation import check_key
 
 
 class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request under the caller's own key.
+    """A request under the caller's own key.
 
     Raises: KeyInvalid.
     """
@@ -18,7 +18,7 @@ class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: method and path; the same key on another route is another request
     route: str
     key: str
-    #: tells another body under the same key
+    #: detects another body under the same key
     body_hash: bytes
 
     def __post_init__(self) -> None:
@@ -27,7 +27,7 @@ class IdempotentRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
-    """A response, as it is given again to every repeat."""
+    """A response that every repeat gets."""
 
     status: int
     headers: Headers
@@ -43,22 +43,22 @@ class StoredResponse(msgspec.Struct, frozen=True):
 
 
 class FreshRequest(msgspec.Struct, frozen=True):
-    """Nobody has answered it: create, and ``finish`` in the same transaction."""
+    """The request is new: create, and ``finish`` in the same transaction."""
 
     request: IdempotentRequest
-    #: who answers it now
+    #: identifies the process that handles it
     holder: str
 
 
 class RunningRequest(msgspec.Struct, frozen=True):
-    """Somebody is answering it: 409."""
+    """The request is in progress: 409."""
 
-    #: milliseconds after which it is taken over at the latest
+    #: milliseconds until it may be taken over
     retry_after: int
 
 
 class ReplayedResponse(msgspec.Struct, frozen=True):
-    """It was answered: the same answer again."""
+    """The request was answered before: the same response again."""
 
     response: StoredResponse
 

@@ -8,19 +8,18 @@ import msgspec
 
 
 class CommitHook(msgspec.Struct, frozen=True):
-    """What is to be done in the very transaction that ends a try well, if its fence counts."""
+    """A function that runs in the transaction that completes a try, if its fence is current."""
 
-    #: a verb of the ledger: a transaction, what the deeds of one kind are about, and the time;
-    #: it returns what came of each
+    #: takes a transaction, the arguments of all hooks with this function, and the time; returns
+    #: a result for each
     function: Callable[[Any, Sequence[Any], int], Sequence[Any]]
-    #: what this one is about
     argument: Any
-    #: told after the commit what came of it; not if the reply to the commit was lost
+    #: called with the result after the commit, unless the reply to the commit was lost
     after_commit: Callable[[Any], None] | None = None
 
 
 class LaneRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source says about its lanes; all times in milliseconds."""
+    """Rules of a source for its lanes; all times in milliseconds."""
 
     #: what becomes of a number below the highest that is done: ``skip`` or ``run``
     stale: str = "run"
@@ -33,7 +32,7 @@ class LaneRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular about one delivery's place in its lane."""
+    """The order of one delivery in its lane, where it differs from that of arrival."""
 
     #: its number; a lane with numbers runs from the lowest up
     sequence: int | None = None
@@ -48,7 +47,7 @@ class LaneOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lane_order(rules: LaneRules, type_: str, sequence: int | None, arrived: int) -> LaneOrder:
-    """Return what the rules mean for an arrival; waits count from its arrival."""
+    """Return the order of an arrival by these rules; waits count from its arrival."""
     return LaneOrder(
         sequence=sequence,
         skip_stale=rules.stale == "skip",
@@ -63,13 +62,13 @@ class Allow(msgspec.Struct, frozen=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Wait for a person."""
+    """Hold it for an operator."""
 
     reason: str
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """Do nothing with it, on purpose."""
+    """Complete it without running the handler."""
 
     reason: str
 
@@ -81,7 +80,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery stands."""
+    """The state of a delivery."""
 
     #: on disk, waiting for a worker
     RECEIVED = "received"
@@ -91,9 +90,9 @@ class DeliveryState(StrEnum):
     DONE = "done"
     #: a try failed; it waits for the next
     FAILED = "failed"
-    #: given up; a person or a redelivery may bring it back
+    #: given up; an operator or a redelivery may revive it
     DEAD = "dead"
-    #: waits for a person, a predecessor or a policy; says why
+    #: held for an operator, with the reason
     HELD = "held"
 
 
@@ -104,23 +103,14 @@ TRANSITIONS: dict[tuple[DeliveryState, DeliveryState], str] = {
     (DeliveryState.RECEIVED, DeliveryState.DONE): "stale: a later one of its lane is done",
     (DeliveryState.FAILED, DeliveryState.PROCESSING): "claimed by a worker",
     (DeliveryState.FAILED, DeliveryState.HELD): "held by a person",
-    (
-        DeliveryState.PROCESSING,
-        DeliveryState.PROCESSING,
-    ): "its lease ran out and another worker claimed it",
+    (DeliveryState.PROCESSING, DeliveryState.PROCESSING): "reclaimed after its lease expired",
     (DeliveryState.PROCESSING, DeliveryState.DONE): "handled, ignored or dropped",
     (DeliveryState.PROCESSING, DeliveryState.FAILED): "the try failed and may be repeated",
     (DeliveryState.PROCESSING, DeliveryState.DEAD): "gave up: permanent, or tries or time used up",
-    (
-        DeliveryState.PROCESSING,
-        DeliveryState.HELD,
-    ): "a policy or an effect in doubt asks for a person",
+    (DeliveryState.PROCESSING, DeliveryState.HELD): "held by a policy or for an unknown effect",
     (DeliveryState.PROCESSING, DeliveryState.RECEIVED): "given back by a stopping worker",
     (DeliveryState.HELD, DeliveryState.RECEIVED): "released by a person",
-    (
-        DeliveryState.DEAD,
-        DeliveryState.RECEIVED,
-    ): "re-armed by a redelivery, or replayed by a person",
+    (DeliveryState.DEAD, DeliveryState.RECEIVED): "re-armed by a redelivery, replayed by a person",
     (DeliveryState.DEAD, DeliveryState.DONE): "re-armed by a redelivery, and stale at once",
     (DeliveryState.DONE, DeliveryState.RECEIVED): "replayed by a person",
 }
@@ -146,7 +136,7 @@ class DeliveryOutcome(StrEnum):
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edge hands to the ledger."""
+    """A delivery to be stored."""
 
     id: str
     tenant: str
@@ -167,7 +157,7 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     payload_id: str | None = None
     start: int = 0
     length: int | None = None
-    #: nobody signed the key, so a known body under a new one is a replay
+    #: the key is not signed, so a known body under a new one is a replay
     unsigned: bool = False
     #: what becomes of such a replay: ``hold``, ``run`` or ``drop``
     on_replay: str = "hold"
@@ -187,13 +177,13 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrivalKind(StrEnum):
-    """What an arrival turned out to be."""
+    """The kind of an arrival."""
 
     NEW = "new"
     DUPLICATE = "duplicate"
     #: a known key with another body
     CONFLICT = "conflict"
-    #: a known body under a new key that nobody signed
+    #: a known body under a new unsigned key
     SUSPICIOUS_REPLAY = "suspicious_replay"
 
 
@@ -204,8 +194,8 @@ class Accepted(msgspec.Struct, frozen=True):
     arrival: ArrivalKind
     #: the state the delivery was in when this arrival was seen
     state: DeliveryState
-    #: what a repeat most likely was
-    sighting: str | None = None
+    #: the class of a duplicate
+    duplicate_class: str | None = msgspec.field(default=None, name="sighting")
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -251,7 +241,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker wants a try to end; the ledger agrees only while the fence is current."""
+    """How a worker ends a try; recorded only while the fence is current."""
 
     delivery: Delivery
     state: DeliveryState
@@ -264,11 +254,10 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     commit_hook: CommitHook | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a deed where nothing was done."""
         if self.commit_hook is not None and (
             self.state is not DeliveryState.DONE or self.error is not None
         ):
-            raise ValueError("a deed belongs to a try that ends well")
+            raise ValueError("a commit hook needs a try that is done, without an error")
 
 
 def encode_headers(headers: Headers) -> bytes:

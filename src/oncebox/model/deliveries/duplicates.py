@@ -21,13 +21,13 @@ class DuplicateClass(StrEnum):
     ECHO = "echo"
     #: the same key with another body
     CONFLICT = "conflict"
-    #: a known body under a new id that nobody signed: somebody may have caught and altered it
+    #: a known body under a new unsigned id: it may be an altered copy
     SUSPICIOUS_REPLAY = "suspicious_replay"
-    #: the same thing by another road, such as webhook and poll
+    #: the same event through another channel, such as webhook and poll
     CROSS_PATH = "cross_path"
     #: we took so long to acknowledge that the sender tried again
     ACK_TIMEOUT = "our_late_ack"
-    #: sent again long after, or after the end: somebody asked for it
+    #: sent again long after, or after the end, probably on request
     REDELIVERY = "redelivery"
     #: signed at a time too far from ours: sent again as it was, kept too long, or a wrong clock
     STALE = "stale"
@@ -40,7 +40,7 @@ class DuplicateClass(StrEnum):
 
 
 class DuplicateFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known when something is seen again."""
+    """Facts about a duplicate."""
 
     same_body: bool
     same_channel: bool
@@ -51,30 +51,32 @@ class DuplicateFacts(msgspec.Struct, frozen=True, kw_only=True):
     gap_ms: int
     #: it carries our own mark
     echo: bool = False
-    #: it is a known body under an id that nobody signed, or a repeat of such
+    #: it is a known body under an unsigned id, or a duplicate of such
     replay: bool = False
     #: it was signed outside the window
     late: bool = False
 
 
 class ClassRule(NamedTuple):
-    """A class, in words and in code when it is meant."""
+    """A class, and the condition for it, in words and as code."""
 
     duplicate_class: DuplicateClass
     when: str
     holds: Callable[..., bool]
 
 
-#: what a repeat was: the first rule that holds decides; tests and docs come from this table
+#: classes of duplicates: the first rule that holds decides; tests and docs use this table
 DUPLICATE_RULES: tuple[ClassRule, ...] = (
     ClassRule(DuplicateClass.ECHO, "it carries our own mark", lambda it: it.echo),
     ClassRule(DuplicateClass.CONFLICT, "the body is another", lambda it: not it.same_body),
     ClassRule(
         DuplicateClass.SUSPICIOUS_REPLAY,
-        "the body is known under another id, and nobody signed the ids",
+        "the body is known under another id, and the ids are not signed",
         lambda it: it.replay,
     ),
-    ClassRule(DuplicateClass.CROSS_PATH, "it came by another road", lambda it: not it.same_channel),
+    ClassRule(
+        DuplicateClass.CROSS_PATH, "it came through another channel", lambda it: not it.same_channel
+    ),
     ClassRule(
         DuplicateClass.ACK_TIMEOUT,
         f"our first answer took {ACK_TIMEOUT_MS // 1000} s or more, and not twice as long passed",
@@ -93,12 +95,11 @@ DUPLICATE_RULES: tuple[ClassRule, ...] = (
     ClassRule(DuplicateClass.UNCLEAR, "none of these", lambda _: True),
 )
 
-#: reasons for a rejection that speak of time, and the first words of those that leave open who
-#: is at fault
+#: reasons about time, and first words of reasons that do not prove a forgery
 _TIME_REASONS = {"stale", "future"}
 _UNREADABLE_REASONS = {"missing", "malformed", "unusable", "too", "scheme"}
 
-#: what a rejected request was, by the verifier's reason
+#: classes of rejected requests, by the verifier's reason
 REJECTION_RULES: tuple[ClassRule, ...] = (
     ClassRule(
         DuplicateClass.STALE,
@@ -115,12 +116,12 @@ REJECTION_RULES: tuple[ClassRule, ...] = (
 
 
 def classify_duplicate(repeat: DuplicateFacts) -> DuplicateClass:
-    """Return what a repeat most likely was."""
+    """Return the class of a duplicate."""
     return _first_match(DUPLICATE_RULES, repeat)
 
 
 def classify_rejection(reason: str) -> DuplicateClass:
-    """Return what a rejected request most likely was."""
+    """Return the class of a rejected request."""
     return _first_match(REJECTION_RULES, reason)
 
 

@@ -1,4 +1,4 @@
-"""Effects: journal entries, idempotency keys, and calling a function as an effect."""
+"""Journaled side effects: states, idempotency keys, repeat policy, errors that prove no effect."""
 
 import functools
 import hashlib
@@ -13,24 +13,24 @@ from oncebox.errors import EffectMisused, NotDone
 
 
 class EffectState(StrEnum):
-    """Where an effect stands in the journal."""
+    """The state of an effect in the journal."""
 
-    #: begun; if its worker is gone, nobody knows whether it happened
+    #: begun; if its worker is gone, the outcome is unknown
     STARTED = "started"
     #: it happened; repeats get the stored result
     DONE = "done"
     #: proven not to have happened; it may run again
     NOT_DONE = "not_done"
-    #: nobody can know; a person decides
+    #: the outcome is unknown; an operator decides
     UNKNOWN = "unknown"
 
 
 class Safety(StrEnum):
-    """What to do with an effect that was started and never heard of again."""
+    """What to do with an effect that was started and whose outcome is unknown."""
 
     #: run it again with the same key, which the other side honours
     IDEMPOTENT = "idempotent"
-    #: never run it twice: hold and ask a person
+    #: never run it twice: hold the delivery for an operator
     ONCE = "once"
     #: ask the other side
     VERIFY = "verify"
@@ -58,7 +58,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class BeginEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's wish to begin an effect."""
+    """A worker's request to begin an effect."""
 
     delivery_id: str
     tenant: str
@@ -66,12 +66,12 @@ class BeginEffect(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     safe: Safety
     surely_over_at: int
-    #: the fence of the earlier start this wish knows of; begun anew only while it is the last
+    #: the fence of the known earlier start; begun again only while that is the last
     known_fence: int = 0
 
 
 class FinishEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's word on how an effect ended."""
+    """A worker's report on how an effect ended."""
 
     delivery_id: str
     fence: int
@@ -79,7 +79,7 @@ class FinishEffect(msgspec.Struct, frozen=True, kw_only=True):
     state: EffectState
     result: bytes | None = None
     error: str | None = None
-    #: which start it speaks of, unless it says done: by which fence at the earliest, and when
+    #: the start it refers to, unless done: its earliest fence, and its time
     from_fence: int = 0
     started_at: int | None = None
 
@@ -103,10 +103,7 @@ Function = Callable[..., Any]
 
 
 def choose_safety(safe: str | Function | None, function: Function) -> Safety:
-    """Return what to do with a call that was begun and never heard of again.
-
-    Raises: EffectMisused.
-    """
+    """Return what to do with a call whose outcome is unknown."""
     if callable(safe):
         return Safety.VERIFY
     if safe is None:

@@ -57,7 +57,7 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
         return self.payload_id != self.id
 
     def is_waiting(self, now: int) -> bool:
-        """Say whether it lets others of its lane go first, for a while."""
+        """Say whether it waits for others of its lane."""
         return (
             self.state is DeliveryState.RECEIVED
             and self.waits_for is not None
@@ -80,7 +80,7 @@ class DeliveryTry(msgspec.Struct, frozen=True):
 class DuplicateCount(msgspec.Struct, frozen=True):
     """How often a delivery was seen again in one class."""
 
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     count: int
     first_at: int
     last_at: int
@@ -90,7 +90,7 @@ class DuplicateCount(msgspec.Struct, frozen=True):
 class DuplicateExample(msgspec.Struct, frozen=True):
     """One of the first repeats of a class, as it came."""
 
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     at: int
     road: str
     verdict: str
@@ -99,7 +99,7 @@ class DuplicateExample(msgspec.Struct, frozen=True):
 
 
 class AuditRecord(msgspec.Struct, frozen=True):
-    """What a person did."""
+    """An action of an operator."""
 
     at: int
     who: str
@@ -114,14 +114,14 @@ class DeliveryInspection(msgspec.Struct, frozen=True):
     delivery: DeliveryRecord
     tries: list[DeliveryTry]
     effects: list[Effect]
-    sightings: list[DuplicateCount]
+    duplicates: list[DuplicateCount] = msgspec.field(name="sightings")
     examples: list[DuplicateExample]
     audit: list[AuditRecord]
     next_action: str
 
 
 def unknown_effects(effects: Sequence[Effect]) -> list[Effect]:
-    """Return the effects that only a person can resolve."""
+    """Return the effects that only an operator can resolve."""
     return [
         effect
         for effect in effects
@@ -132,11 +132,11 @@ def unknown_effects(effects: Sequence[Effect]) -> list[Effect]:
 
 def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str:
     """Say in one line what may or must happen next."""
-    doubtful = unknown_effects(effects)
+    unknown = unknown_effects(effects)
     if facts.state is DeliveryState.PROCESSING and (facts.due_at or 0) > now:
         return "wait: a worker holds the lease"
-    if doubtful and facts.state is not DeliveryState.DONE:
-        names = ", ".join(effect.name for effect in doubtful)
+    if unknown and facts.state is not DeliveryState.DONE:
+        names = ", ".join(effect.name for effect in unknown)
         return f"needs a person: {names} unknown"
     if facts.state is DeliveryState.HELD:
         return f"needs a person: {facts.hold_reason}"

@@ -10,7 +10,7 @@ from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome, Deliver
 _LONGEST_LINE = 500
 #: seconds; nobody waits for a century, and every database can count to it
 _LONGEST_WAIT = 3_000_000_000
-#: what is wrong in the handler's own code will be wrong the next time too
+#: errors in the handler's own code, which a retry does not help
 _PERMANENT = (Permanent, EffectMisused, EffectNameReused)
 
 
@@ -35,14 +35,14 @@ class TryFailure(msgspec.Struct, frozen=True, kw_only=True):
 
     #: in one short line
     error: str
-    #: trying again will not help
+    #: a retry does not help
     permanent: bool = False
-    #: the least wait that the failure asked for, in milliseconds
+    #: the shortest wait that the failure asked for, in milliseconds
     wait: int | None = None
 
 
 def one_line(text: str) -> str:
-    """Return somebody's words as one short line that every database takes."""
+    """Return text as one short line that every database can store."""
     line = " ".join(text.replace("\0", " ").split())
     return line.encode("utf-8", "replace").decode()[:_LONGEST_LINE]
 
@@ -66,7 +66,7 @@ def failure_from_error(error: BaseException) -> TryFailure:
 
 
 def _requested_wait(error: BaseException) -> int | None:
-    """Return the wait a failure asked for, in milliseconds; nonsense is no wish."""
+    """Return the wait a failure asked for, in milliseconds; invalid values are ignored."""
     try:
         seconds = float(error.retry_after) if isinstance(error, Transient) else None  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -84,7 +84,7 @@ def settle_failure(
     now: int,
     random: Callable[[], float],
 ) -> Settlement:
-    """Return how a failed try goes on: repeated later, or given up."""
+    """Return the settlement of a failed try: repeated later, or given up."""
     not_before = None if failure.wait is None else now + failure.wait
     due_at = max(now + backoff(rules, delivery.tries, random), not_before or 0)
     gave_up = _final_outcome(delivery, failure, rules.tries, due_at)
@@ -95,6 +95,18 @@ def settle_failure(
         error=one_line(failure.error),
         due_at=None if gave_up else due_at,
         not_before=not_before,
+    )
+
+
+def hold_settlement(delivery: Delivery, reason: str) -> Settlement:
+    """Return the settlement of a try after which an operator decides."""
+    reason = one_line(reason)
+    return Settlement(
+        delivery=delivery,
+        state=DeliveryState.HELD,
+        outcome=DeliveryOutcome.HELD,
+        hold_reason=reason,
+        error=reason,
     )
 
 

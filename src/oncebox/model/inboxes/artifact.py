@@ -1,53 +1,48 @@
 """Artifacts: codes and links from mail, the choice among them, and their claims.
 
-It depends on which artifacts there are, never on the order in which they were filed or looked at.
+The choice depends on which artifacts there are, never on the order in which they were filed.
+See docs/decisions/0028-use-permanent-grants-for-codes-and-links.md.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
-from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind, Candidate, Extraction
 
 #: the verdict on a sender that is proven
 PROVEN_VERDICT = "pass"
-#: which of two is newer was told from when they arrived, not from a date that was signed
 ORDER_BY_ARRIVAL = "order_by_arrival"
-#: nobody has vouched for the sender
 SENDER_UNPROVEN = "sender_unproven"
-#: the link leads through somebody else's tracker or filter
 LINK_WRAPPED = "link_wrapped"
-#: it came before its inbox was made
 BEFORE_INBOX = "before_inbox"
-#: every code that an artifact may bear, and what it means
+#: every warning of an artifact, and its meaning
 ARTIFACT_WARNINGS: dict[str, str] = {
-    ORDER_BY_ARRIVAL: "which of two messages is newer was told from their arrival: "
-    "Date is not signed",
-    SENDER_UNPROVEN: "neither SPF nor DKIM vouches for the sender",
+    ORDER_BY_ARRIVAL: "which of two messages is newer was decided by arrival: Date is not signed",
+    SENDER_UNPROVEN: "neither SPF nor DKIM proves the sender",
     LINK_WRAPPED: "the link leads through a tracker or a filter first",
-    BEFORE_INBOX: "the message came before its inbox was made, so it cannot be for it",
+    BEFORE_INBOX: "the message is older than its inbox, so it cannot be for it",
 }
-#: artifacts of one kind that one message may have; more are as good as each other: it is a list
+#: artifacts of one kind from one message; if more are equally good, the message is a list
 _MOST_TIED = 5
 _THOUSAND = 1_000
 
 
 class ArtifactState(StrEnum):
-    """Where an artifact stands."""
+    """The state of an artifact."""
 
-    #: nobody has it
+    #: it can be claimed
     AVAILABLE = "available"
-    #: a newer one of the same sender and purpose has taken its place
+    #: replaced by a newer one of the same sender and purpose
     SUPERSEDED = "superseded"
-    #: somebody has it, and can read it again
+    #: granted to one claim, which can read it again
     CLAIMED = "claimed"
 
 
-#: every change of state that exists, with what causes it; tests and docs come from this table
+#: every transition, with its cause; tests and docs use this table
 TRANSITIONS: dict[tuple[ArtifactState, ArtifactState], str] = {
     (ArtifactState.AVAILABLE, ArtifactState.SUPERSEDED): "a newer one came, or was dated later",
     (ArtifactState.SUPERSEDED, ArtifactState.AVAILABLE): "the newer one turned out to be older",
@@ -60,80 +55,85 @@ TRANSITIONS: dict[tuple[ArtifactState, ArtifactState], str] = {
 }
 
 
-class ArtifactValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an artifact is about; it is only ever stored sealed."""
+class _Secret:
+    """A struct whose fields must not appear in a log."""
 
-    #: what a person would type or follow
-    value: str
-    #: as it stands in the mail
-    shown: str = ""
-    #: of a link: which service wrapped it, and where it leads if that can be read from it
-    wrapped: str = ""
-    target: str = ""
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        """Show nothing: this must not end up in a log."""
-        return "ArtifactValue(***)"
+        return f"{type(self).__name__}(***)"
 
     def __rich_repr__(self) -> list[tuple[str, str]]:
-        """Show no more than ``repr`` does."""
         return []
 
 
-class ArtifactOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What the message that brings an artifact says about it; a later message may say more."""
+class ArtifactValue(_Secret, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The content of an artifact; it is stored encrypted only."""
 
-    message_id: str
-    #: the place of that message in its inbox
-    sequence: int
-    #: whether the inbox's policy lets it through
-    matched: bool
-    #: what the message is about, sorted; none if that is not clear
-    purposes: tuple[str, ...]
-    #: the address in From, as it is compared; empty if there is not exactly one
-    sender: str
-    sender_domain: str
-    #: whether that domain is proven: ``pass``, or why not
-    sender_verdict: str
-    received_at: int
-    #: the Date of the message, where an aligned signature covers it
-    signed_at: int | None
-    warnings: tuple[str, ...] = ()
+    #: what a person would type or follow
+    value: str
+    #: as written in the mail
+    shown: str = ""
+    #: of a link: the service that wrapped it, and the target if it can be read from the link
+    wrapped: str = ""
+    target: str = ""
 
-    @property
-    def proven(self) -> bool:
-        """Whether the sender's domain has vouched for the message."""
-        return self.sender_verdict == PROVEN_VERDICT
+
+class LinkParts(_Secret, msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a link, as the link policy checked it, so that a call can replace a browser."""
+
+    host: str
+    #: the secret in it; empty if that is not clear
+    token: str
+    parameters: tuple[tuple[str, str], ...]
 
 
 class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
-    """An artifact as the worker hands it over to be filed with its message; sealed already."""
+    """An artifact to be filed with its message; the worker has encrypted it."""
 
     id: str
-    #: for the event that tells of it
+    #: for the event that reports it
     event_id: str
     kind: ArtifactKind
-    #: HMAC of its inbox, kind and value, to know it again
+    #: HMAC of its inbox, kind and value, to recognise a repeat
     fingerprint: bytes
     encrypted: bytes
     #: its place among those of its kind in its message
     rank: int
     #: in thousandths
     confidence: int
-    #: another one of the same message is as good
+    #: another one of the same message is equally good
     tied: bool = False
     purposes: tuple[str, ...] = ()
     sender: str = ""
     signed_at: int | None = None
-    #: whether what proves the sender covers the place where it was found
+    #: whether the sender's proof covers the part in which it was found
     vouched: bool = True
-    #: whether the inbox's policy lets it through, where it lets its message through
+    #: whether the inbox's policy matches, provided it matches the message
     matched: bool = True
     warnings: tuple[str, ...] = ()
 
 
-class Artifact(ArtifactOrigin, frozen=True, kw_only=True):
-    """An artifact as it is stored, without what it is about."""
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored artifact, without its value."""
+
+    # From the message that contained it; a later message may update these.
+    message_id: str
+    #: the number of that message in its inbox
+    sequence: int
+    #: whether the inbox's policy matches
+    matched: bool
+    #: sorted; none if the purpose is not clear
+    purposes: tuple[str, ...]
+    #: the address in From, normalised; empty if there is not exactly one
+    sender: str
+    sender_domain: str
+    #: whether that domain is proven: ``pass``, or why not
+    sender_verdict: str
+    received_at: int
+    #: the Date of the message, if an aligned signature covers it
+    signed_at: int | None
+    warnings: tuple[str, ...] = ()
 
     id: str
     tenant: str
@@ -145,49 +145,37 @@ class Artifact(ArtifactOrigin, frozen=True, kw_only=True):
     #: in thousandths
     confidence: int
     tied: bool
-    #: further messages that brought the same value
+    #: further messages that contained the same value
     duplicates: int = 0
     superseded_by: str | None = None
-    #: the key that has it, and a hash of that key's id and the claim key
+    #: the API key that claimed it, and a hash of that key's id and the claim key
     claimed_by: str | None = None
     claim_fingerprint: bytes | None = None
     claimed_at: int | None = None
-    #: how often a person took it back
+    #: how often a person released it
     releases: int = 0
     #: when its value was overwritten
     purged_at: int | None = None
 
     @property
+    def proven(self) -> bool:
+        """Whether the sender's domain is proven."""
+        return self.sender_verdict == PROVEN_VERDICT
+
+    @property
     def claimed(self) -> bool:
-        """Whether somebody has it."""
+        """Whether a claim holds it."""
         return self.state is ArtifactState.CLAIMED
 
     def belongs_to(self, claim_mark: bytes) -> bool:
-        """Say whether this very claim has it."""
+        """Return whether this very claim holds it."""
         return self.claimed and self.claim_fingerprint == claim_mark
 
 
-class LinkParts(msgspec.Struct, frozen=True, kw_only=True):
-    """A link in parts, as the link policy judged it, so that a call can replace a browser."""
-
-    host: str
-    #: what looks like the secret in it; empty if that is not clear
-    token: str
-    parameters: tuple[tuple[str, str], ...]
-
-    def __repr__(self) -> str:
-        """Show nothing: this must not end up in a log."""
-        return "LinkParts(***)"
-
-    def __rich_repr__(self) -> list[tuple[str, str]]:
-        """Show no more than ``repr`` does."""
-        return []
-
-
 def candidates_to_keep(found: Extraction) -> list[tuple[Candidate, bool]]:
-    """Return what becomes an artifact, each with whether another one is as good as it.
+    """Return the candidates that become artifacts, each with whether it is tied.
 
-    That is the best of each kind. Where nobody can tell which one is best, it is all of those.
+    That is the best of each kind; where several are equally good, all of them.
     """
     kept: list[tuple[Candidate, bool]] = []
     for best, ranked, tied in (
@@ -206,36 +194,18 @@ def to_thousandths(confidence: float) -> int:
     return max(0, min(_THOUSAND, round(confidence * _THOUSAND)))
 
 
-def join_purposes(purposes: Iterable[str]) -> str:
-    """Return purposes as one word that is the same for the same purposes."""
-    return ",".join(sorted(purposes))
-
-
-def split_purposes(purposes: str) -> tuple[str, ...]:
-    """Return the purposes that ``joined`` put together."""
-    return tuple(purposes.split(",")) if purposes else ()
-
-
 def _tied_candidates(ranked: tuple[Candidate, ...]) -> list[Candidate]:
-    """Return those that are as good as the first: by their score, and the second in any case."""
+    """Return the first two, and the others with the score of the first."""
     distinct = {each.value: each for each in reversed(ranked)}
     ordered = [each for each in ranked if distinct.get(each.value) is each]
     equal = [each for each in ordered[2:] if each.score == ordered[0].score]
     return [*ordered[:2], *equal][:_MOST_TIED]
 
 
-#: why nobody can know which one is meant
+# choice
+
 ConflictReason = Literal["tied", "same_time", "senders_differ", "purposes_differ"]
-#: why one was not chosen
-UNMATCHED, LESS_PROVEN, SUPERSEDED, SPENT = "unmatched", "less_proven", "superseded", "spent"
-#: every reason for which an artifact is left out, and what it means
-EXCLUSION_REASONS: dict[str, str] = {
-    UNMATCHED: "the inbox's policy does not let its message through",
-    LESS_PROVEN: "its sender is not proven, and another one's is",
-    SUPERSEDED: "a newer one of the same sender and purpose has taken its place",
-    SPENT: "it was claimed, and a newer one of the same sender is there",
-}
-#: every kind of conflict, and what it means
+#: every kind of conflict, and its meaning
 CONFLICTS: dict[ConflictReason, str] = {
     "tied": "one message has several that are as good as each other",
     "same_time": "two messages of one sender are of the same time",
@@ -243,86 +213,81 @@ CONFLICTS: dict[ConflictReason, str] = {
     "purposes_differ": "one sender has sent several for different purposes",
 }
 
-#: when a message was sent, as far as that is known: its signed date or nothing, and its arrival
-_SentAt = tuple[int, int]
-
 
 class ArtifactChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which artifact is meant; none, with a conflict, where nobody can know."""
+    """The artifact that is meant; none, with a conflict, where several are."""
 
     artifact: Artifact | None = None
-    #: those that are meant equally, sorted; none if there is no conflict
+    #: ids of those that are equally good, sorted
     conflict: tuple[str, ...] = ()
     why: ConflictReason | None = None
-    #: why the others are left out, by id
-    reasons: Mapping[str, str] = {}
 
 
 class Supersession(msgspec.Struct, frozen=True, kw_only=True):
-    """How an artifact stands among the others of its inbox, whoever has claimed which."""
+    """The place of an artifact among the others of its inbox and kind, regardless of claims."""
 
-    #: the one that took its place
+    #: the newer one that replaced it
     superseded_by: str | None = None
-    #: it took the place of others, told from when they arrived
-    by_arrival: bool = False
+    #: its state unless it is claimed
+    state: ArtifactState
+    #: with ``ORDER_BY_ARRIVAL`` if only arrival makes it newer than others
+    warnings: tuple[str, ...]
 
 
 def choose_artifact(
     candidates: Iterable[Artifact], claim_mark: bytes | None = None
 ) -> ArtifactChoice:
-    """Choose among artifacts of one kind; what ``claim_mark`` has claimed is preferred.
+    """Choose among artifacts of one kind; one claimed by ``claim_mark`` is preferred.
 
-    An artifact whose sender is proven leaves no place to those whose senders are not. A newer
-    message of the same sender and purpose takes the place of an older. What was claimed steps
-    aside for something newer of the same sender. What is left must be one, or it is a conflict;
-    but whoever has claimed one of them gets that again.
+    Artifacts of proven senders exclude those of unproven ones. A newer message replaces an older
+    one of the same sender and purpose. A claimed artifact gives way to a newer one of the same
+    sender. What remains must be one, or it is a conflict; but a claim that holds one of them
+    gets that one again.
     """
-    every = list(candidates)
-    reasons: dict[str, str] = {each.id: UNMATCHED for each in every if not each.matched}
-    matched = [each for each in every if each.matched]
+    matched = [each for each in candidates if each.matched]
     proven = [each for each in matched if each.proven]
-    if proven:
-        reasons |= {each.id: LESS_PROVEN for each in matched if not each.proven}
-    current, replaced = _split_superseded(proven or matched)
-    reasons |= dict.fromkeys(replaced, SUPERSEDED)
-    left, spent = _split_spent(current)
-    reasons |= dict.fromkeys(spent, SPENT)
-    return _decide(left, reasons, claim_mark)
+    groups = _by_sender_and_purpose(proven or matched)
+    left = _without_spent([each for group in groups for each in _split_newest(group)[0]])
+    own = [each for each in left if claim_mark is not None and each.belongs_to(claim_mark)]
+    meant = own if len(own) == 1 else left
+    if len(meant) > 1:
+        ids = tuple(sorted(each.id for each in meant))
+        return ArtifactChoice(conflict=ids, why=_conflict_reason(meant))
+    return ArtifactChoice(artifact=meant[0] if meant else None)
 
 
 def supersessions(artifacts: Iterable[Artifact]) -> dict[str, Supersession]:
-    """Return how artifacts of one inbox and kind stand; only those that match compete."""
-    found: dict[str, Supersession] = {}
+    """Return which artifacts of one inbox and kind are superseded; only matching ones compete."""
+    replaced_by: dict[str, str] = {}
+    by_arrival: set[str] = set()
     every = list(artifacts)
     for group in _by_sender_and_purpose(each for each in every if each.matched):
         newest, older = _split_newest(group)
-        by, by_arrival = min(each.id for each in newest), _is_by_arrival(newest, older)
-        found |= {each.id: Supersession(superseded_by=by) for each in older}
-        found |= {each.id: Supersession(by_arrival=by_arrival) for each in newest}
-    return {each.id: found.get(each.id, Supersession()) for each in every}
-
-
-def update_warnings(warnings: Sequence[str], standing: Supersession) -> tuple[str, ...]:
-    """Return the warnings of an artifact, given how it stands now."""
-    own = tuple(each for each in warnings if each != ORDER_BY_ARRIVAL)
-    return (*own, ORDER_BY_ARRIVAL) if standing.by_arrival else own
-
-
-def unclaimed_state(standing: Supersession) -> ArtifactState:
-    """Return the state of an artifact that nobody has claimed."""
-    return ArtifactState.SUPERSEDED if standing.superseded_by else ArtifactState.AVAILABLE
+        replaced_by |= dict.fromkeys((each.id for each in older), min(each.id for each in newest))
+        if _is_by_arrival(newest, older):
+            by_arrival |= {each.id for each in newest}
+    found = {}
+    for each in every:
+        newer = replaced_by.get(each.id)
+        own = tuple(warning for warning in each.warnings if warning != ORDER_BY_ARRIVAL)
+        found[each.id] = Supersession(
+            superseded_by=newer,
+            state=ArtifactState.SUPERSEDED if newer else ArtifactState.AVAILABLE,
+            warnings=(*own, ORDER_BY_ARRIVAL) if each.id in by_arrival else own,
+        )
+    return found
 
 
 def _sender_identity(artifact: Artifact) -> Hashable:
-    """Return what tells senders apart; a message without a clear one is alone."""
+    """Return what distinguishes senders; a message without a clear one has its own."""
     return artifact.sender or ("message", artifact.message_id)
 
 
 def _by_sender_and_purpose(artifacts: Iterable[Artifact]) -> list[list[Artifact]]:
-    """Put those together that may take each other's place: one sender, one purpose.
+    """Group the artifacts that may replace each other: one sender, one purpose.
 
-    What is proven and what is not are apart: whoever writes a sender's name into a mail must
-    neither take the place of the sender's own nor change how those are ordered.
+    Proven and unproven ones are apart: a forged From must neither replace the sender's own
+    artifacts nor change their order.
     """
     groups: defaultdict[Hashable, list[Artifact]] = defaultdict(list)
     for each in artifacts:
@@ -331,15 +296,14 @@ def _by_sender_and_purpose(artifacts: Iterable[Artifact]) -> list[list[Artifact]
 
 
 def _have_signed_dates(group: Iterable[Artifact]) -> bool:
-    """Say whether signed dates tell how these are ordered.
+    """Return whether signed dates order these artifacts.
 
-    One date that is not signed leaves only the order of arrival for all: dates and arrivals
-    that are mixed can go in circles.
+    If one date is unsigned, all are ordered by arrival: a mix of both could be circular.
     """
     return all(each.signed_at is not None for each in group)
 
 
-def _sent_at(artifact: Artifact, *, signed: bool) -> _SentAt:
+def _sent_at(artifact: Artifact, *, signed: bool) -> tuple[int, int]:
     return (artifact.signed_at or 0 if signed else 0, artifact.received_at)
 
 
@@ -355,24 +319,14 @@ def _split_newest(group: Sequence[Artifact]) -> tuple[list[Artifact], list[Artif
 
 
 def _is_by_arrival(newest: Sequence[Artifact], older: Sequence[Artifact]) -> bool:
-    """Say whether only the arrival tells that these are newer than those."""
+    """Return whether only arrival decided which are newer."""
     if not _have_signed_dates((*newest, *older)):
         return bool(older)
     return any(each.signed_at == newest[0].signed_at for each in older)
 
 
-def _split_superseded(artifacts: Iterable[Artifact]) -> tuple[list[Artifact], list[str]]:
-    """Return those that nothing newer has taken the place of, and the ids of the others."""
-    current, replaced = [], []
-    for group in _by_sender_and_purpose(artifacts):
-        newest, older = _split_newest(group)
-        current += newest
-        replaced += [each.id for each in older]
-    return current, replaced
-
-
-def _split_spent(current: Sequence[Artifact]) -> tuple[list[Artifact], list[str]]:
-    """Let what was claimed step aside for something newer of the same sender."""
+def _without_spent(current: Sequence[Artifact]) -> list[Artifact]:
+    """Leave out claimed artifacts for which there is a newer, free one of the same sender."""
     senders: defaultdict[Hashable, list[Artifact]] = defaultdict(list)
     for each in current:
         senders[_sender_identity(each)].append(each)
@@ -382,18 +336,7 @@ def _split_spent(current: Sequence[Artifact]) -> tuple[list[Artifact], list[str]
         free = [_sent_at(each, signed=signed) for each in group if not each.claimed]
         claimed = (each for each in group if each.claimed)
         spent |= {each.id for each in claimed if free and _sent_at(each, signed=signed) < max(free)}
-    return [each for each in current if each.id not in spent], sorted(spent)
-
-
-def _decide(
-    left: Sequence[Artifact], reasons: Mapping[str, str], claim_mark: bytes | None
-) -> ArtifactChoice:
-    own = [each for each in left if claim_mark is not None and each.belongs_to(claim_mark)]
-    meant = own if len(own) == 1 else left
-    if len(meant) > 1:
-        ids = tuple(sorted(each.id for each in meant))
-        return ArtifactChoice(conflict=ids, why=_conflict_reason(meant), reasons=reasons)
-    return ArtifactChoice(artifact=meant[0] if meant else None, reasons=reasons)
+    return [each for each in current if each.id not in spent]
 
 
 def _conflict_reason(meant: Sequence[Artifact]) -> ConflictReason:
@@ -404,7 +347,9 @@ def _conflict_reason(meant: Sequence[Artifact]) -> ConflictReason:
     return "tied" if len({each.message_id for each in meant}) == 1 else "same_time"
 
 
-#: why somebody does not get an artifact
+# claims
+
+#: why a claim is denied
 DenialReason = Literal[
     "not_found",
     "already_claimed",
@@ -414,7 +359,7 @@ DenialReason = Literal[
     "link_refused",
     "not_opened",
 ]
-#: where a link leads that the policy refused: to its sender's own domain, or somewhere else
+#: where a refused link leads: to its sender's own domain, or somewhere else
 HostClass = Literal["sender", "other", "none"]
 
 
@@ -422,45 +367,39 @@ class ArtifactClaimant(msgspec.Struct, frozen=True, kw_only=True):
     """Who claims."""
 
     tenant: str
-    #: the API key; a fixed word for somebody at the terminal
+    #: the API key; a fixed word for an operator at the terminal
     key_id: str
-    #: the only owner whose inboxes may be seen; none: any of the tenant
+    #: the only owner whose inboxes are visible; none: any of the tenant
     owner: str | None
-    #: tells claims of one key apart; the attempt of the inbox unless set, or the inbox
+    #: distinguishes claims of one key; by default the attempt of the inbox, or the inbox
     claim_key: str | None = None
 
 
 class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which artifact of an inbox is wanted, where none is named."""
+    """Which artifact of an inbox is wanted, where no id is given."""
 
     inbox_id: str
     kind: ArtifactKind
-    #: an address or a domain, in lower case; anybody if there is none
-    sender: str = ""
-    purpose: Purpose = Purpose.ANY
-    #: only what these messages brought; any if it is not said
+    #: only artifacts of these messages; none: of any
     messages: frozenset[str] | None = None
-    #: messages that are known not to be wanted: they take the place of none that is
+    #: messages that do not match: they supersede none that does
     excluded_messages: frozenset[str] = frozenset()
-    #: only what came after this place in the inbox
+    #: only artifacts of messages after this number
     after: int = 0
-    #: of a link: only what leads to this host; it is allowed where the inbox names none
+    #: of a link: its host; it is allowed where the inbox allows none explicitly
     host: str = ""
-    #: a domain was named: all its addresses are one sender
+    #: a domain was given: all its addresses are one sender
     by_domain: bool = False
 
     def matches(self, artifact: Artifact) -> bool:
-        """Say whether an artifact of the inbox and kind is one of those that are wanted."""
-        return (
-            artifact.sequence > self.after
-            and (self.messages is None or artifact.message_id in self.messages)
-            and (self.purpose is Purpose.ANY or self.purpose in artifact.purposes)
-            and (not self.sender or self.sender in {artifact.sender, artifact.sender_domain})
+        """Return whether an artifact of the inbox and kind is wanted."""
+        return artifact.sequence > self.after and (
+            self.messages is None or artifact.message_id in self.messages
         )
 
 
 class ArtifactClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim: of an artifact that is named, or of the one that a wish describes."""
+    """A claim: of an artifact by its id, or of the one that a filter describes."""
 
     claimant: ArtifactClaimant
     artifact_id: str | None = None
@@ -468,18 +407,18 @@ class ArtifactClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimGranted(msgspec.Struct, frozen=True, kw_only=True):
-    """The artifact is the claimant's; what it says is in here."""
+    """The artifact belongs to the claimant; its value is included."""
 
     artifact: Artifact
     value: ArtifactValue
-    #: of a link; the value is then exactly what was judged
+    #: of a link; the value is then exactly what was checked
     link: LinkParts | None = None
-    #: it was the claimant's before
+    #: it belonged to the claimant before
     repeated: bool
 
 
 class ClaimDenied(msgspec.Struct, frozen=True, kw_only=True):
-    """The claimant does not get it."""
+    """The claimant does not get the artifact."""
 
     why: DenialReason
     artifact: Artifact | None = None
@@ -489,12 +428,12 @@ class ClaimDenied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimConflict(msgspec.Struct, frozen=True, kw_only=True):
-    """Several are meant equally, and nobody chooses for the claimant."""
+    """Several artifacts are equally good, and the claimant must choose."""
 
     kind: ArtifactKind
     artifact_ids: tuple[str, ...]
     why: ConflictReason
 
 
-#: what comes of an ask; None: there is nothing yet that fits the wish
+#: the result of a claim; None: nothing matches the filter yet
 ClaimResult = ClaimGranted | ClaimDenied | ClaimConflict | None

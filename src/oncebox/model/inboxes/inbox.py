@@ -1,15 +1,11 @@
 """Inboxes: states, options, message policy and statistics."""
 
-from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import msgspec
 
 from oncebox.errors.mail import AddressInvalid, InboxInvalid
-from oncebox.model.inboxes.addresses import (
-    domain_key,
-    sender_key,
-)
+from oncebox.model.inboxes.addresses import domain_key, sender_key
 from oncebox.model.inboxes.link_rules import normalize_entry, normalize_origin
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ParsedMail, ParsedSender, SenderVerdict
@@ -21,30 +17,28 @@ _LONGEST_TOKEN = 200
 _SUBDOMAINS = "*."
 #: characters of a text that are searched for a token
 _SEARCH_LIMIT = 256 * 1024
-_SENDER_REMEDY = "a sender is an address, a domain, or *. and a domain, such as *.example.com"
 
 
 class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a message must be like to match; an empty policy lets every message through."""
+    """Which messages match; an empty policy matches every message."""
 
-    #: addresses, domains, or ``*.`` and a domain for all below it; anybody if there are none
+    #: addresses, domains, or ``*.`` and a domain for its subdomains; none: any sender
     senders: tuple[str, ...] = ()
-    #: whether the sender's domain must have vouched for the message by SPF or DKIM
+    #: whether SPF or DKIM must prove the sender's domain
     authenticated: bool = False
     #: where links may lead: hosts, ``*.`` and a host, ``https://`` and a path, or ``*``
     link_hosts: tuple[str, ...] = ()
-    #: exact origins for tests, such as ``http://localhost:3000``; operators alone set them
+    #: exact origins for tests, such as ``http://localhost:3000``; only operators set them
     link_origins: tuple[str, ...] = ()
-    #: must stand in the recipient, the subject or the visible text
+    #: must occur in the recipient, the subject or the visible text
     token: str | None = None
-    #: what the message is about
     purpose: Purpose = Purpose.ANY
-    #: how often the message may be asked for again
+    #: how often the message may be requested again
     resends: int = 1
 
 
 def check_policy(policy: InboxPolicy) -> InboxPolicy:
-    """Return a policy with its names as they are compared.
+    """Return a policy with its names normalised.
 
     Raises: InboxInvalid.
     """
@@ -56,9 +50,15 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
         )
     if not 0 <= policy.resends <= _MOST_RESENDS:
         raise InboxInvalid(f"resends is a number from 0 to {_MOST_RESENDS}")
+    try:
+        senders = tuple(dict.fromkeys(map(_normalize_sender_rule, policy.senders)))
+    except AddressInvalid as error:
+        raise InboxInvalid(
+            "a sender is an address, a domain, or *. and a domain, such as *.example.com"
+        ) from error
     return msgspec.structs.replace(
         policy,
-        senders=_normalize_all(_normalize_sender_rule, policy.senders, _SENDER_REMEDY),
+        senders=senders,
         link_hosts=tuple(dict.fromkeys(map(normalize_entry, policy.link_hosts))),
         link_origins=tuple(dict.fromkeys(map(normalize_origin, policy.link_origins))),
     )
@@ -67,7 +67,7 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
 def match_policy(
     policy: InboxPolicy, parsed: ParsedMail, verdict: SenderVerdict, recipient: str
 ) -> tuple[bool, str]:
-    """Say whether a message is one that is waited for; if not, the code of why not."""
+    """Return whether a message matches a policy; if not, with the code of the reason."""
     reason = (
         _sender_mismatch(policy, parsed.sender, verdict)
         or _token_mismatch(policy, parsed, recipient)
@@ -96,7 +96,7 @@ def _sender_mismatch(policy: InboxPolicy, sender: ParsedSender, verdict: SenderV
 def _auth_mismatch(policy: InboxPolicy, domain: str, verdict: SenderVerdict) -> str:
     if verdict.dmarc != "fail" and verdict.domain.lower() == domain:
         return ""
-    # What is known to be forged never matches; what nobody vouched for only where it may.
+    # A forgery never matches; an unproven sender only where the policy allows it.
     forged = "fail" in {verdict.dmarc, verdict.spf}
     return "sender_unauthenticated" if forged or policy.authenticated else ""
 
@@ -128,14 +128,6 @@ def _normalize_sender_rule(text: str) -> str:
     return _SUBDOMAINS + domain_key(text[2:]) if text.startswith(_SUBDOMAINS) else domain_key(text)
 
 
-def _normalize_all(key: Callable[[str], str], texts: Iterable[str], remedy: str) -> tuple[str, ...]:
-    """Return each rule once, as it is compared."""
-    try:
-        return tuple(dict.fromkeys(map(key, texts)))
-    except AddressInvalid as error:
-        raise InboxInvalid(remedy) from error
-
-
 _LONGEST_ATTEMPT_ID = 200
 _LONGEST_LABEL = 100
 _MOST_METADATA = 16
@@ -143,19 +135,19 @@ _LONGEST_NAME, _LONGEST_VALUE = 64, 500
 
 
 class InboxState(StrEnum):
-    """Where an inbox stands."""
+    """The state of an inbox."""
 
-    #: mail is taken
+    #: mail is accepted
     ACTIVE = "active"
-    #: mail that was on its way is still taken, for a while
+    #: mail that is already on its way is still accepted, for a while
     DRAINING = "draining"
-    #: somebody closed it; mail is refused
+    #: it was closed; mail is refused
     CLOSED = "closed"
-    #: its time was over; mail is refused
+    #: its lifetime is over; mail is refused
     EXPIRED = "expired"
 
 
-#: every change of state that exists, with what causes it; tests and docs come from this table
+#: every transition, with its cause; tests and docs use this table
 TRANSITIONS: dict[tuple[InboxState, InboxState], str] = {
     (InboxState.ACTIVE, InboxState.DRAINING): "closed, rotated, or `active_until` is reached",
     (InboxState.ACTIVE, InboxState.CLOSED): "closed or rotated without draining",
@@ -165,39 +157,38 @@ TRANSITIONS: dict[tuple[InboxState, InboxState], str] = {
 
 
 class Inbox(msgspec.Struct, frozen=True, kw_only=True):
-    """One address, who it is for and what came of it; all times in milliseconds since 1970."""
+    """One address, its attempt, policy and statistics; times in milliseconds since 1970."""
 
     id: str
     tenant: str
-    #: the address, as it is shown
     email: str
-    #: what the agent attempts; an attempt has one inbox of each label
+    #: an attempt has one inbox of each label
     attempt_id: str | None
     label: str
-    #: the key that made it; none: somebody at the terminal
+    #: the key that created it; none: an operator at the terminal
     owner: str | None
     state: InboxState
     created_at: int
-    #: none: for ever
+    #: none: unlimited
     active_until: int | None
     #: when draining ends
     due_at: int | None
-    ended_at: int | None
-    #: echoed on its events
+    ended_at: int | None = None
+    #: included in its events
     metadata: dict[str, str]
     policy: InboxPolicy
     #: the number of its last message
-    cursor: int
+    cursor: int = 0
     #: copies of messages that it had already
-    duplicates: int
-    #: messages that its policy let through
-    matched: int
-    first_message_at: int | None
-    last_message_at: int | None
-    #: when its time was over with nothing matched
-    missed_at: int | None
-    rotated_from: str | None
-    rotated_to: str | None
+    duplicates: int = 0
+    #: messages that its policy matched
+    matched: int = 0
+    first_message_at: int | None = None
+    last_message_at: int | None = None
+    #: when it ended without a matching message
+    missed_at: int | None = None
+    rotated_from: str | None = None
+    rotated_to: str | None = None
 
     @property
     def domain(self) -> str:
@@ -206,78 +197,71 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an inbox is wanted to be."""
+    """A request for an inbox."""
 
     attempt_id: str | None = None
     label: str = ""
     #: one of the tenant's; none: the default
     domain: str | None = None
-    #: the part before the ``@``; none: one that nobody guesses
+    #: the part before the ``@``; none: a random one
     local: str | None = None
-    #: milliseconds; 0 is for ever, none the default
+    #: milliseconds; 0 is unlimited, none the default
     lifetime: int | None = None
     metadata: dict[str, str] = {}
     policy: InboxPolicy = InboxPolicy()
 
 
-def check_options(wish: InboxOptions) -> InboxOptions:
-    """Return a wish with its policy as it is kept.
+def check_options(options: InboxOptions) -> InboxOptions:
+    """Return options with a normalised policy.
 
     Raises: InboxInvalid.
     """
-    if wish.attempt_id is not None and not is_single_line(wish.attempt_id, _LONGEST_ATTEMPT_ID):
+    attempt_id, label, metadata = options.attempt_id, options.label, options.metadata
+    if attempt_id is not None and not is_single_line(attempt_id, _LONGEST_ATTEMPT_ID):
         raise InboxInvalid(
             f"an attempt_id is 1 to {_LONGEST_ATTEMPT_ID} characters, without control characters"
         )
-    if wish.label and not is_single_line(wish.label, _LONGEST_LABEL):
+    if label and not is_single_line(label, _LONGEST_LABEL):
         raise InboxInvalid(
             f"a label is at most {_LONGEST_LABEL} characters, without control characters"
         )
-    if len(wish.metadata) > _MOST_METADATA or not all(
-        map(_is_metadata_entry, wish.metadata.items())
+    if len(metadata) > _MOST_METADATA or not all(
+        is_single_line(name, _LONGEST_NAME) and (not value or is_single_line(value, _LONGEST_VALUE))
+        for name, value in metadata.items()
     ):
         raise InboxInvalid(
             f"metadata is at most {_MOST_METADATA} entries, with names of up to {_LONGEST_NAME} "
             f"and values of up to {_LONGEST_VALUE} characters, without control characters"
         )
-    return msgspec.structs.replace(wish, policy=check_policy(wish.policy))
+    return msgspec.structs.replace(options, policy=check_policy(options.policy))
 
 
 def accepts_until(
     state: InboxState, active_until: int | None, due_at: int | None, draining: int
 ) -> int | None:
-    """Return until when mail is taken, whoever has looked at the inbox since; None is for ever."""
+    """Return until when mail is accepted, even if no sweep has updated the state; None: always."""
     if state is InboxState.ACTIVE:
         return None if active_until is None else active_until + draining
     return due_at or 0 if state is InboxState.DRAINING else 0
 
 
-def _is_metadata_entry(entry: tuple[str, str]) -> bool:
-    name, value = entry
-    return is_single_line(name, _LONGEST_NAME) and (
-        not value or is_single_line(value, _LONGEST_VALUE)
-    )
-
-
 class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of all inboxes of an attempt; times in milliseconds."""
+    """Statistics of all inboxes of an attempt; times in milliseconds."""
 
     attempt_id: str
-    #: how many inboxes are in which state
-    states: dict[InboxState, int]
-    messages: int
-    duplicates: int
-    matched: int
-    #: when the first inbox was made
+    #: the number of inboxes in each state
+    states: dict[InboxState, int] = {}
+    messages: int = 0
+    duplicates: int = 0
+    matched: int = 0
+    #: of the first inbox
     created_at: int
-    first_message_at: int | None
-    last_message_at: int | None
-    #: inboxes whose time was over with nothing matched
-    missed: int
+    first_message_at: int | None = None
+    last_message_at: int | None = None
+    #: inboxes that ended without a matching message
+    missed: int = 0
 
 
 def time_to_first_message(of: Inbox | AttemptInboxStats) -> int | None:
-    """Return the milliseconds from the beginning to the first message, if there is one."""
-    if of.first_message_at is None:
-        return None
-    return max(0, of.first_message_at - of.created_at)
+    """Return the milliseconds until the first message, if there is one."""
+    return None if of.first_message_at is None else max(0, of.first_message_at - of.created_at)

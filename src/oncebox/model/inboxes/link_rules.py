@@ -1,8 +1,9 @@
 """Link rules: allowlist entries for the hosts and paths that links may lead to.
 
-``example.com`` is that host alone, ``*.example.com`` all below it, ``example.com:8443`` another
-port, ``https://example.com/verify/`` a path and all below it, ``http://example.com`` a host that
-may be asked without encryption, and ``*`` any public name.
+``example.com`` is that host alone, ``*.example.com`` all its subdomains, ``example.com:8443``
+another port, ``https://example.com/verify/`` a path prefix, ``http://example.com`` a host without
+encryption, and ``*`` any public name.
+See docs/decisions/0027-use-a-strict-grammar-for-link-policy.md.
 """
 
 import re
@@ -20,7 +21,7 @@ PORTS = {"https": 443, "http": 80}
 _LONGEST_HOST = 253
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
-#: what programs read as a part of an IPv4 address
+#: a number that some programs read as part of an IPv4 address
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _LAST_PORT = 65_535
@@ -33,9 +34,8 @@ _PATH = re.compile(r"/[!-~]*")
 _LOCAL_ORIGIN = re.compile(
     r"https?://(?:localhost|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?"
 )
-#: a letter, a slash or a dot in more bytes than it has, which some programs read all the same
+#: overlong UTF-8 of a letter, a slash or a dot, which some programs accept
 _OVERLONG = re.compile(r"%c[01]%|%e0%[89]|%f0%8", re.IGNORECASE)
-#: so often a path may be encoded
 _MOST_DECODINGS = 4
 _ENTRY_REMEDY = (
     "a link host is a name such as app.example.com, *.example.com for all below it, "
@@ -48,15 +48,15 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True):
 
     #: in lower case, as A-labels; ``*`` for any public name
     host: str
-    #: names below it, and not itself
+    #: its subdomains, without itself
     subdomains: bool = False
     scheme: str = "https"
     port: int = 443
-    #: with or without a slash at its end; empty: any
+    #: with or without a trailing slash; empty: any
     path: str = ""
 
     def __str__(self) -> str:
-        """Write it as an entry."""
+        """Return the entry."""
         if self.host == ANY_HOST:
             return ANY_HOST
         port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
@@ -65,9 +65,23 @@ class LinkRule(msgspec.Struct, frozen=True, kw_only=True):
         return name if plain else f"{self.scheme}://{name}{self.path}"
 
 
+class LinkVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The link policy's decision on a link, and the parts of the link."""
+
+    allowed: bool
+    #: a stable code: why it is refused, or by what kind of entry it is allowed
+    reason: str
+    #: the checked URL; empty when refused
+    canonical: str = ""
+    host: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    #: the secret in the URL, made for one person
+    token: str = ""
+
+
 @lru_cache(1024)
 def parse_rule(text: str) -> LinkRule:
-    """Return an entry.
+    """Return the rule of an entry.
 
     Raises: InboxInvalid.
     """
@@ -81,7 +95,7 @@ def parse_rule(text: str) -> LinkRule:
     port = PORTS[scheme] if found["port"] is None else parse_port(found["port"])
     path = found["path"] or ""
     if path == "/" or (path and not found["scheme"]):
-        # A bare slash is no path, and a path without a scheme may be a slip.
+        # A bare slash is not a path, and a path without a scheme may be a mistake.
         if path != "/":
             raise InboxInvalid(_ENTRY_REMEDY)
         path = ""
@@ -91,7 +105,7 @@ def parse_rule(text: str) -> LinkRule:
 
 
 def normalize_entry(text: str) -> str:
-    """Return an entry of an allowlist as it is kept.
+    """Return the normal form of an entry.
 
     Raises: InboxInvalid.
     """
@@ -99,7 +113,7 @@ def normalize_entry(text: str) -> str:
 
 
 def normalize_origin(text: str) -> str:
-    """Return a local origin, such as ``http://localhost:3000``, as it is kept.
+    """Return the normal form of a local origin, such as ``http://localhost:3000``.
 
     Raises: InboxInvalid.
     """
@@ -112,9 +126,9 @@ def normalize_origin(text: str) -> str:
 
 
 def host_problem(host: str) -> str:
-    """Say what is wrong with a host in lower case; nothing if it is a name of two labels or more.
+    """Return the problem of a host in lower case; nothing if it is a name of two or more labels.
 
-    No name in another script than ASCII, and no IP address in any spelling, passes.
+    Non-ASCII names and IP addresses in any spelling are refused.
     """
     labels = host.split(".")
     if _NUMBER.fullmatch(labels[-1]):
@@ -129,12 +143,12 @@ def host_problem(host: str) -> str:
 
 
 def parse_port(text: str) -> int | None:
-    """Return a port in its one spelling; None if it is none."""
+    """Return a port in its canonical spelling; None if it is not one."""
     return int(text) if _PORT.fullmatch(text) and int(text) <= _LAST_PORT else None
 
 
 def is_ambiguous_path(path: str) -> bool:
-    """Say whether programs may disagree on where a path leads."""
+    """Return whether programs may resolve a path differently."""
     plain, deep = path, 0
     while deep < _MOST_DECODINGS and (decoded := unquote(plain, "latin-1")) != plain:
         plain, deep = decoded, deep + 1
@@ -149,7 +163,7 @@ def _is_prefix(path: str) -> bool:
 
 
 def _ascii_host(host: str) -> str:
-    """Return a host in lower case, as A-labels; what is none stays as it is."""
+    """Return a host in lower case, as A-labels; nothing if it is invalid."""
     if host.isascii():
         return host.lower()
     import idna  # noqa: PLC0415 - its tables are large, and few names need them
@@ -161,7 +175,7 @@ def _ascii_host(host: str) -> str:
 
 
 def _is_canonical_a_label(label: str) -> bool:
-    """Say whether an A-label stands for a label, of which it is the one spelling."""
+    """Return whether an A-label is the canonical encoding of a U-label."""
     if not label.startswith("xn--"):
         return True
     import idna  # noqa: PLC0415 - its tables are large, and few names need them
@@ -171,8 +185,5 @@ def _is_canonical_a_label(label: str) -> bool:
         mapped = idna.uts46_remap(shown, std3_rules=True, transitional=False)
     except UnicodeError:
         return False
-    return not shown.isascii() and mapped == shown and _to_a_label(shown) == label
-
-
-def _to_a_label(shown: str) -> str:
-    return "xn--" + shown.encode("punycode").decode()
+    encoded = "xn--" + shown.encode("punycode").decode()
+    return not shown.isascii() and mapped == shown and encoded == label

@@ -1,7 +1,6 @@
 """Messages: storing a parsed mail in an inbox, its identity, duplicates and sender."""
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -18,28 +17,26 @@ from oncebox.model.inboxes.received_mail import (
     is_sender_proven,
 )
 
-#: another text came under this Message-ID before
+#: warning: another text arrived with this Message-ID before
 MESSAGE_ID_REUSED = "message_id_reused"
-#: a copy of the message has other parts than the first
+#: warning: a copy of the message has other parts than the first
 COPIES_DIFFER = "copies_differ"
-#: what was read of the message cannot be opened
+#: warning: the document of the message cannot be decrypted
 DOCUMENT_UNREADABLE = "not_opened"
 
-#: before the identity of a message whose sender is proven
-_PROVEN_PREFIX = b"proven:"
 _LONGEST_TEXT = 1_000
-#: a domain in the only spelling that can carry no message to its reader
+#: the only spelling of a domain that cannot carry a message to its reader
 _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}")
-#: no sender of mail has a longer one, and it leaves little room for sentences
+#: no sender of mail has a longer one, and it leaves little space for sentences
 _LONGEST_DOMAIN = 64
-#: parts of a mail that its identity leaves open
+#: parts of a mail that are not part of its identity
 _COMPARED_PARTS = ("date", "reply_to", "to", "cc", "headers", "hidden", "attachments")
 
 
 class SmtpPeer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who brought a mail, in its own words."""
+    """The SMTP client that sent a mail, as it introduced itself."""
 
-    #: the address that connected
+    #: its IP address
     client: str = ""
     helo: str = ""
     #: MAIL FROM
@@ -48,19 +45,19 @@ class SmtpPeer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was read of a message, as it is stored."""
+    """The content of a message, as it is stored."""
 
     parsed: ParsedMail
     verdict: SenderVerdict = SenderVerdict()
     carrier: SmtpPeer = SmtpPeer()
-    #: why it is not what its inbox expects; empty if it is
+    #: why the inbox's policy does not match; empty if it does
     mismatch: str = ""
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One mail that belongs into one inbox."""
+    """One mail to file into one inbox."""
 
-    #: ids for what may come of it
+    #: the ids to use if it is a new message
     message_id: str
     event_id: str
     delivery: Delivery
@@ -68,64 +65,37 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     #: as in RCPT TO
     recipient: str
     document: MessageDocument
-    #: the document as it is stored: the worker seals it
+    #: the document as it is stored; the worker encrypts it
     encoded: bytes
-    #: codes and links, sealed
+    #: the messages it may be a copy of; the last is its own identity
+    identities: tuple[bytes, ...]
+    #: safe to show, see ``safe_domain``
+    sender_domain: str
+    #: see ``sender_verdict``
+    sender_verdict: str
+    #: codes and links, encrypted
     artifacts: tuple[NewArtifact, ...] = ()
-
-    @property
-    def parsed(self) -> ParsedMail:
-        """What the mail says."""
-        return self.document.parsed
-
-    @property
-    def identity(self) -> bytes:
-        """What makes it the same message: what it says, else the delivery that brought it."""
-        return self.identities[0 if self.proven else -1]
-
-    @property
-    def identities(self) -> tuple[bytes, ...]:
-        """What messages it may be a copy of: a proven one first, and that alone if it is proven.
-
-        What nobody vouches for never stands for what is proven, or a forgery that comes first
-        would keep the genuine mail away.
-        """
-        said = self.parsed.identity
-        if not said:
-            return (b"delivery:" + self.delivery.id.encode(),)
-        proven = _PROVEN_PREFIX + said
-        return (proven,) if self.proven else (proven, said)
-
-    @property
-    def proven(self) -> bool:
-        """Whether its sender is proven."""
-        return sender_verdict(self.parsed, self.document.verdict) == AuthResult.PASS
-
-    @property
-    def matched(self) -> bool:
-        """Whether it is what its inbox expects."""
-        return not self.document.mismatch
 
 
 class NewMessageResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a filing."""
+    """The outcome of filing a mail."""
 
     message_id: str
     status: str = ""
-    #: its place in the inbox; none where it is no new message
+    #: its number in the inbox; none unless it is a new message
     sequence: int | None = None
     #: the inbox has the message already
     duplicate: bool = False
     #: which parts of such a copy differ from the first
     differs: tuple[str, ...] = ()
-    #: another text came under its Message-ID before
+    #: another text arrived with its Message-ID before
     reused: bool = False
-    #: what became of its codes and links
+    #: the outcome of each code and link
     artifacts: tuple[tuple[ArtifactKind, str], ...] = ()
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is stored, without what was read of it."""
+    """A stored message, without its document."""
 
     id: str
     tenant: str
@@ -143,12 +113,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     delivery_id: str
     payload_id: str
-    #: bytes of its document; none are left once its time is over
+    #: bytes of its document; 0 after its retention time
     document_size: int
 
 
 class MessageCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """One delivery that brought a message."""
+    """One delivery that contained a message."""
 
     delivery_id: str
     at: int
@@ -156,7 +126,7 @@ class MessageCopy(msgspec.Struct, frozen=True, kw_only=True):
     differs: tuple[str, ...]
 
 
-def new_message(  # noqa: PLR0913 - this much is known of a mail
+def new_message(  # noqa: PLR0913 - everything known about a mail
     delivery: Delivery,
     recipient: EnvelopeRecipient,
     envelope: Envelope,
@@ -167,30 +137,46 @@ def new_message(  # noqa: PLR0913 - this much is known of a mail
     ids: tuple[str, str],
     artifacts: tuple[NewArtifact, ...] = (),
 ) -> NewMessage:
-    """Put together what is filed; ``ids`` are for the message and its event.
+    """Return the message to file; ``ids`` are for the message and its event.
 
-    Raises: ValueError, when what was read cannot be written down.
+    Raises: ValueError, when the content cannot be encoded.
     """
     carrier = SmtpPeer(
         client=envelope.client, helo=envelope.helo, sender=envelope.sender, tls=envelope.tls
     )
-    # What was found is kept apart, sealed.
+    # Codes and links are stored apart, encrypted.
     bare = msgspec.structs.replace(parsed, found=Extraction())
     document = MessageDocument(parsed=bare, verdict=verdict, carrier=carrier, mismatch=mismatch)
+    sender = sender_verdict(parsed, verdict)
     return NewMessage(
         message_id=ids[0],
         event_id=ids[1],
         delivery=delivery,
         inbox_id=recipient.inbox_id,
-        recipient=recipient.address,
+        recipient=storable_text(recipient.address),
         document=document,
         encoded=msgspec.json.encode(document),
+        identities=_identities(parsed.identity, delivery.id, proven=sender == AuthResult.PASS),
+        sender_domain=safe_domain(parsed.sender.domain),
+        sender_verdict=sender,
         artifacts=artifacts,
     )
 
 
+def _identities(said: bytes, delivery_id: str, *, proven: bool) -> tuple[bytes, ...]:
+    """Return the identities of the messages that a mail may be a copy of, its own last.
+
+    An unproven mail may be a copy of a proven one, but never the other way round: otherwise a
+    forgery that arrives first would suppress the genuine mail.
+    """
+    if not said:
+        return (b"delivery:" + delivery_id.encode(),)
+    of_proven = b"proven:" + said
+    return (of_proven,) if proven else (of_proven, said)
+
+
 def sender_verdict(parsed: ParsedMail, verdict: SenderVerdict) -> str:
-    """Say in one word whether From is proven: what a rule about senders goes by."""
+    """Return in one word whether From is proven; sender rules use it."""
     if parsed.sender.standing != "single":
         return str(parsed.sender.standing)
     if is_sender_proven(verdict, parsed.sender.domain):
@@ -201,7 +187,7 @@ def sender_verdict(parsed: ParsedMail, verdict: SenderVerdict) -> str:
 
 
 def differing_parts(first: ParsedMail, copy: ParsedMail) -> tuple[str, ...]:
-    """Name the parts in which a copy differs from the first; nothing if they are the same."""
+    """Return the names of the parts in which a copy differs from the first."""
     if first.outline == copy.outline:
         return ()
     named = tuple(name for name in _COMPARED_PARTS if getattr(first, name) != getattr(copy, name))
@@ -209,9 +195,9 @@ def differing_parts(first: ParsedMail, copy: ParsedMail) -> tuple[str, ...]:
 
 
 def safe_domain(domain: str) -> str:
-    """Return a domain that may be shown to an agent: letters, digits and hyphens, or nothing.
+    """Return a domain that may be shown to an agent: letters, digits and hyphens; else nothing.
 
-    It is still a word that a sender chose; only with the verdict ``pass`` has it proven it.
+    The sender chose it; only the verdict ``pass`` proves it.
     """
     lowered = domain.lower()
     if len(lowered) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(lowered):
@@ -225,22 +211,5 @@ def safe_domain(domain: str) -> str:
 
 
 def storable_text(text: str) -> str:
-    """Return somebody's words as every database takes them."""
+    """Return a sender's text in a form that every database accepts."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()[:_LONGEST_TEXT]
-
-
-def message_event_data(
-    filing_: NewMessage, sequence: int, warnings: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return what the event of a new message says; nothing in it is a sender's text."""
-    parsed = filing_.parsed
-    return {
-        "sequence": sequence,
-        "status": str(parsed.status),
-        "size": len(filing_.delivery.body),
-        "sender_domain": safe_domain(parsed.sender.domain),
-        "sender_verdict": sender_verdict(parsed, filing_.document.verdict),
-        "matched": filing_.matched,
-        "attachments": len(parsed.attachments),
-        "warnings": list(warnings),
-    }

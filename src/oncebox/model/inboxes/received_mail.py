@@ -8,12 +8,12 @@ import msgspec
 
 from oncebox.model.inboxes.purpose import Purpose
 
-#: where something was found: the subject, or the text of a part
+#: where a candidate was found: the subject, or the text of a part
 CandidateLocation = Literal["subject", "plain", "html"]
 
 
 class ArtifactKind(StrEnum):
-    """What can be found in a mail."""
+    """The kinds of artifacts."""
 
     CODE = "code"
     LINK = "link"
@@ -22,22 +22,22 @@ class ArtifactKind(StrEnum):
 class CandidateEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """One reason for or against a candidate."""
 
-    #: a word of ours, never of the mail
+    #: one of our own words, never text of the mail
     name: str
-    #: what it counts; less than nothing speaks against
+    #: negative against the candidate
     points: int
-    #: where it stands, in the text that holds the candidate; none: in what surrounds it
+    #: its place in the text that contains the candidate; none: in the surrounding text
     start: int | None = None
     end: int | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A code or a link that stands in a mail."""
+    """A code or a link that may be the one that a mail is about."""
 
     kind: ArtifactKind
     #: what a person would type or follow
     value: str
-    #: as it stands in the mail
+    #: as written in the mail
     shown: str
     where: CandidateLocation
     start: int
@@ -46,7 +46,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     #: from 0 to 1
     confidence: float
     evidence: tuple[CandidateEvidence, ...] = ()
-    #: of a link: which service wrapped it, and where it leads if that can be read from it
+    #: of a link: the service that wrapped it, and the target if it can be read from the link
     wrapped: str = ""
     target: str = ""
 
@@ -62,58 +62,58 @@ class RankedCandidates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extraction(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found in a mail."""
+    """The codes and links found in a mail."""
 
     #: the one of each kind that the mail is about, if there is one
     code: Candidate | None = None
     link: Candidate | None = None
-    #: everything that came into question, best first, bounded
+    #: all candidates, best first, bounded
     codes: tuple[Candidate, ...] = ()
     links: tuple[Candidate, ...] = ()
-    #: two differ and are as good as each other: nobody can tell which is meant
+    #: two candidates differ and are equally good
     codes_tied: bool = False
     links_tied: bool = False
 
 
 class ParseStatus(StrEnum):
-    """How much of a mail could be read."""
+    """How much of a mail was parsed."""
 
     #: all of it
     PARSED = "parsed"
     #: as much as the limits allow
     LIMITED = "limited"
-    #: nothing; its raw bytes are kept
+    #: nothing; its raw bytes are stored
     UNPARSED = "unparsed"
 
 
 class SenderStatus(StrEnum):
-    """What the From field says about who wrote a mail."""
+    """What the From field names."""
 
-    #: one address, and nobody could read another one there
+    #: exactly one address, in every reading
     SINGLE = "single"
-    #: readers may disagree, so it counts for nothing
+    #: programs may read it differently, so it is ignored
     AMBIGUOUS = "ambiguous"
-    #: there is no address
+    #: no address
     MISSING = "missing"
 
 
 class HeaderAddress(msgspec.Struct, frozen=True, kw_only=True):
     """One mailbox of an address field."""
 
-    #: decoded; empty if there is none
+    #: decoded
     name: str
-    #: the local part as it was written, the domain in lower case and as A-labels
+    #: the local part as written, the domain in lower case and as A-labels
     address: str
 
 
 class ParsedAttachment(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a mail that is not its text. Its name is data and never a path."""
 
-    #: its place among the attachments, from 1
+    #: from 1
     number: int
     name: str
     media_type: str
-    #: bytes after transfer decoding, and the SHA-256 of them in hexadecimal
+    #: bytes after transfer decoding, and their SHA-256 in hexadecimal
     size: int
     sha256: str
     inline: bool
@@ -121,7 +121,7 @@ class ParsedAttachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParsedSender(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a mail says it is from. Address and domain are empty unless there is a single one."""
+    """The From field. Address and domain are empty unless there is a single one."""
 
     address: str = ""
     name: str = ""
@@ -130,7 +130,7 @@ class ParsedSender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DkimKeyLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the key of a DKIM signature is to be looked up; says nothing about its worth."""
+    """The DNS location of the key of a DKIM signature, which may be invalid."""
 
     domain: str
     selector: str
@@ -141,62 +141,58 @@ class ParsedMail(msgspec.Struct, frozen=True, kw_only=True):
 
     status: ParseStatus
     message_id: str = ""
-    #: what its Date field says, in UTC; never used to order anything
+    #: its Date field, in UTC; used for order only where it is signed
     date: int | None = None
     subject: str = ""
     sender: ParsedSender = ParsedSender()
     reply_to: tuple[HeaderAddress, ...] = ()
     to: tuple[HeaderAddress, ...] = ()
     cc: tuple[HeaderAddress, ...] = ()
-    #: names in lower case, each with all its values, decoded
+    #: names in lower case, each with all its decoded values
     headers: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    #: what a person would see
+    #: the visible text
     text: str = ""
-    #: what is there but not seen: hidden elements, comments, the title
+    #: hidden elements, comments, the title
     hidden: str = ""
     text_from: Literal["plain", "html", "none"] = "none"
     attachments: tuple[ParsedAttachment, ...] = ()
-    #: codes of what a reader should know; see ``mail/warnings.py``
+    #: warning codes; see ``mail/warnings.py``
     warnings: tuple[str, ...] = ()
-    #: whether a program sent it by itself, so that it must not be answered
+    #: whether a program sent it, so that it must not be answered
     auto_submitted: bool = False
-    #: what makes it the same message; empty: the delivery decides
+    #: the same for copies of a message; empty: the delivery decides
     identity: bytes = b""
-    #: SHA-256 of the Message-ID, to see one that is used again
+    #: SHA-256 of the Message-ID, to detect reuse
     message_mark: bytes | None = None
-    #: SHA-256 of the rest, to see a copy that differs in it
+    #: SHA-256 of the rest, to detect copies that differ
     outline: bytes = b""
     signatures: tuple[DkimKeyLocation, ...] = ()
-    #: the purposes that the words of subject and text name, sorted
+    #: from the words of subject and text, sorted
     purposes: tuple[Purpose, ...] = ()
-    #: codes and links; taken out before the rest is stored
+    #: codes and links; removed before the rest is stored
     found: Extraction = Extraction()
 
 
-#: the road on which we saw the sender's server ourselves
-SMTP_ORIGIN = "smtp"
-
-
 class AuthResult(StrEnum):
-    """How one check ended; the words are those of RFC 8601."""
+    """The result of one check, in the terms of RFC 8601."""
 
-    #: it is proven
+    #: proven
     PASS = "pass"  # noqa: S105 - no password
-    #: it is disproved
+    #: disproved
     FAIL = "fail"
-    #: the domain's owner believes it is not genuine, without saying so firmly
+    #: probably not genuine, according to the domain's owner
     SOFTFAIL = "softfail"
-    #: nothing is said for or against it
+    #: neither proven nor disproved
     NEUTRAL = "neutral"
-    #: there is nothing to check
+    #: nothing to check
     NONE = "none"
-    #: it could not be checked now
+    #: could not be checked now
     TEMPERROR = "temperror"
-    #: what the sender published or signed cannot be understood
+    #: the sender's record or signature is invalid
     PERMERROR = "permerror"
 
 
-#: every code a verdict's details may hold, and what it means
+#: every code of a verdict's details, and its meaning
 VERDICT_DETAILS: dict[str, str] = {
     "not_checked": "senders are not checked: `mail.authenticate` is off",
     "nothing_to_judge": "a mail from a private address without a signature; nobody was asked",
@@ -238,7 +234,7 @@ VERDICT_DETAILS: dict[str, str] = {
 
 
 class DkimResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one signature proves."""
+    """The result of checking one signature."""
 
     result: AuthResult
     #: the domain that signed, in lower case
@@ -246,31 +242,31 @@ class DkimResult(msgspec.Struct, frozen=True, kw_only=True):
     selector: str = ""
     #: those of date, from, subject and to of which every copy in the mail is signed
     covers: tuple[str, ...] = ()
-    #: codes of ``DETAILS``
+    #: codes of ``VERDICT_DETAILS``
     flags: tuple[str, ...] = ()
-    #: when it was signed and until when it counts, in milliseconds, where it says so
+    #: its time and expiry in milliseconds, if it has them
     signed_at: int | None = None
     expires_at: int | None = None
 
 
 class SenderVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sent a mail, as far as it can be proven."""
+    """The authentication of a mail's sender."""
 
     spf: AuthResult = AuthResult.NONE
     dkim: AuthResult = AuthResult.NONE
     dmarc: AuthResult = AuthResult.NONE
-    #: the domain in From, where a check that passed is aligned with it; otherwise empty
+    #: the domain in From, if a check that passed is aligned with it
     domain: str = ""
-    #: who checked: ``smtp`` is our own check, other roads name theirs
-    origin: str = SMTP_ORIGIN
-    #: codes of ``DETAILS``, never a text of the sender or of a name server
+    #: who checked; ``smtp`` is our own check
+    origin: str = "smtp"
+    #: codes of ``VERDICT_DETAILS``, never a text of the sender or of a name server
     details: tuple[str, ...] = ()
 
 
 def is_sender_proven(verdict: SenderVerdict, domain: str) -> bool:
-    """Say whether a mail with this domain in From is proven to come from it.
+    """Return whether a mail with this domain in From is proven to come from it.
 
-    DMARC passed, or it has nothing to say and a signature or SPF is aligned all the same.
+    DMARC passed; or there is no DMARC record, and an aligned signature or SPF passed.
     """
     if not domain or verdict.domain != domain or verdict.dmarc is AuthResult.FAIL:
         return False
@@ -279,20 +275,13 @@ def is_sender_proven(verdict: SenderVerdict, domain: str) -> bool:
 
 #: the source of all mail; no user's source can have that name
 MAIL_SOURCE = "@mail"
-
-
-#: the type of a mail's delivery, and the road it came by
+#: the type and the channel of a mail's delivery
 MAIL_TYPE = "mail.received"
-
-
 SMTP_CHANNEL = "smtp"
 
 
-_YES, _NO = "yes", "no"
-
-
 class EnvelopeRecipient(msgspec.Struct, frozen=True, kw_only=True):
-    """One address a mail is for, and the inbox it leads to."""
+    """One recipient of a mail, and its inbox."""
 
     inbox_id: str
     tenant: str
@@ -301,18 +290,17 @@ class EnvelopeRecipient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What an SMTP client said before the mail itself."""
+    """The SMTP envelope of a mail."""
 
-    #: its address
+    #: the client's IP address
     client: str
-    #: what it calls itself
     helo: str
-    #: where bounces go; empty for a mail that is a bounce itself
+    #: MAIL FROM; empty for a bounce
     sender: str
     recipients: tuple[EnvelopeRecipient, ...]
-    #: the version of TLS; empty without
+    #: the TLS version, if any
     tls: str = ""
-    #: whether addresses and headers may be UTF-8
+    #: SMTPUTF8
     utf8: bool = False
 
 
@@ -323,7 +311,7 @@ def encode_envelope(envelope: Envelope) -> list[tuple[str, str]]:
         ("helo", envelope.helo),
         ("sender", envelope.sender),
         ("tls", envelope.tls),
-        ("utf8", _YES if envelope.utf8 else _NO),
+        ("utf8", "yes" if envelope.utf8 else "no"),
         *(
             ("recipient", f"{each.inbox_id} {each.tenant} {each.address}")
             for each in envelope.recipients
@@ -333,18 +321,19 @@ def encode_envelope(envelope: Envelope) -> list[tuple[str, str]]:
 
 def decode_envelope(headers: Iterable[tuple[str, str]]) -> Envelope:
     """Return the envelope that was stored as the headers of a delivery."""
-    pairs = list(headers)
-    said = {name: value for name, value in pairs if name != "recipient"}
+    fields: dict[str, str] = {}
+    recipients: list[EnvelopeRecipient] = []
+    for name, value in headers:
+        if name == "recipient":
+            inbox_id, tenant, address = value.split(" ", 2)
+            recipients.append(EnvelopeRecipient(inbox_id=inbox_id, tenant=tenant, address=address))
+        else:
+            fields[name] = value
     return Envelope(
-        client=said["client"],
-        helo=said["helo"],
-        sender=said["sender"],
-        tls=said["tls"],
-        utf8=said["utf8"] == _YES,
-        recipients=tuple(_decode_recipient(value) for name, value in pairs if name == "recipient"),
+        client=fields["client"],
+        helo=fields["helo"],
+        sender=fields["sender"],
+        tls=fields["tls"],
+        utf8=fields["utf8"] == "yes",
+        recipients=tuple(recipients),
     )
-
-
-def _decode_recipient(text: str) -> EnvelopeRecipient:
-    inbox_id, tenant, address = text.split(" ", 2)
-    return EnvelopeRecipient(inbox_id=inbox_id, tenant=tenant, address=address)

@@ -1,9 +1,6 @@
-"""Wait filters: which message a long poll waits for, and why others do not match.
+"""Wait filters: which message a long poll waits for, and why others do not match."""
 
-All places of a pattern at which a text may stand are kept as the bits of one number, so that
-every character is looked at once, whatever the pattern.
-"""
-
+import re
 from collections import defaultdict
 
 import msgspec
@@ -16,85 +13,77 @@ from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.validation import is_single_line
 
-_STAR, _QUESTION_MARK = "*", "?"
+_STARS = re.compile(r"\*+")
 
 
 def matches_wildcard(pattern: str, text: str) -> bool:
-    """Say whether a text is, from its first to its last character, what a pattern describes."""
-    words = _collapse_stars(pattern)
+    """Return whether a whole text matches a pattern with ``*`` and ``?``, regardless of case.
+
+    The positions in the pattern that the text may have reached are the bits of one number, so
+    that the time is linear for every pattern.
+    """
+    pattern = _STARS.sub("*", pattern.lower())
     stays, moves = 0, defaultdict[str, int](int)
-    for place, word in enumerate(words):
-        if word == _STAR:
+    for place, character in enumerate(pattern):
+        if character == "*":
             stays |= 1 << place
         else:
-            moves[word] |= 1 << place
-    any_one = moves.pop(_QUESTION_MARK, 0)
+            moves[character] |= 1 << place
+    any_one = moves.pop("?", 0)
     places = _skip_stars(1, stays)
     for character in text.lower():
         step = moves.get(character, 0) | any_one
         places = _skip_stars((places & stays) | (places & step) << 1, stays)
-    return bool(places >> len(words) & 1)
+    return bool(places >> len(pattern) & 1)
 
 
 def _skip_stars(places: int, stays: int) -> int:
-    """Add what comes behind a ``*``, which may be nothing at all."""
+    """Add the position behind a ``*``, which may match nothing."""
     return places | (places & stays) << 1
 
 
-def _collapse_stars(pattern: str) -> str:
-    """Return a pattern in lower case, with one ``*`` where there are several in a row."""
-    lowered = pattern.lower()
-    return "".join(
-        each
-        for place, each in enumerate(lowered)
-        if each != _STAR or not lowered.startswith(_STAR, place - 1) or not place
-    )
-
-
-_LONGEST_PATTERN = 200
-_LONGEST_KEY = 200
-#: how much of a subject is compared
+_LONGEST_TEXT = 200
+#: characters of a subject that are compared
 _LONGEST_SUBJECT = 2_000
 
-#: every code of why a message is not what is waited for, and what it means; those that an
-#: inbox's own policy has come besides
+#: every code of why a message does not match a filter, besides those of an inbox's policy
 MISMATCH_REASONS: dict[str, str] = {
     "before_inbox": "it was received before the inbox was made",
-    "before_after": "its number is not after the one that was asked for",
-    "recipient_differs": "it came to another address of the inbox",
-    "subject_differs": "its subject does not fit the pattern",
-    "no_code": "no code was found in it, or only one that another message has brought too",
-    "no_link": "no link was found in it, or only one that another message has brought too",
-    "superseded": "a newer message of the same sender took its place",
-    "claimed": "what was found in it is somebody else's already",
-    "purged": "what was read of it is no longer kept",
-    "fits": "it fits: it is in conflict with another, or came in the moment of this answer",
+    "before_after": "its number is not after the requested one",
+    "recipient_differs": "it was sent to another address of the inbox",
+    "subject_differs": "its subject does not match the pattern",
+    "no_code": "no code was found in it, or only one that another message contained too",
+    "no_link": "no link was found in it, or only one that another message contained too",
+    "superseded": "a newer message of the same sender replaced it",
+    "claimed": "another claim has its code or link",
+    "purged": "its content is no longer kept",
+    "fits": "it matches: it conflicts with another, or arrived during this response",
 }
 
 
 class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is waited for; what is not said may be anything."""
+    """What a wait accepts; a field that is not set accepts anything."""
 
     kind: ArtifactKind
     #: an address, a domain, or ``*.`` and a domain
     sender: str | None = None
     purpose: Purpose = Purpose.ANY
-    #: must stand in the recipient, the subject or the visible text
+    #: must occur in the recipient, the subject or the visible text
     token: str | None = None
     #: a pattern for the whole subject
     subject: str | None = None
-    #: the address in RCPT TO, with whatever stands behind the plus sign
+    #: the address in RCPT TO, including a plus tag
     recipient: str | None = None
-    #: for whom it is claimed; none: for the attempt, else for the inbox
+    #: by default the attempt, else the inbox
     claim_key: str | None = None
     #: only messages with a higher number
     after: int = 0
-    #: of a link: the host that it must lead to
+    #: of a link: its host
     host: str | None = None
 
     @property
     def policy(self) -> InboxPolicy:
-        """What is wished of the sender and the text, in the words of an inbox's policy."""
+        """The rules for sender and text as an inbox policy."""
         senders = () if self.sender is None else (self.sender,)
         hosts = () if self.host is None else (self.host,)
         return InboxPolicy(
@@ -102,32 +91,22 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def message_rules(self) -> "WaitFilter":
-        """What messages must be like, whoever waits: many who differ in the rest share it."""
-        return msgspec.structs.replace(self, claim_key=None, after=0, host=None)
-
-    @property
     def needs_document(self) -> bool:
-        """Whether what was read of a message must be known to judge it."""
+        """Whether a rule needs the content of the message."""
         rules = (self.sender, self.token, self.subject)
         return self.purpose is not Purpose.ANY or any(each is not None for each in rules)
 
-    @property
-    def is_selective(self) -> bool:
-        """Whether messages must be looked at one by one."""
-        return self.needs_document or self.recipient is not None
-
 
 def check_filter(awaited: WaitFilter) -> WaitFilter:
-    """Return what is awaited with its names as they are compared.
+    """Return a filter with its names normalised.
 
     Raises: InboxInvalid.
     """
     policy = check_policy(awaited.policy)
-    for text, longest in ((awaited.subject, _LONGEST_PATTERN), (awaited.claim_key, _LONGEST_KEY)):
-        if text is not None and not is_single_line(text, longest):
+    for text in (awaited.subject, awaited.claim_key):
+        if text is not None and not is_single_line(text, _LONGEST_TEXT):
             raise InboxInvalid(
-                f"a subject and a claim_key are 1 to {longest} characters without control "
+                f"a subject and a claim_key are 1 to {_LONGEST_TEXT} characters without control "
                 "characters"
             )
     try:
@@ -147,9 +126,9 @@ def check_filter(awaited: WaitFilter) -> WaitFilter:
 def mismatch_reason(
     awaited: WaitFilter, message: Message, document: MessageDocument | None, created_at: int
 ) -> str:
-    """Return the code of why a message is not what is waited for; nothing if it is.
+    """Return the code of why a message does not match; nothing if it does.
 
-    ``document`` may be left away where ``awaited.reads`` does not ask for it.
+    ``document`` is needed only if ``awaited.needs_document``.
     """
     if message.received_at < created_at:
         return "before_inbox"

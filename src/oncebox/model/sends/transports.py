@@ -5,46 +5,46 @@ from typing import Literal
 
 import msgspec
 
-#: the code of what its provider knows under the same key as something else; repeats change nothing
+#: the provider knows another mail under the same key; a repeat would not help
 KEY_MISMATCH = "key_mismatch"
 
 
 class SendPhase(StrEnum):
-    """How far a hand-over came, in this order."""
+    """Phases of a try, in this order."""
 
     CONNECT = "connect"
     GREETED = "greeted"
     ENVELOPE = "envelope"
     BODY = "body"
-    #: the ledger knows that from here on it may be taken
+    #: the marker is committed: the mail may be accepted from now on
     MARKED = "marked"
     HANDED_OVER = "handed_over"
     ANSWERED = "answered"
 
 
 class SendAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):
-    """The other side took it: proof, whoever brings it."""
+    """The mail was accepted; that is proof, whoever reports it."""
 
-    #: what the other side calls it; empty if it does not say
+    #: the provider's id; empty without one
     provider_id: str = ""
     phase: SendPhase = SendPhase.ANSWERED
 
 
 class NotSent(msgspec.Struct, frozen=True, kw_only=True, tag="not_sent"):
-    """It was certainly not taken, and may be tried again."""
+    """The mail was certainly not accepted, and may be tried again."""
 
     code: str
     phase: SendPhase
-    #: milliseconds that the other side asks to wait
+    #: milliseconds the server asks to wait
     retry_after: int | None = None
-    #: nothing that goes this way will be taken until somebody mends it
+    #: the transport fails until somebody fixes its configuration
     opens_circuit: bool = False
     #: the reply code of SMTP or HTTP; 0 without a reply
     reply: int = 0
 
 
 class SendRejected(msgspec.Struct, frozen=True, kw_only=True, tag="rejected"):
-    """It was certainly not taken, and never will be."""
+    """The mail was certainly not accepted, and never will be."""
 
     code: str
     phase: SendPhase
@@ -52,7 +52,7 @@ class SendRejected(msgspec.Struct, frozen=True, kw_only=True, tag="rejected"):
 
 
 class SendUnknown(msgspec.Struct, frozen=True, kw_only=True, tag="unknown"):
-    """It may have been taken, and nobody here can know."""
+    """The mail may have been accepted; there is no proof."""
 
     code: str
     phase: SendPhase
@@ -64,45 +64,45 @@ SendOutcome = SendAccepted | NotSent | SendRejected | SendUnknown
 
 #: the transport of every tenant until another is configured; it sends nothing
 LOG_TRANSPORT = "log"
-#: what a transport says that was not allowed to hand over
+#: the marker was refused
 FENCE_LOST = "fence_lost"
-#: codes of tries that were ended from here: before the marker, without a ledger, or after it
+#: codes of tries this process ended: before the marker, without the ledger, or after the marker
 GIVEN_BACK = "given_back"
 STORE_UNAVAILABLE = "store_unavailable"
 WORKER_STOPPED = "worker_stopped"
 
 
 class TransportRate(msgspec.Struct, frozen=True):
-    """How many sends may begin within how many milliseconds, by all processes together."""
+    """Rate limit: sends per milliseconds, of all processes together."""
 
     sends: int
     within: int
 
 
 class BreakerRules(msgspec.Struct, frozen=True, kw_only=True):
-    """When a transport rests because it fails; times in milliseconds."""
+    """When a failing transport is not used for a while; times in milliseconds."""
 
-    #: failures without a success between them
+    #: consecutive failures
     failures: int = 5
-    #: the first rest; each further one is twice as long
+    #: each further rest is twice as long
     first_rest: int = 30_000
     longest_rest: int = 900_000
 
 
 class NewTransport(msgspec.Struct, frozen=True, kw_only=True):
-    """A transport as somebody configures it."""
+    """Configuration of a transport."""
 
     name: str
     kind: str
-    #: sealed; None where there is nothing to configure
+    #: encrypted; None if there is nothing to configure
     config: bytes | None = None
-    #: those with smaller numbers are taken first
+    #: the smallest position is used first
     position: int = 0
     rate: TransportRate | None = None
 
 
 class ConfiguredTransport(msgspec.Struct, frozen=True, kw_only=True):
-    """A transport as it stands."""
+    """A stored transport with the state of its circuit breaker."""
 
     tenant: str
     name: str
@@ -111,30 +111,30 @@ class ConfiguredTransport(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     rate: TransportRate | None
     paused: bool
-    #: failures without a success between them
+    #: consecutive failures
     failures: int
-    #: how often it rested since its last success
+    #: how often the breaker opened since the last success
     rests: int
-    #: until when it rests; then one send tries whether it works again
+    #: until when the breaker is open; then one send tests the transport
     rests_until: int | None
     created_at: int
     changed_at: int
 
     def state(self, now: int) -> Literal["working", "resting", "paused"]:
-        """Say whether mail leaves this way."""
+        """Return whether the transport sends mail."""
         if self.paused:
             return "paused"
         return "resting" if self.rests_until is not None and self.rests_until > now else "working"
 
 
-#: how far a hand-over must have come to tell something of its message instead of its way
+#: a failure in these phases concerns the transport, not the mail
 _CONNECTION_PHASES = frozenset({SendPhase.CONNECT, SendPhase.GREETED})
 _TOO_MANY_REQUESTS = 429
 _LOCAL_CODES = frozenset({FENCE_LOST, GIVEN_BACK, STORE_UNAVAILABLE, WORKER_STOPPED})
 
 
 def counts_as_failure(outcome: SendOutcome) -> bool:
-    """Say whether an outcome speaks against the way itself and not against one message."""
+    """Tell whether an outcome counts as a failure of the transport, not of one mail."""
     if isinstance(outcome, SendAccepted | SendRejected) or outcome.code in _LOCAL_CODES:
         return False
     if isinstance(outcome, SendUnknown):
@@ -147,45 +147,45 @@ def counts_as_failure(outcome: SendOutcome) -> bool:
 
 
 def proves_working(outcome: SendOutcome) -> bool:
-    """Say whether an outcome shows that the way works."""
-    # What has a flaw of its own is rejected without asking anybody.
+    """Tell whether an outcome proves that the transport works."""
+    # A malformed mail is rejected without a connection.
     return (
         isinstance(outcome, SendAccepted | SendRejected) and outcome.phase is not SendPhase.CONNECT
     )
 
 
 class ProviderStatus(StrEnum):
-    """What became of a mail, from the weakest word to the strongest.
+    """Delivery status reported by a provider, from the weakest to the strongest.
 
-    Providers tell in any order, and more than once. A word counts only if it is stronger than the
-    last: who complained has certainly got it, and what bounced for good was not read.
+    Reports arrive in any order, and repeatedly. Only a stronger status replaces a weaker one: a
+    complaint proves delivery, and a hard-bounced mail was not read.
     """
 
-    #: taken; proof for who was in doubt, and no word on the recipient
+    #: proof of acceptance; says nothing about the recipient
     ACCEPTED = "accepted"
     DELAYED = "delayed"
-    #: sent back for now; some mailboxes answer so although they keep the mail
+    #: temporary; some mailboxes answer so although they keep the mail
     SOFT_BOUNCED = "soft_bounced"
     DELIVERED = "delivered"
     OPENED = "opened"
     CLICKED = "clicked"
-    #: not passed on, because the provider has the recipient on a list of its own
+    #: the recipient is on the provider's own suppression list
     SUPPRESSED = "suppressed"
-    #: not passed on, because something went wrong at the provider
+    #: the provider failed
     FAILED = "failed"
-    #: sent back for good
+    #: permanent
     BOUNCED = "bounced"
-    #: the recipient calls it spam
+    #: the recipient reported spam
     COMPLAINED = "complained"
 
     @property
     def strength(self) -> int:
-        """How much it counts against other words; nothing told is 0."""
+        """Its position in this enumeration."""
         return _STRENGTHS[self]
 
 
-_STRENGTHS = {told: place for place, told in enumerate(ProviderStatus)}
-#: what is written of the recipient who will get no more mail
+_STRENGTHS = {status: position for position, status in enumerate(ProviderStatus)}
+#: statuses that suppress the recipient
 SUPPRESSION_REASONS = {
     ProviderStatus.BOUNCED: "hard_bounce",
     ProviderStatus.COMPLAINED: "complaint",
@@ -193,37 +193,35 @@ SUPPRESSION_REASONS = {
 
 
 class ProviderEventRecipient(msgspec.Struct, frozen=True):
-    """Whom a word is about."""
+    """A recipient that an event is about."""
 
     fingerprint: bytes
-    #: the address, sealed
+    #: encrypted
     address: bytes
 
 
 class ProviderEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of a provider on one mail."""
+    """A provider's event about a mail."""
 
     tenant: str
-    #: the way whose provider tells
     transport: str
-    #: what the provider calls the mail
     provider_id: str
-    #: the send that the mail's tag names; empty: it names none
+    #: from our tag; empty without one
     send_id: str = ""
     status: ProviderStatus
-    #: when it happened, as the provider says
+    #: the provider's time
     at: int
     recipients: tuple[ProviderEventRecipient, ...] = ()
 
 
 class ProviderEventResult(msgspec.Struct, frozen=True):
-    """What came of a word."""
+    """What a provider's event changed."""
 
-    #: the send it is about; None: it is about none of ours, and changes nothing
+    #: None: the event is about no send of ours, and changes nothing
     send_id: str | None = None
-    #: it ended a doubt, or any other state but sent
+    #: it proved that a send was accepted
     proven: bool = False
-    #: more is known of the recipient than before
+    #: the delivery status changed
     changed: bool = False
-    #: addresses that get no more mail
+    #: number of addresses added to the suppression list
     suppressed: int = 0

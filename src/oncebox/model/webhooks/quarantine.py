@@ -6,12 +6,12 @@ from oncebox.model.deliveries.delivery import Headers
 
 
 class RejectedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was not believed, with everything needed to check it again."""
+    """A rejected request, with everything needed to verify it again."""
 
     id: str
     tenant: str
     source: str
-    #: why the verifier did not believe it
+    #: the verifier's reason
     reason: str
     method: str
     url: str
@@ -20,19 +20,17 @@ class RejectedRequest(msgspec.Struct, frozen=True, kw_only=True):
     received_at: int
 
     def __repr__(self) -> str:
-        """Show which one it is; what it carries may be secret."""
         return f"RejectedRequest(id={self.id!r}, source={self.source!r}, reason={self.reason!r})"
 
 
 class QuarantinedRequest(msgspec.Struct, frozen=True):
-    """A rejected request as it lies in the quarantine: what may be a secret is sealed."""
+    """A rejected request as stored: possible secrets are encrypted."""
 
     id: str
     tenant: str
     source: str
     reason: str
-    #: what it most likely was
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     received_at: int
     method: str
     #: without its query
@@ -45,12 +43,12 @@ class QuarantinedRequest(msgspec.Struct, frozen=True):
 
 
 class QuarantineEntry(msgspec.Struct, frozen=True):
-    """One line of the quarantine."""
+    """A rejected request in a list."""
 
     id: str
     source: str
     reason: str
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     received_at: int
     method: str
     url: str
@@ -58,10 +56,10 @@ class QuarantineEntry(msgspec.Struct, frozen=True):
 
 
 class RejectionCount(msgspec.Struct, frozen=True):
-    """How many requests of a source were rejected in one class, kept or not."""
+    """How many requests of a source were rejected in one class, stored or not."""
 
     source: str
-    sighting: str
+    duplicate_class: str = msgspec.field(name="sighting")
     count: int
     first_at: int
     last_at: int

@@ -1,22 +1,33 @@
 """Sources: scheme, secrets, ordering and retry options; TOML and JSON table format.
 
-The same table stands in ``oncebox.toml``, in the database and in what commands print.
+The same table is in ``oncebox.toml``, in the database and in the output of commands.
 """
 
+import ipaddress
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from oncebox.errors import ConfigInvalid, KeyInvalid
+from oncebox.model import validation
 from oncebox.model.deliveries.retry import RetryRules
-from oncebox.model.webhooks import source_checks as check
-from oncebox.model.webhooks.source_checks import SourceRefusal
 
 _MINUTE = 60_000
-_MONTH = 30 * 24 * 60 * _MINUTE
-_CENTURY = 36_500 * 24 * 60 * _MINUTE
+_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,99}")
+_SCHEME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_PATH = re.compile(r"\$(?:\.[^\s.\[\]$]{1,100}|\[[0-9]{1,6}\])+")
+_WORD = re.compile(r"[a-z][a-z0-9_-]{0,99}")
+_VISIBLE = re.compile(r"[!-~]+")
+_LONGEST_PATH = 300
+_LONGEST_URL = 2_000
+_LARGEST_OPTIONS = 8_192
+_MOST_ENTRIES = 100
+_DAY = 24 * 60 * 60 * 1000
 
 _CHOICES = {
     "late": ("hold", "run"),
@@ -25,23 +36,43 @@ _CHOICES = {
     "stale": ("skip", "run"),
     "mode": ("handler", "pull"),
 }
-_LONGEST_TIMES = {
-    "gap_wait": _MONTH,
-    "after_wait": _MONTH,
-    "budget": _CENTURY,
-    "first_wait": _CENTURY,
-    "longest_wait": _CENTURY,
-}
 _BOUNDS = {
     "tries": (1, 1_000),
     "rate": (1, 1_000_000),
     "concurrency": (1, 10_000),
     "retention": (1, 36_500),
 }
+_LONGEST_DAYS = {
+    "gap_wait": 30,
+    "after_wait": 30,
+    "budget": 36_500,
+    "first_wait": 36_500,
+    "longest_wait": 36_500,
+}
+
+
+#: a field and what to write instead
+Problem = tuple[str, str]
+
+
+class SourceRefusal:
+    """Makes errors that name a field of one source, and the remedy."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def __call__(self, field: str, remedy: str) -> ConfigInvalid:
+        """Return the error for one field."""
+        return ConfigInvalid(f"{field} of source {self._source[:100]!r} cannot be used: {remedy}")
+
+
+def is_url_segment(text: str) -> bool:
+    """Say whether a text can be one segment of a URL's path, unescaped."""
+    return _SEGMENT.fullmatch(text) is not None
 
 
 class SourceSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """One secret of a source, opened; nothing that prints it shows its value."""
+    """One secret of a source, decrypted; nothing that prints it shows its value."""
 
     id: str
     value: str
@@ -51,36 +82,32 @@ class SourceSecret(msgspec.Struct, frozen=True, kw_only=True):
     retired_at: int | None = None
 
     def __repr__(self) -> str:
-        """Show which one it is, never what it is."""
         return f"SourceSecret(id={self.id!r}, reference={self.reference!r})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Show no more than ``repr`` does."""
         return [("id", self.id), ("reference", self.reference)]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where deliveries come from; all times in milliseconds. It cannot hold a bad value.
+    """Where deliveries come from; all times in milliseconds. All values are checked.
 
     Raises: ConfigInvalid, naming the field and the remedy.
     """
 
-    #: whose source it is
     tenant: str
-    #: what handlers, commands and the ledger call it
     name: str
     #: where it listens: ``/in/{public_id}``
     public_id: str
-    #: how requests are signed
+    #: name of the signature scheme
     scheme: str
-    #: what the scheme wants to know, such as ``header``, ``algorithm`` or ``topics``
+    #: options of the scheme, such as ``header``, ``algorithm`` or ``topics``
     options: dict[str, Any] = {}
     #: in the order in which they are tried
     secrets: tuple[SourceSecret, ...] = ()
     #: the address as the provider knows it, for schemes that sign it
     public_url: str | None = None
-    #: what becomes of a genuine request that comes after its time: ``hold`` or ``run``; as its
-    #: scheme says unless set
+    #: what to do with an authentic request that is late: ``hold`` or ``run``; unless set, as its
+    #: scheme says
     late: str | None = None
     #: what becomes of a known body under a new unsigned id: ``hold``, ``run`` or ``drop``
     replay: str = "hold"
@@ -110,7 +137,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     rate: int | None = None
     #: deliveries worked on at the same time at most
     concurrency: int | None = None
-    #: nothing is taken in and nothing is worked on
+    #: nothing is accepted and nothing is processed
     paused: bool = False
     #: days for which bodies are kept; for ever unless set
     retention: int | None = None
@@ -118,31 +145,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "handler"
     #: networks that requests may come from; anywhere if there are none
     cidrs: tuple[str, ...] = ()
-    #: what a request must say besides its signature, such as ``{"$.account" = "acct_1"}``
+    #: values a request must contain, such as ``{"$.account" = "acct_1"}``
     expect: dict[str, str] = {}
-    #: let requests in that nobody signed; only with the scheme ``none``
+    #: accept unsigned requests; only with the scheme ``none``
     allow_unsigned: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse bad values."""
-        refuse = check.SourceRefusal(self.name)
-        check.name(refuse, self.name)
-        check.text(refuse, "tenant", self.tenant)
-        check.public_id(refuse, self.public_id)
-        check.scheme(refuse, self.scheme, allow_unsigned=self.allow_unsigned)
-        check.options(refuse, self.options)
-        check.url(refuse, "public_url", self.public_url)
-        for field, words in _CHOICES.items():
-            check.one_of(refuse, field, getattr(self, field), words)
-        for field, (least, most) in _BOUNDS.items():
-            check.between(refuse, field, getattr(self, field), least, most)
-        for field, most in _LONGEST_TIMES.items():
-            check.duration(refuse, field, getattr(self, field), most)
-        check.path(refuse, "order_by", self.order_by)
-        check.path(refuse, "sequence", self.sequence)
-        check.predecessors(refuse, self.after, order_by=self.order_by)
-        check.networks(refuse, "cidrs", self.cidrs)
-        check.expected(refuse, "expect", self.expect)
+        _check(self)
 
     def retry_rules(self, otherwise: RetryRules) -> RetryRules:
         """Return how often and how long its deliveries are tried."""
@@ -155,7 +164,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemeLookup(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of schemes to keep sources; the schemes themselves live elsewhere."""
+    """What sources need to know of schemes, whose package may not be imported here."""
 
     #: whether there is a scheme of that name
     known: Callable[[str], bool]
@@ -175,16 +184,16 @@ class SourceOrigin(StrEnum):
 class SourceState(StrEnum):
     """Whether a source takes requests."""
 
-    #: it does
+    #: it accepts requests
     READY = "ready"
-    #: a person stopped it for a while
+    #: an operator paused it
     PAUSED = "paused"
-    #: it cannot check them; it says why
+    #: it cannot verify requests; ``troubles`` say why
     UNREADY = "unready"
 
 
 class SourceTrouble(msgspec.Struct, frozen=True):
-    """What keeps a source, or one of its secrets, from working."""
+    """A problem of a source or of one of its secrets."""
 
     code: str
     #: with the remedy
@@ -194,7 +203,7 @@ class SourceTrouble(msgspec.Struct, frozen=True):
 
 
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the source book: a source, where it is written, and whether it works."""
+    """A source, where it is written, and whether it works."""
 
     source: Source
     origin: SourceOrigin
@@ -210,11 +219,11 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """What is wrong with it; where it is unready, why."""
+        """What is wrong with it, in words."""
         return "; ".join(trouble.message for trouble in self.troubles)
 
 
-#: what the table does not hold: whose source it is, and what is kept apart
+#: fields that are not in the table
 _SEPARATE_FIELDS = frozenset({"tenant", "name", "public_id", "secrets"})
 _DURATION_FIELDS = frozenset({"gap_wait", "after_wait", "budget", "first_wait", "longest_wait"})
 _DEFAULTS = {
@@ -236,10 +245,7 @@ def source_from_table(
     public_id: str,
     secrets: Sequence[SourceSecret] = (),
 ) -> Source:
-    """Read a table; numbers may be written as text, as in the environment.
-
-    Raises: ConfigInvalid, naming the field and the remedy.
-    """
+    """Read a table; numbers may be written as text, as in the environment."""
     refuse = SourceRefusal(name)
     for field in table:
         if field not in SOURCE_FIELDS:
@@ -252,9 +258,9 @@ def source_from_table(
         field: _milliseconds(refuse, field, value) if field in _DURATION_FIELDS else value
         for field, value in table.items()
     }
-    apart = {"tenant": tenant, "name": name, "public_id": public_id, "secrets": tuple(secrets)}
+    others = {"tenant": tenant, "name": name, "public_id": public_id, "secrets": tuple(secrets)}
     try:
-        return msgspec.convert(values | apart, Source, strict=False)
+        return msgspec.convert(values | others, Source, strict=False)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at ")
         raise refuse(
@@ -263,15 +269,16 @@ def source_from_table(
 
 
 def source_to_table(source: Source) -> dict[str, Any]:
-    """Return the table of a source: its scheme and whatever is not as it is by default."""
-    table = {}
-    for field in SOURCE_FIELDS:
-        value = getattr(source, field)
-        if value != _DEFAULTS[field]:
-            table[field] = (
-                value / 1000 if field in _DURATION_FIELDS and value is not None else value
-            )
-    return table
+    """Return the table of a source: its scheme and all fields that are not the default."""
+    changed = {
+        field: value
+        for field in SOURCE_FIELDS
+        if (value := getattr(source, field)) != _DEFAULTS[field]
+    }
+    return {
+        field: value / 1000 if field in _DURATION_FIELDS and value is not None else value
+        for field, value in changed.items()
+    }
 
 
 def _milliseconds(refuse: SourceRefusal, field: str, value: object) -> int | None:
@@ -284,3 +291,137 @@ def _milliseconds(refuse: SourceRefusal, field: str, value: object) -> int | Non
     if not math.isfinite(seconds):
         raise refuse(field, "write a number of seconds")
     return round(seconds * 1000)
+
+
+# checks: each problem names the field and the remedy
+
+
+def _check(source: Source) -> None:
+    for problems in (_identity_problems, _value_problems, _lane_problems, _sender_problems):
+        for field, remedy in problems(source):
+            raise SourceRefusal(source.name)(field, remedy)
+
+
+def _identity_problems(source: Source) -> Iterator[Problem]:
+    try:
+        validation.check_source_name(source.name)
+    except KeyInvalid as error:
+        yield "name", str(error)
+    yield from _text_problems("tenant", source.tenant)
+    if not is_url_segment(source.public_id):
+        yield (
+            "public_id",
+            "write 1 to 100 letters, digits and . _ ~ -, beginning with a letter or digit",
+        )
+    if not _SCHEME.fullmatch(source.scheme):
+        yield "scheme", "write a scheme's name, such as stripe or generic-hmac"
+    elif source.scheme == "none" and not source.allow_unsigned:
+        remedy = "choose a scheme that signs, or set allow_unsigned"
+        yield "scheme", f"it lets anybody in who knows the address; {remedy}"
+    yield from _option_problems(source.options)
+    if source.public_url is not None and not _is_public_url(source.public_url):
+        yield (
+            "public_url",
+            "write the address the provider knows, such as https://hooks.example.com/in/twilio",
+        )
+
+
+def _value_problems(source: Source) -> Iterator[Problem]:
+    for field, words in _CHOICES.items():
+        if getattr(source, field) not in (None, *words):
+            yield field, f"write {' or '.join(words)}"
+    for field, (least, most) in _BOUNDS.items():
+        if not _is_within(getattr(source, field), least, most):
+            yield field, f"write a number from {least} to {most}"
+    for field, days in _LONGEST_DAYS.items():
+        if not _is_within(getattr(source, field), 0, days * _DAY):
+            yield field, f"write a time of 0 to {days} days"
+
+
+def _lane_problems(source: Source) -> Iterator[Problem]:
+    for field in ("order_by", "sequence"):
+        path = getattr(source, field)
+        if path is not None and not _is_path(path):
+            yield field, "write a path such as $.data.object.id or $.items[0].id"
+    if source.after and source.order_by is None:
+        yield "after", "types wait for each other within a lane; set order_by too"
+    for number, (later, earlier) in enumerate(source.after.items()):
+        yield from _text_problems("after", later)
+        yield from _text_problems("after", earlier)
+        yield from _count_problems("after", number)
+    if any(_leads_into_circle(source.after, start) for start in source.after):
+        yield "after", "these types wait for each other in a circle; break it"
+
+
+def _sender_problems(source: Source) -> Iterator[Problem]:
+    for number, network in enumerate(source.cidrs):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            remedy = "write networks such as 192.0.2.0/24 or 2001:db8::/32, with no host bits set"
+            yield f"cidrs[{number}]", remedy
+        yield from _count_problems("cidrs", number)
+    for number, (where, what) in enumerate(source.expect.items()):
+        if not (_is_path(where) or _WORD.fullmatch(where)):
+            yield (
+                "expect",
+                'write { "$.account" = "acct_1" } or a word of the scheme, such as topic',
+            )
+        yield from _text_problems("expect", what)
+        yield from _count_problems("expect", number)
+
+
+def _text_problems(field: str, value: str) -> Iterator[Problem]:
+    try:
+        validation.check_key(value, "text")
+    except KeyInvalid as error:
+        yield field, str(error)
+
+
+def _option_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
+    if not all(map(_WORD.fullmatch, options)):
+        yield "options", "names are small letters, digits, _ and -, such as header or window"
+    try:
+        size = len(msgspec.json.encode(options))
+    except (TypeError, ValueError):
+        yield "options", "write texts, numbers, lists and tables"
+    else:
+        if size > _LARGEST_OPTIONS:
+            yield "options", f"they are over {_LARGEST_OPTIONS} bytes; write fewer"
+
+
+def _count_problems(field: str, number: int) -> Iterator[Problem]:
+    if number >= _MOST_ENTRIES:
+        yield field, f"write at most {_MOST_ENTRIES} entries"
+
+
+def _is_public_url(url: str) -> bool:
+    if len(url) > _LONGEST_URL or not _VISIBLE.fullmatch(url):
+        return False
+    try:
+        parts = urlsplit(url)
+        plain = parts.port != 0 and not (parts.query or parts.fragment or "@" in parts.netloc)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and plain
+
+
+def _leads_into_circle(after: Mapping[str, str], start: str) -> bool:
+    seen = {start}
+    while (step := after.get(start)) is not None:
+        if step in seen:
+            return True
+        seen.add(step)
+        start = step
+    return False
+
+
+def _is_within(value: object, least: int, most: int) -> bool:
+    """Say whether a value is a whole number within bounds, or None, which is the default."""
+    if value is None:
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_path(value: str) -> bool:
+    return len(value) <= _LONGEST_PATH and _PATH.fullmatch(value) is not None

@@ -18,72 +18,81 @@ from oncebox.model.inboxes.artifact import (
     ClaimDenied,
     ClaimGranted,
 )
-from oncebox.model.inboxes.purpose import Purpose
-from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
 from oncebox.schemas import artifacts as wire
-from oncebox.server.api.inboxes import requester
-from oncebox.server.http.cursors import (
-    AFTER_ALL_IDS,
-    ResumeTokens,
-    WaitProgress,
-    make_page,
-    page_start,
+from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
+from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Routes
+
+routes = Routes()
+#: refusals that no further mail can change
+_FINAL_REFUSALS = frozenset({"already_claimed", "link_refused", "not_opened"})
+
+
+@routes(
+    "GET",
+    "/v1/inboxes/{id}/artifacts",
+    "listArtifacts",
+    scopes=AGENTS,
+    query=wire.ArtifactQuery,
 )
-from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, Route
-
-_LIST = "/v1/inboxes/{id}/artifacts"
-_ONE = "/v1/artifacts/{id}"
-_ARTIFACT_SCOPES = frozenset({AGENT, OPERATOR})
-
-
 async def list_artifacts(call: ApiCall) -> wire.ArtifactPage:
-    """Return artifacts of an inbox, newest first."""
+    """List the codes and links of an inbox, newest first, without their values."""
     query: wire.ArtifactQuery = call.query
-    route = _LIST.format(id=call.path["id"])
-    found = await call.components.ledger.read(
+    found = await call.ledger.read(
         artifacts.page,
-        requester(call),
+        call.requester,
         call.path["id"],
         kind=None if query.kind is UNSET else query.kind,
         state=None if query.state is UNSET else query.state,
-        before=page_start(call, route, AFTER_ALL_IDS),
+        before=page_start(call),
         most=query.limit + 1,
     )
-    return make_page(
-        call,
-        route,
-        wire.ArtifactPage,
-        found,
-        lambda each: artifact_schema(each, call),
-        lambda each: each.id,
-    )
+    return make_page(call, wire.ArtifactPage, found, lambda each: artifact_schema(each, call))
 
 
+@routes("GET", "/v1/artifacts/{id}", "getArtifact", scopes=AGENTS)
 async def get_artifact(call: ApiCall) -> wire.Artifact:
-    """Return one artifact, without what it says."""
-    found = await call.components.ledger.read(artifacts.get, requester(call), call.path["id"])
+    """Get a code or link, without its value."""
+    found = await call.ledger.read(artifacts.get, call.requester, call.path["id"])
     return artifact_schema(found, call)
 
 
+@routes("POST", "/v1/artifacts/{id}/claim", "claimArtifact", scopes=AGENTS, body=wire.ClaimArtifact)
 async def claim_artifact(call: ApiCall) -> wire.Grant:
-    """Grant an artifact, once; to the same claim again and again."""
-    asked: wire.ClaimArtifact = call.body
-    who = claimant_of(requester(call), asked.claim_key)
+    """Claim a code or link and get its value; repeating the same claim gets it again."""
+    who = claimant_of(call.requester, call.body.claim_key)
     return grant_schema(await call.components.grants.claim(who, call.path["id"]), call)
 
 
+@routes(
+    "POST",
+    "/v1/artifacts/{id}/release",
+    "releaseArtifact",
+    scopes=OPERATORS,
+    body=wire.ReleaseArtifact,
+)
 async def release_artifact(call: ApiCall) -> wire.Artifact:
-    """Take an artifact back from who has claimed it."""
-    asked: wire.ReleaseArtifact = call.body
+    """Release a claimed code or link; the reason goes into the audit log."""
     released = await call.components.grants.release(
-        requester(call), call.path["id"], call.audit_entry(asked.why)
+        call.requester, call.path["id"], call.audit_entry(call.body.why)
     )
     return artifact_schema(released, call)
 
 
+@routes("POST", "/v1/inboxes/{id}/wait", "waitForArtifact", scopes=AGENTS, body=wire.WaitRequest)
+async def wait_for_artifact(call: ApiCall) -> wire.WaitResult:
+    """Wait up to 55 seconds for a matching code or link, and claim it."""
+    return await _wait_counted(call, (call.path["id"],))
+
+
+@routes("POST", "/v1/inboxes/wait", "waitForAnyArtifact", scopes=AGENTS, body=wire.WaitAnyRequest)
+async def wait_for_any_artifact(call: ApiCall) -> wire.WaitResult:
+    """Wait up to 55 seconds for a code or link in any of several inboxes, and claim it."""
+    return await _wait_counted(call, tuple(dict.fromkeys(call.body.inboxes)))
+
+
 def artifact_schema(artifact: Artifact, call: ApiCall) -> wire.Artifact:
-    """Return an artifact as it is told to who asks; nothing in it is a sender's text."""
+    """Return an artifact without its value; no field holds text of the sender."""
     return wire.Artifact(
         id=artifact.id,
         inbox_id=artifact.inbox_id,
@@ -109,16 +118,13 @@ def artifact_schema(artifact: Artifact, call: ApiCall) -> wire.Artifact:
 
 
 def grant_schema(granted: ClaimGranted, call: ApiCall) -> wire.Grant:
-    """Return an artifact with what it says, for who has claimed it."""
-    told = structs.asdict(artifact_schema(granted.artifact, call))
-    link = None
-    if granted.link is not None:
-        link = wire.GrantedLink(
-            host=granted.link.host,
-            token=granted.link.token,
-            parameters=list(granted.link.parameters),
-        )
-    return wire.Grant(**told, value=granted.value.value, link=link, repeated=granted.repeated)
+    """Return an artifact with its value, for its claimant."""
+    return wire.Grant(
+        **structs.asdict(artifact_schema(granted.artifact, call)),
+        value=granted.value.value,
+        link=msgspec.convert(granted.link, wire.GrantedLink | None, from_attributes=True),
+        repeated=granted.repeated,
+    )
 
 
 def _claim_schema(artifact: Artifact, call: ApiCall) -> wire.ArtifactClaim | None:
@@ -127,115 +133,54 @@ def _claim_schema(artifact: Artifact, call: ApiCall) -> wire.ArtifactClaim | Non
     return wire.ArtifactClaim(at=artifact.claimed_at, mine=artifact.claimed_by == call.key.id)
 
 
-ARTIFACT_ROUTES = (
-    Route(
-        method="GET",
-        path=_LIST,
-        name="listArtifacts",
-        summary="Show the codes and links that came to an inbox, newest first; not what they say.",
-        scopes=_ARTIFACT_SCOPES,
-        query=wire.ArtifactQuery,
-        answer=wire.ArtifactPage,
-        handler=list_artifacts,
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        name="getArtifact",
-        summary="Show one artifact; not what it says.",
-        scopes=_ARTIFACT_SCOPES,
-        answer=wire.Artifact,
-        handler=get_artifact,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/claim",
-        name="claimArtifact",
-        summary="Get what an artifact says. It is granted once; the same claim gets it again.",
-        scopes=_ARTIFACT_SCOPES,
-        body=wire.ClaimArtifact,
-        answer=wire.Grant,
-        handler=claim_artifact,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/release",
-        name="releaseArtifact",
-        summary="Take an artifact back from who has claimed it; the audit keeps why.",
-        scopes=frozenset({OPERATOR}),
-        body=wire.ReleaseArtifact,
-        answer=wire.Artifact,
-        handler=release_artifact,
-    ),
-)
-
-
-_WAIT_SCOPES = frozenset({AGENT, OPERATOR})
-#: what keeps somebody from ever getting it, however long the wait
-_FINAL_REFUSALS = frozenset({"already_claimed", "link_refused", "not_opened"})
-
-
-async def wait_for_artifact(call: ApiCall) -> wire.WaitResult:
-    """Wait for something in one inbox."""
-    return await _wait_counted(call, (call.path["id"],))
-
-
-async def wait_for_any_artifact(call: ApiCall) -> wire.WaitResult:
-    """Wait for something in any of several inboxes."""
-    return await _wait_counted(call, tuple(dict.fromkeys(call.body.inboxes)))
-
-
 async def _wait_counted(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitResult:
     """Wait, and count how it ended."""
-    waits_by_end = call.components.telemetry.waits
+    waits = call.components.telemetry.waits
     try:
         answer = await _wait_and_claim(call, inboxes)
     except OnceboxError as error:
-        waits_by_end.labels(error.code).inc()
+        waits.labels(error.code).inc()
         raise
-    waits_by_end.labels(answer.status).inc()
+    waits.labels(answer.status).inc()
     return answer
 
 
 async def _wait_and_claim(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitResult:
-    """Look for matches whenever an inbox advances, until one is granted or the time is over."""
+    """Look for matches whenever an inbox changes, until one is granted or the time is over."""
     asked: wire.WaitRequest = call.body
     query = WaitQuery(
-        requester=requester(call), key=call.key, inboxes=inboxes, awaited=_awaited(asked)
+        requester=call.requester, key=call.key, inboxes=inboxes, awaited=_awaited(asked)
     )
-    resumes = ResumeTokens(
-        call.components.master_key,
-        tenant=call.tenant,
-        key=call.key.id,
-        inboxes=inboxes,
-        asked=asked,
-    )
-    progress = WaitProgress(call.now) if asked.resume is None else resumes.read(asked.resume)
+    claimant = claimant_of(call.requester, asked.claim_key)
+    resumes = ResumeTokens(call, inboxes)
+    began_at = call.ledger.clock() if asked.resume is None else resumes.read(asked.resume)
     async with call.join_longpoll(inboxes, asked.wait) as waiter:
         while True:
-            answer = await _try_to_claim(call, query, await waiter.look(query))
+            answer = await _try_to_claim(call, query, claimant, await waiter.look(query))
             if answer is not None:
                 return answer
             if not await waiter.wait():
                 break
     return wire.WaitResult(
         status="timeout",
-        resume=resumes.make(progress),
-        waited=max(0, call.now - progress.began_at) / 1000,
+        resume=resumes.make(began_at),
+        waited=max(0, call.ledger.clock() - began_at) / 1000,
         reports=await _reports(call, query),
     )
 
 
 async def _try_to_claim(
-    call: ApiCall, query: WaitQuery, matches: Sequence[InboxMatches]
+    call: ApiCall,
+    query: WaitQuery,
+    claimant: ArtifactClaimant,
+    matches: Sequence[InboxMatches],
 ) -> wire.WaitResult | None:
     """Claim a match; None if there is none yet."""
-    who = claimant_of(query.requester, query.awaited.claim_key)
     contested: wire.WaitConflict | None = None
     refusals: list[OnceboxError] = []
-    for match_ in _claim_order(call, who, matches):
+    for match_ in _claim_order(call, claimant, matches):
         outcome = await call.components.grants.request(
-            ArtifactClaimRequest(claimant=who, artifact_filter=match_.artifact_filter)
+            ArtifactClaimRequest(claimant=claimant, artifact_filter=match_.artifact_filter)
         )
         if isinstance(outcome, ClaimGranted):
             return _granted_schema(call, outcome)
@@ -255,44 +200,32 @@ async def _try_to_claim(
 
 
 def _claim_order(
-    call: ApiCall, who: ArtifactClaimant, matches: Sequence[InboxMatches]
+    call: ApiCall, claimant: ArtifactClaimant, matches: Sequence[InboxMatches]
 ) -> list[InboxMatches]:
-    """Return the matches that have something: first those with what is the claimant's already.
+    """Return the inboxes with matches, those first in which the claimant already holds one.
 
-    So whoever asks again, because an answer was lost, gets the same and not one more.
+    So a repeat after a lost answer is granted the same artifact, not another one.
     """
-    holds = call.components.grants.holds
+    holds = call.components.grants.resolver.holds
 
     def turn(match_: InboxMatches) -> tuple[bool, bool]:
-        mine = any(holds(who, each) for each in match_.found)
+        mine = any(holds(claimant, each) for each in match_.found)
         return (not mine, all(each.claimed for each in match_.found))
 
     return sorted((each for each in matches if each.found), key=turn)
 
 
 def _awaited(asked: wire.WaitRequest) -> WaitFilter:
-    """Return what is waited for, as it is compared.
+    """Return the normalized filter.
 
     Raises: InboxInvalid.
     """
-    return check_filter(
-        WaitFilter(
-            kind=ArtifactKind(asked.kind),
-            sender=asked.sender,
-            purpose=Purpose(asked.purpose),
-            token=asked.token,
-            subject=asked.subject,
-            recipient=asked.recipient,
-            claim_key=asked.claim_key,
-            after=asked.after,
-            host=asked.host,
-        )
-    )
+    return check_filter(msgspec.convert(asked, WaitFilter, from_attributes=True))
 
 
 def _granted_schema(call: ApiCall, outcome: ClaimGranted) -> wire.WaitResult:
     if not outcome.repeated:
-        seconds = max(0, call.now - outcome.artifact.received_at) / 1000
+        seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)
     return wire.WaitResult(status="granted", grant=grant_schema(outcome, call))
 
@@ -304,7 +237,7 @@ def _conflict_schema(match_: InboxMatches, outcome: ClaimConflict) -> wire.WaitC
 
 
 async def _reports(call: ApiCall, query: WaitQuery) -> list[wire.WaitReport]:
-    read = call.components.ledger.read
+    read = call.ledger.read
     return [
         _report_schema(
             await read(
@@ -330,27 +263,3 @@ def _report_schema(report: InboxReport) -> wire.WaitReport:
         smtp_saw=report.smtp_saw,
         unread=report.unread,
     )
-
-
-WAIT_ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/inboxes/{id}/wait",
-        name="waitForArtifact",
-        summary="Wait up to 55 seconds for a code or link that fits, and claim it.",
-        scopes=_WAIT_SCOPES,
-        body=wire.WaitRequest,
-        answer=wire.WaitResult,
-        handler=wait_for_artifact,
-    ),
-    Route(
-        method="POST",
-        path="/v1/inboxes/wait",
-        name="waitForAnyArtifact",
-        summary="Wait up to 55 seconds for a code or link in any of several inboxes, and claim it.",
-        scopes=_WAIT_SCOPES,
-        body=wire.WaitAnyRequest,
-        answer=wire.WaitResult,
-        handler=wait_for_any_artifact,
-    ),
-)

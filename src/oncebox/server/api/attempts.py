@@ -9,6 +9,7 @@ from oncebox.errors.mail import ResendLimitReached
 from oncebox.ledger.attempts import attempts
 from oncebox.ledger.attempts.actions import ActionRef
 from oncebox.ledger.notifications import EVENTS
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.attempts import (
     Action,
     ActionState,
@@ -20,118 +21,119 @@ from oncebox.model.attempts import (
 from oncebox.model.deliveries.effects import Safety
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.schemas import attempts as wire
-from oncebox.server.api.inboxes import requester, shared_figures
-from oncebox.server.http import api_endpoint
-from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, CreateFunction, Route
+from oncebox.server.api.inboxes import shared_figures
+from oncebox.server.http.routing import AGENTS, ApiCall, Routes
 
-_ONE = "/v1/attempts/{id}"
-_ACTION = f"{_ONE}/actions/{{name}}"
-_SCOPES = frozenset({AGENT, OPERATOR})
-#: what is the caller's to do
-_OWNED_BY_CALLER = {BeginStatus.BEGUN, BeginStatus.LOOK}
+routes = Routes()
+_ACTION = "/v1/attempts/{id}/actions/{name}"
+#: statuses in which the caller holds the action
+_HELD_BY_CALLER = {BeginStatus.BEGUN, BeginStatus.LOOK}
 _OPEN = {ActionState.STARTED, ActionState.VERIFYING}
-#: for who has an inbox in somebody else's attempt
-_NO_FIGURES = AttemptCounts(created_at=0, resends=0, allowed=0, actions={})
+#: for a caller with an inbox in an attempt of another key
+_NO_COUNTS = AttemptCounts(created_at=0, resends=0, allowed=0, actions={})
 
 
+@routes("POST", _ACTION, "beginAction", scopes=AGENTS, body=wire.BeginAction)
 async def begin_action(call: ApiCall) -> wire.BeginActionResult:
-    """Begin an action, or say how it stands."""
+    """Begin an action that must happen once per attempt, or get its state."""
     asked: wire.BeginAction = call.body
     begun = await call.components.attempts.begin(
-        _action_task(call),
+        _action_ref(call),
         Safety(asked.safe),
         lease=_lease(call, asked.lease),
         window=round(asked.window * 1000),
         request=asked.request_key,
     )
-    action, mine = begun.action, begun.status in _OWNED_BY_CALLER
+    action, held = begun.action, begun.status in _HELD_BY_CALLER
     return wire.BeginActionResult(
         attempt_id=action.attempt_id,
         name=action.name,
         state=begun.status.value,
-        fence=action.fence if mine else None,
+        fence=action.fence if held else None,
         key=action_key(action.tenant, action.attempt_id, action.name),
         lease_until=_lease_until(action),
         result=_result(call, action),
     )
 
 
+@routes("POST", f"{_ACTION}/done", "doneAction", scopes=AGENTS, body=wire.DoneAction)
 async def complete_action(call: ApiCall) -> wire.Action:
-    """Record that an action happened."""
+    """Record that an action happened, and store its result, even after its lease expired."""
     asked: wire.DoneAction = call.body
     result = msgspec.json.encode(asked.result)
-    return _action_schema(
-        call, await call.components.attempts.done(_action_task(call), asked.fence, result)
-    )
+    action = await call.components.attempts.done(_action_ref(call), asked.fence, result)
+    return _action_schema(call, action)
 
 
+@routes("POST", f"{_ACTION}/not-done", "notDoneAction", scopes=AGENTS, body=wire.NotDoneAction)
 async def mark_action_not_done(call: ApiCall) -> wire.Action:
-    """Record that an action did not happen."""
-    return _action_schema(
-        call, await call.components.attempts.not_done(_action_task(call), call.body.fence)
-    )
+    """Record that an action did not happen, so that it may begin again."""
+    action = await call.components.attempts.not_done(_action_ref(call), call.body.fence)
+    return _action_schema(call, action)
 
 
+@routes("POST", f"{_ACTION}/heartbeat", "heartbeatAction", scopes=AGENTS, body=wire.HeartbeatAction)
 async def renew_action(call: ApiCall) -> wire.Action:
-    """Keep an action for longer."""
+    """Renew the lease of an action."""
     asked: wire.HeartbeatAction = call.body
     lease = _lease(call, asked.lease)
-    return _action_schema(
-        call, await call.components.attempts.heartbeat(_action_task(call), asked.fence, lease)
-    )
+    action = await call.components.attempts.heartbeat(_action_ref(call), asked.fence, lease)
+    return _action_schema(call, action)
 
 
-def grant_resend(call: ApiCall) -> CreateFunction:
-    """Grant one more mail."""
-    who, attempt_id = requester(call), call.path["id"]
-    mark = request_fingerprint(call.key.id, api_endpoint.idempotency_key([*call.headers.items()]))
-
-    def verb(tx: Any) -> wire.ResendGrant:
-        try:
-            granted = attempts.grant_resend(tx, who, attempt_id, mark, call.now)
-        except ResendLimitReached:
-            call.components.telemetry.resends.labels("refused").inc()
-            raise
-        return wire.ResendGrant(
-            attempt_id=granted.attempt_id,
-            number=granted.number,
-            left=max(0, granted.allowed - granted.number),
-            granted_at=granted.at,
-        )
-
-    return verb
-
-
-async def notify_resend(call: ApiCall) -> None:
-    """Tell of it."""
+async def _notify_resend(call: ApiCall) -> None:
     faults.point("actions.resend")
     call.components.telemetry.resends.labels("granted").inc()
-    call.components.ledger.notify(EVENTS)
+    call.ledger.notify(EVENTS)
 
 
-async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
-    """Return what came of an attempt."""
-    found, acted = await call.components.ledger.read(
-        attempts.stats, requester(call), call.path["id"]
+@routes.create(
+    "/v1/attempts/{id}/resend",
+    "resendAttempt",
+    scopes=AGENTS,
+    body=wire.NewResend,
+    after=_notify_resend,
+)
+def grant_resend(call: ApiCall, tx: Transaction) -> wire.ResendGrant:
+    """Get permission to request the mail again, as often as the inboxes' policy allows."""
+    mark = request_fingerprint(call.key.id, call.idempotency_key or "")
+    try:
+        granted = attempts.grant_resend(
+            tx, call.requester, call.path["id"], mark, call.ledger.clock()
+        )
+    except ResendLimitReached:
+        call.components.telemetry.resends.labels("refused").inc()
+        raise
+    return wire.ResendGrant(
+        attempt_id=granted.attempt_id,
+        number=granted.number,
+        left=max(0, granted.allowed - granted.number),
+        granted_at=granted.at,
     )
-    figured = _NO_FIGURES if acted is None else acted
+
+
+@routes("GET", "/v1/attempts/{id}/stats", "getAttemptStats", scopes=AGENTS)
+async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
+    """Get the statistics of an attempt: its inboxes, actions and resends."""
+    found, counted = await call.ledger.read(attempts.stats, call.requester, call.path["id"])
+    counts = counted or _NO_COUNTS
     return wire.AttemptStats(
         attempt_id=found.attempt_id,
         inboxes=sum(found.states.values()),
         states={state.value: found.states.get(state, 0) for state in InboxState},
         missed=found.missed,
         resends=wire.ResendCounts(
-            granted=figured.resends,
-            allowed=figured.allowed,
-            left=max(0, figured.allowed - figured.resends),
+            granted=counts.resends,
+            allowed=counts.allowed,
+            left=max(0, counts.allowed - counts.resends),
         ),
-        actions={state.value: figured.actions.get(state, 0) for state in ActionState},
+        actions={state.value: counts.actions.get(state, 0) for state in ActionState},
         **shared_figures(found, found.messages),
     )
 
 
-def _action_task(call: ApiCall) -> ActionRef:
-    return ActionRef(requester(call), call.path["id"], call.path["name"])
+def _action_ref(call: ApiCall) -> ActionRef:
+    return ActionRef(call.requester, call.path["id"], call.path["name"])
 
 
 def _lease(call: ApiCall, wanted: float | None) -> int:
@@ -158,68 +160,3 @@ def _action_schema(call: ApiCall, action: Action) -> wire.Action:
         ended_at=action.ended_at,
         result=_result(call, action),
     )
-
-
-ROUTES = (
-    Route(
-        method="POST",
-        path=_ACTION,
-        name="beginAction",
-        summary="Begin something that must happen once for an attempt; learn whether it did.",
-        scopes=_SCOPES,
-        body=wire.BeginAction,
-        answer=wire.BeginActionResult,
-        handler=begin_action,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ACTION}/done",
-        name="doneAction",
-        summary="Say that an action happened, and store its result; late is not too late.",
-        scopes=_SCOPES,
-        body=wire.DoneAction,
-        answer=wire.Action,
-        handler=complete_action,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ACTION}/not-done",
-        name="notDoneAction",
-        summary="Say that an action did not happen, so that it may begin again.",
-        scopes=_SCOPES,
-        body=wire.NotDoneAction,
-        answer=wire.Action,
-        handler=mark_action_not_done,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ACTION}/heartbeat",
-        name="heartbeatAction",
-        summary="Keep an action for longer.",
-        scopes=_SCOPES,
-        body=wire.HeartbeatAction,
-        answer=wire.Action,
-        handler=renew_action,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/resend",
-        name="resendAttempt",
-        summary="Get leave to ask for the mail again, as often as the inboxes' policy allows.",
-        scopes=_SCOPES,
-        body=wire.NewResend,
-        answer=wire.ResendGrant,
-        status=201,
-        creator=grant_resend,
-        after=notify_resend,
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/stats",
-        name="getAttemptStats",
-        summary="Show what came of all inboxes of an attempt, and what it did.",
-        scopes=_SCOPES,
-        answer=wire.AttemptStats,
-        handler=attempt_stats,
-    ),
-)

@@ -9,71 +9,146 @@ from oncebox.ledger.notifications import DUE
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.model.deliveries.effects import Effect, EffectState
 from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
-from oncebox.model.webhooks.quarantine import QuarantinedRequest, QuarantineEntry
 from oncebox.schemas import deliveries as wire
 from oncebox.schemas.fields import ReasonBody
-from oncebox.server.http.cursors import AFTER_ALL_IDS, make_page, page_start
-from oncebox.server.http.routing import OPERATOR, ApiCall, Route
+from oncebox.server.http.cursors import make_page, page_start
+from oncebox.server.http.routing import OPERATORS, ApiCall, Routes
 
-_DELIVERIES_PATH = "/v1/deliveries"
-_DELIVERY_PATH = "/v1/deliveries/{id}"
-_DELIVERY_SCOPES = frozenset({OPERATOR})
+routes = Routes()
 
 
+@routes("GET", "/v1/deliveries", "listDeliveries", scopes=OPERATORS, query=wire.DeliveryQuery)
 async def list_deliveries(call: ApiCall) -> wire.DeliveryPage:
-    """Return deliveries, newest first."""
+    """List deliveries, newest first."""
     query: wire.DeliveryQuery = call.query
-    found = await call.components.ledger.read(
+    found = await call.ledger.read(
         inspections.newest,
         call.tenant,
         state=query.state or None,
         source=query.source or None,
-        before=page_start(call, _DELIVERIES_PATH, AFTER_ALL_IDS),
+        before=page_start(call),
         most=query.limit + 1,
     )
-    return make_page(
-        call, _DELIVERIES_PATH, wire.DeliveryPage, found, delivery_schema, lambda each: each.id
-    )
+    return make_page(call, wire.DeliveryPage, found, delivery_schema)
 
 
+@routes("GET", "/v1/deliveries/{id}", "inspectDelivery", scopes=OPERATORS, query=wire.InspectQuery)
 async def inspect_delivery(call: ApiCall) -> wire.DeliveryInspection:
-    """Return everything known of one delivery."""
+    """Show everything known about a delivery, and what to do next."""
     id_ = call.path["id"]
-    found = await call.components.ledger.read(inspections.inspect, call.tenant, id_, call.now)
+    found = await call.ledger.read(inspections.inspect, call.tenant, id_, call.ledger.clock())
     payload = None
     if call.query.payload:
-        payload = await call.components.ledger.read(
+        payload = await call.ledger.read(
             inspections.payload, call.components.mail_cipher, call.tenant, id_
         )
     return _inspection_schema(found, payload)
 
 
+@routes(
+    "POST",
+    "/v1/deliveries/{id}/replay",
+    "replayDelivery",
+    scopes=OPERATORS,
+    body=wire.ReplayDelivery,
+)
 async def replay_delivery(call: ApiCall) -> wire.ReplayResult:
-    """Run a done or dead delivery again."""
-    return await _rerun(call, operations.replay_and_inspect)
+    """Run a done or dead delivery again; completed effects are not repeated."""
+    return await _rerun(call, operations.replay)
 
 
-async def release_delivery(call: ApiCall) -> wire.ReplayResult:
-    """Let a held delivery run."""
-    return await _rerun(call, operations.release_and_inspect)
-
-
+@routes(
+    "POST", "/v1/deliveries/{id}/hold", "holdDelivery", scopes=OPERATORS, body=wire.HoldDelivery
+)
 async def hold_delivery(call: ApiCall) -> wire.Delivery:
-    """Keep a waiting delivery from running."""
-    deed = call.audit_entry(call.body.why)
-    found = await call.components.ledger.write(operations.hold_and_inspect, call.path["id"], deed)
+    """Hold a waiting delivery, so that it does not run."""
+    entry = call.audit_entry(call.body.why)
+    found = await call.ledger.write(
+        operations.change_and_inspect, operations.hold, call.path["id"], entry
+    )
     return delivery_schema(found.delivery)
+
+
+@routes(
+    "POST",
+    "/v1/deliveries/{id}/release",
+    "releaseDelivery",
+    scopes=OPERATORS,
+    body=wire.ReplayDelivery,
+)
+async def release_delivery(call: ApiCall) -> wire.ReplayResult:
+    """Release a held delivery, so that it runs."""
+    return await _rerun(call, operations.release)
+
+
+@routes("GET", "/v1/quarantine", "listQuarantine", scopes=OPERATORS, query=wire.QuarantineQuery)
+async def list_quarantine(call: ApiCall) -> wire.RejectedRequestPage:
+    """List rejected requests, newest first."""
+    query: wire.QuarantineQuery = call.query
+    found = await call.ledger.read(
+        quarantine.newest,
+        call.tenant,
+        source=query.source or None,
+        before=page_start(call),
+        most=query.limit + 1,
+    )
+    return make_page(
+        call,
+        wire.RejectedRequestPage,
+        found,
+        lambda each: msgspec.convert(msgspec.to_builtins(each), wire.RejectedRequest),
+    )
+
+
+@routes("GET", "/v1/quarantine/{id}", "getQuarantined", scopes=OPERATORS)
+async def get_rejected(call: ApiCall) -> wire.RejectedRequestDetail:
+    """Get a rejected request with its headers and body; possible secrets are left out."""
+    rejected = await call.ledger.read(quarantine.get, call.tenant, call.path["id"])
+    return wire.RejectedRequestDetail(
+        id=rejected.id,
+        source=rejected.source,
+        reason=rejected.reason,
+        sighting=rejected.duplicate_class,
+        received_at=rejected.received_at,
+        method=rejected.method,
+        url=rejected.url,
+        size=rejected.size,
+        headers=list(rejected.headers),
+        body=rejected.body,
+    )
+
+
+@routes("POST", "/v1/quarantine/{id}/retry", "retryQuarantined", scopes=OPERATORS, body=ReasonBody)
+async def recheck_rejected(call: ApiCall) -> wire.AdmitResult:
+    """Verify a rejected request again with the current secrets, and accept it if it passes."""
+    components, id_ = call.components, call.path["id"]
+    rejected = await call.ledger.read(quarantine.get, call.tenant, id_)
+    verified = await components.recheck_rejected(
+        quarantine.restore(rejected, components.master_key)
+    )
+    entry = call.audit_entry(call.body.why)
+    accepted = await call.ledger.write(quarantine.admit, id_, verified, entry)
+    call.ledger.notify(DUE)
+    return wire.AdmitResult(
+        deliveries=msgspec.convert(accepted, list[wire.AdmittedDelivery], from_attributes=True)
+    )
+
+
+@routes("DELETE", "/v1/quarantine/{id}", "forgetQuarantined", scopes=OPERATORS)
+async def delete_rejected(call: ApiCall) -> None:
+    """Delete a rejected request."""
+    await call.ledger.write(quarantine.discard, call.path["id"], call.audit_entry())
 
 
 async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
     asked: wire.ReplayDelivery = call.body
     words = {name: EffectState(word) for name, word in asked.effects.items()}
-    run = call.components.ledger.dry_run if asked.dry_run else call.components.ledger.write
+    run = call.ledger.dry_run if asked.dry_run else call.ledger.write
     found: DeliveryInspection = await run(
-        change, call.path["id"], call.audit_entry(asked.why), words
+        operations.rerun_and_inspect, change, call.path["id"], call.audit_entry(asked.why), words
     )
     if not asked.dry_run:
-        call.components.ledger.notify(DUE)
+        call.ledger.notify(DUE)
     done = [each.name for each in found.effects if each.state is EffectState.DONE]
     return wire.ReplayResult(
         delivery=delivery_schema(found.delivery),
@@ -84,12 +159,12 @@ async def _rerun(call: ApiCall, change: Any) -> wire.ReplayResult:
 
 
 def delivery_schema(facts: DeliveryRecord) -> wire.Delivery:
-    """Return a delivery as the outside sees it."""
+    """Return a delivery as the API shows it."""
     return msgspec.convert(facts, wire.Delivery, from_attributes=True)
 
 
 def effect_schema(effect: Effect) -> wire.Effect:
-    """Return an effect as the outside sees it, its result as the JSON it is."""
+    """Return an effect as the API shows it, with its result as JSON."""
     values = msgspec.structs.asdict(effect)
     result = None if effect.result is None else msgspec.json.decode(effect.result)
     return msgspec.convert(values | {"result": result}, wire.Effect)
@@ -102,172 +177,8 @@ def _inspection_schema(
         delivery=delivery_schema(found.delivery),
         tries=msgspec.convert(found.tries, list[wire.DeliveryTry], from_attributes=True),
         effects=[effect_schema(each) for each in found.effects],
-        sightings=msgspec.convert(found.sightings, list[wire.DuplicateCount], from_attributes=True),
+        sightings=msgspec.convert(msgspec.to_builtins(found.duplicates), list[wire.DuplicateCount]),
         audit=msgspec.convert(found.audit, list[wire.AuditRecord], from_attributes=True),
         next_action=found.next_action,
         payload=payload and wire.Payload(headers=list(payload[0]), body=payload[1]),
     )
-
-
-DELIVERY_ROUTES = (
-    Route(
-        method="GET",
-        path=_DELIVERIES_PATH,
-        name="listDeliveries",
-        summary="Show deliveries, newest first.",
-        scopes=_DELIVERY_SCOPES,
-        query=wire.DeliveryQuery,
-        answer=wire.DeliveryPage,
-        handler=list_deliveries,
-    ),
-    Route(
-        method="GET",
-        path=_DELIVERY_PATH,
-        name="inspectDelivery",
-        summary="Show everything known of a delivery, and what to do next.",
-        scopes=_DELIVERY_SCOPES,
-        query=wire.InspectQuery,
-        answer=wire.DeliveryInspection,
-        handler=inspect_delivery,
-    ),
-    Route(
-        method="POST",
-        path=f"{_DELIVERY_PATH}/replay",
-        name="replayDelivery",
-        summary="Run a done or dead delivery again; effects that are done stay done.",
-        scopes=_DELIVERY_SCOPES,
-        body=wire.ReplayDelivery,
-        answer=wire.ReplayResult,
-        handler=replay_delivery,
-    ),
-    Route(
-        method="POST",
-        path=f"{_DELIVERY_PATH}/hold",
-        name="holdDelivery",
-        summary="Keep a waiting delivery from running.",
-        scopes=_DELIVERY_SCOPES,
-        body=wire.HoldDelivery,
-        answer=wire.Delivery,
-        handler=hold_delivery,
-    ),
-    Route(
-        method="POST",
-        path=f"{_DELIVERY_PATH}/release",
-        name="releaseDelivery",
-        summary="Let a held delivery run.",
-        scopes=_DELIVERY_SCOPES,
-        body=wire.ReplayDelivery,
-        answer=wire.ReplayResult,
-        handler=release_delivery,
-    ),
-)
-
-
-_QUARANTINE_PATH = "/v1/quarantine"
-_REJECTED_PATH = "/v1/quarantine/{id}"
-_QUARANTINE_SCOPES = frozenset({OPERATOR})
-
-
-async def list_quarantine(call: ApiCall) -> wire.RejectedRequestPage:
-    """Return rejected requests, newest first."""
-    query: wire.QuarantineQuery = call.query
-    found = await call.components.ledger.read(
-        quarantine.newest,
-        call.tenant,
-        source=query.source or None,
-        before=page_start(call, _QUARANTINE_PATH, AFTER_ALL_IDS),
-        most=query.limit + 1,
-    )
-    return make_page(
-        call,
-        _QUARANTINE_PATH,
-        wire.RejectedRequestPage,
-        found,
-        _rejected_schema,
-        lambda each: each.id,
-    )
-
-
-async def get_rejected(call: ApiCall) -> wire.RejectedRequestDetail:
-    """Return one rejected request with its headers and body."""
-    kept = await call.components.ledger.read(quarantine.get, call.tenant, call.path["id"])
-    return _rejected_detail_schema(kept)
-
-
-async def recheck_rejected(call: ApiCall) -> wire.AdmitResult:
-    """Check a rejected request again, with the secrets of today."""
-    rooms, id_ = call.components, call.path["id"]
-    kept = await rooms.ledger.read(quarantine.get, call.tenant, id_)
-    verified = await rooms.recheck_rejected(quarantine.restore(kept, rooms.master_key))
-    deed = call.audit_entry(call.body.why)
-    accepted = await rooms.ledger.write(quarantine.admit, id_, verified, deed)
-    rooms.ledger.notify(DUE)
-    return wire.AdmitResult(
-        deliveries=msgspec.convert(accepted, list[wire.AdmittedDelivery], from_attributes=True)
-    )
-
-
-async def delete_rejected(call: ApiCall) -> None:
-    """Throw a rejected request away."""
-    await call.components.ledger.write(quarantine.discard, call.path["id"], call.audit_entry())
-
-
-def _rejected_schema(listed: QuarantineEntry) -> wire.RejectedRequest:
-    return msgspec.convert(listed, wire.RejectedRequest, from_attributes=True)
-
-
-def _rejected_detail_schema(kept: QuarantinedRequest) -> wire.RejectedRequestDetail:
-    return wire.RejectedRequestDetail(
-        id=kept.id,
-        source=kept.source,
-        reason=kept.reason,
-        sighting=kept.sighting,
-        received_at=kept.received_at,
-        method=kept.method,
-        url=kept.url,
-        size=kept.size,
-        headers=list(kept.headers),
-        body=kept.body,
-    )
-
-
-QUARANTINE_ROUTES = (
-    Route(
-        method="GET",
-        path=_QUARANTINE_PATH,
-        name="listQuarantine",
-        summary="Show requests that were not believed, newest first.",
-        scopes=_QUARANTINE_SCOPES,
-        query=wire.QuarantineQuery,
-        answer=wire.RejectedRequestPage,
-        handler=list_quarantine,
-    ),
-    Route(
-        method="GET",
-        path=_REJECTED_PATH,
-        name="getQuarantined",
-        summary="Show one with its headers and body; what may be a secret is left out.",
-        scopes=_QUARANTINE_SCOPES,
-        answer=wire.RejectedRequestDetail,
-        handler=get_rejected,
-    ),
-    Route(
-        method="POST",
-        path=f"{_REJECTED_PATH}/retry",
-        name="retryQuarantined",
-        summary="Check one again with the secrets of today, and take it in if it is good.",
-        scopes=_QUARANTINE_SCOPES,
-        body=ReasonBody,
-        answer=wire.AdmitResult,
-        handler=recheck_rejected,
-    ),
-    Route(
-        method="DELETE",
-        path=_REJECTED_PATH,
-        name="forgetQuarantined",
-        summary="Throw one away.",
-        scopes=_QUARANTINE_SCOPES,
-        status=204,
-        handler=delete_rejected,
-    ),
-)

@@ -14,37 +14,36 @@ from oncebox.model.admin.access import Scope
 from oncebox.model.inboxes.message import (
     DOCUMENT_UNREADABLE,
     Message,
-    MessageCopy,
     MessageDocument,
     safe_domain,
 )
 from oncebox.schemas import messages as wire
-from oncebox.server.http.cursors import Cursors, page_start
-from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, Download, Route
+from oncebox.server.http.cursors import Cursors, list_name, page_start
+from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Download, Routes
 
-_LIST = "/v1/inboxes/{id}/messages"
-_ONE = "/v1/messages/{id}"
-_READ_SCOPES = frozenset({OPERATOR, AGENT})
-_OPERATOR_SCOPES = frozenset({OPERATOR})
-#: attachments that are named to an agent
+routes = Routes()
+#: attachments whose names an agent sees
 _MAX_ATTACHMENT_NAMES = 20
 
 
+@routes("GET", "/v1/inboxes/{id}/messages", "listMessages", scopes=AGENTS, query=wire.MessageQuery)
 async def list_messages(call: ApiCall) -> wire.MessagePage:
-    """Return messages of an inbox in the order in which they were filed."""
+    """List the messages of an inbox in the order in which they were filed."""
     query: wire.MessageQuery = call.query
-    route = _LIST.format(id=call.path["id"])
-    after = int(page_start(call, route, "0"))
-    places, reader = call.components.telemetry.cursors, (call.tenant, call.key.id, call.path["id"])
+    after = int(page_start(call, "0"))
+    positions, reader = (
+        call.components.telemetry.cursors,
+        (call.tenant, call.key.id, call.path["id"]),
+    )
     if query.cursor is not UNSET:
-        places.resumed("messages", reader, after)
+        positions.resumed("messages", reader, after)
     found = await (_wait_for_page(call, after) if query.wait else _read_page(call, after))
     if found.messages:
-        places.advanced("messages", reader, found.messages[-1].sequence)
+        positions.advanced("messages", reader, found.messages[-1].sequence)
     cursors = Cursors(call.components.master_key)
 
     def cursor(number: int) -> str:
-        return cursors.make(str(number), call.tenant, route, query)
+        return cursors.make(str(number), call.tenant, list_name(call), query)
 
     data = [
         msgspec.structs.replace(_listed_schema(call, found, each), cursor=cursor(each.sequence))
@@ -55,36 +54,49 @@ async def list_messages(call: ApiCall) -> wire.MessagePage:
     return wire.MessagePage(data=data, next_cursor=last, has_more=found.has_more)
 
 
+@routes("GET", "/v1/messages/{id}", "getMessage", scopes=AGENTS)
 async def get_message(call: ApiCall) -> wire.Message:
-    """Return one message."""
-    whole = await call.components.ledger.read(
-        messages.get, call.components.mail_cipher, call.tenant, call.path["id"], owner=_owner(call)
+    """Get a message: typed fields for agents, everything for operators."""
+    whole = await call.ledger.read(
+        messages.get,
+        call.components.mail_cipher,
+        call.tenant,
+        call.path["id"],
+        owner=call.requester.owner,
     )
     message, document, copies = whole
     typed = _message_schema(call, message, document)
     if document is None:
         return typed
-    if _is_operator(call):
+    if call.requester.sees_all:
         return msgspec.structs.replace(
-            typed, content=_content_schema(document), copies=_copy_schemas(copies)
+            typed,
+            content=_content_schema(document),
+            copies=msgspec.convert(copies, list[wire.MessageCopy], from_attributes=True),
         )
     if _may_read(call):
         return msgspec.structs.replace(typed, text=_text_schema(document))
     return typed
 
 
+@routes("GET", "/v1/messages/{id}/raw", "getRawMessage", scopes=OPERATORS, media="message/rfc822")
 async def raw_message(call: ApiCall) -> Download:
-    """Return a message exactly as it was received."""
+    """Download a message exactly as it was received."""
     id_ = call.path["id"]
     return Download(await _raw_bytes(call), f"{id_}.eml")
 
 
+@routes(
+    "GET",
+    "/v1/messages/{id}/attachments/{number}",
+    "getAttachment",
+    scopes=OPERATORS,
+    media="application/octet-stream",
+)
 async def get_attachment(call: ApiCall) -> Download:
-    """Return what is in one attachment."""
+    """Download the content of an attachment."""
     id_ = call.path["id"]
-    whole = await call.components.ledger.read(
-        messages.get, call.components.mail_cipher, call.tenant, id_
-    )
+    whole = await call.ledger.read(messages.get, call.components.mail_cipher, call.tenant, id_)
     if DOCUMENT_UNREADABLE in whole.message.warnings:
         raise MailDecryptionFailed
     described = whole.document.parsed.attachments if whole.document else ()
@@ -97,7 +109,7 @@ async def get_attachment(call: ApiCall) -> Download:
 
 
 async def _raw_bytes(call: ApiCall) -> bytes:
-    return await call.components.ledger.read(
+    return await call.ledger.read(
         messages.raw, call.components.mail_cipher, call.tenant, call.path["id"]
     )
 
@@ -105,17 +117,8 @@ async def _raw_bytes(call: ApiCall) -> bytes:
 # who may see what
 
 
-def _is_operator(call: ApiCall) -> bool:
-    return call.key.may(Scope.OPERATOR)
-
-
 def _may_read(call: ApiCall) -> bool:
     return call.key.may(Scope.OPERATOR, Scope.READ_TEXT)
-
-
-def _owner(call: ApiCall) -> str | None:
-    """Return whose inboxes alone may be seen: an agent's own; an operator sees all."""
-    return None if _is_operator(call) else call.key.id
 
 
 # pages
@@ -123,11 +126,11 @@ def _owner(call: ApiCall) -> str | None:
 
 async def _read_page(call: ApiCall, after: int) -> messages.MessagePage:
     query: wire.MessageQuery = call.query
-    return await call.components.ledger.read(
+    return await call.ledger.read(
         messages.page,
         call.tenant,
         call.path["id"],
-        owner=_owner(call),
+        owner=call.requester.owner,
         after=after,
         most=query.limit,
         documents=call.components.mail_cipher if query.text and _may_read(call) else None,
@@ -159,18 +162,18 @@ def _listed_schema(call: ApiCall, found: messages.MessagePage, message: Message)
 def _message_schema(
     call: ApiCall, message: Message, document: MessageDocument | None
 ) -> wire.Message:
-    """Return the typed fields, and for whom may read text, to which address exactly it came."""
+    """Return the typed fields, and for a key that may read text, the exact recipient."""
     typed = _typed_fields(message, document)
     if not _may_read(call):
         return typed
     exact = message.recipient
     return msgspec.structs.replace(
-        typed, recipient=exact if _is_operator(call) else one_line(exact)
+        typed, recipient=exact if call.requester.sees_all else one_line(exact)
     )
 
 
 def _typed_fields(message: Message, document: MessageDocument | None) -> wire.Message:
-    """Return the fields that no sender can write into."""
+    """Return the fields that hold no text of the sender."""
     verdict = document and document.verdict
     sender = wire.MessageSender(
         domain=safe_domain(message.sender_domain),
@@ -222,48 +225,3 @@ def _content_schema(document: MessageDocument) -> wire.MessageContent:
         },
         wire.MessageContent,
     )
-
-
-def _copy_schemas(copies: list[MessageCopy]) -> list[wire.MessageCopy]:
-    return msgspec.convert(copies, list[wire.MessageCopy], from_attributes=True)
-
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_LIST,
-        name="listMessages",
-        summary="Show messages of an inbox in the order in which they were filed.",
-        scopes=_READ_SCOPES,
-        query=wire.MessageQuery,
-        answer=wire.MessagePage,
-        handler=list_messages,
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        name="getMessage",
-        summary="Show a message: typed fields to agents, everything to operators.",
-        scopes=_READ_SCOPES,
-        answer=wire.Message,
-        handler=get_message,
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/raw",
-        name="getRawMessage",
-        summary="Download a message exactly as it was received.",
-        scopes=_OPERATOR_SCOPES,
-        media="message/rfc822",
-        handler=raw_message,
-    ),
-    Route(
-        method="GET",
-        path=f"{_ONE}/attachments/{{number}}",
-        name="getAttachment",
-        summary="Download what is in an attachment.",
-        scopes=_OPERATOR_SCOPES,
-        media="application/octet-stream",
-        handler=get_attachment,
-    ),
-)

@@ -12,7 +12,7 @@ import msgspec
 
 from oncebox.schemas.problems import Problem
 from oncebox.server.api.service_info import release
-from oncebox.server.http.routing import EVENT_STREAM, OPEN, ApiCall, Route
+from oncebox.server.http.routing import EVENT_STREAM, OPEN, ApiCall, Route, Routes
 
 _REFERENCE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -38,19 +38,14 @@ Json = dict[str, Any]
 
 def openapi_route(routes: Sequence[Route]) -> Route:
     """Return the route that serves the description of the others."""
+    table = Routes()
 
+    @table("GET", "/openapi.json", "getOpenapi", scopes=OPEN)
     async def describe(_call: ApiCall) -> bytes:
-        # It takes a moment, the first time.
-        return await asyncio.to_thread(_encoded_document, tuple(routes))
+        """Get this description."""
+        return await asyncio.to_thread(_encoded_document, tuple(routes))  # slow the first time
 
-    return Route(
-        method="GET",
-        path="/openapi.json",
-        name="getOpenapi",
-        summary="This description.",
-        scopes=OPEN,
-        handler=describe,
-    )
+    return table[0]
 
 
 def openapi_document(routes: Iterable[Route]) -> Json:

@@ -23,27 +23,28 @@ from oncebox.model.webhooks.source import SourceEntry
 from oncebox.schemas import pull as wire
 from oncebox.schemas.deliveries import Effect
 from oncebox.server.api.deliveries import effect_schema
-from oncebox.server.http.routing import WORKER, ApiCall, Route
+from oncebox.server.http.routing import WORKERS, ApiCall, Routes
 
-_ONE = "/v1/deliveries/{id}"
-_EFFECT = f"{_ONE}/effects/{{name}}"
-_SCOPES = frozenset({WORKER})
-#: seconds between two looks at whether a waiting client is still there
+routes = Routes()
+_DELIVERY = "/v1/deliveries/{id}"
+_EFFECT = f"{_DELIVERY}/effects/{{name}}"
+#: seconds between two checks that a waiting client is still connected
 _POLL_EVERY = 1.0
 
 
+@routes("POST", "/v1/deliveries/claim", "claimDeliveries", scopes=WORKERS, body=wire.ClaimWork)
 async def claim_deliveries(call: ApiCall) -> wire.ClaimResponse:
-    """Return what is due, after waiting for it if there is nothing."""
+    """Claim due deliveries, waiting up to 55 seconds; the same request key gets the same ones."""
     asked: wire.ClaimWork = call.body
     lease = _lease(call, asked.lease)
     until = clock.steady() + asked.wait
-    ear = call.components.ledger.subscribe(DUE)
+    subscription = call.ledger.subscribe(DUE)
     async with _watch_client(call) as left:
         found = await _claim_now(call, asked, lease)
         while not found and (rest := until - clock.steady()) > 0:
-            await ear.wait(min(rest, _POLL_EVERY))
+            await subscription.wait(min(rest, _POLL_EVERY))
             if call.stopping.is_set() or left.done():
-                break  # whatever it would claim now, nobody would work on
+                break  # nobody would work on what it claimed now
             if await _has_work(call, asked):
                 await _check_key(call)
                 found = await _claim_now(call, asked, lease)
@@ -52,45 +53,49 @@ async def claim_deliveries(call: ApiCall) -> wire.ClaimResponse:
     )
 
 
+@routes("POST", f"{_DELIVERY}/heartbeat", "heartbeat", scopes=WORKERS, body=wire.Heartbeat)
 async def renew_lease(call: ApiCall) -> wire.LeaseRenewed:
-    """Prolong a lease."""
+    """Renew the lease of a delivery."""
     asked: wire.Heartbeat = call.body
-    until = call.now + _lease(call, asked.lease)
+    until = call.ledger.clock() + _lease(call, asked.lease)
     lease = pull.LeaseRef(call.path["id"], asked.fence)
-    if not await call.components.ledger.write(pull.heartbeat, _caller(call), [lease], until):
+    if not await call.ledger.write(pull.heartbeat, _caller(call), [lease], until):
         raise _lease_lost(call)
     return wire.LeaseRenewed(until=until)
 
 
+@routes("POST", f"{_DELIVERY}/complete", "completeDelivery", scopes=WORKERS, body=wire.CompleteTry)
 async def complete_delivery(call: ApiCall) -> wire.TryEnded:
-    """End a delivery well."""
+    """Complete a delivery."""
     lease = pull.LeaseRef(call.path["id"], call.body.fence)
-    ended = await call.components.ledger.write(pull.complete, _caller(call), lease, call.now)
+    ended = await call.ledger.write(pull.complete, _caller(call), lease, call.ledger.clock())
     return _ended_schema(call, ended, "handled")
 
 
+@routes("POST", f"{_DELIVERY}/fail", "failDelivery", scopes=WORKERS, body=wire.FailTry)
 async def fail_delivery(call: ApiCall) -> wire.TryEnded:
-    """End a try that failed."""
+    """Record a failed try; the delivery is retried later or becomes a dead letter."""
     asked: wire.FailTry = call.body
     wait = None if asked.retry_after is None else round(asked.retry_after * 1000)
     failure = TryFailure(error=asked.error, permanent=asked.permanent, wait=wait)
-    ended = await call.components.ledger.write(
+    ended = await call.ledger.write(
         pull.fail,
         _caller(call),
         pull.LeaseRef(call.path["id"], asked.fence),
         failure,
         await _retry_rules(call),
-        now=call.now,
+        now=call.ledger.clock(),
         random=random.random,
     )
     return _ended_schema(call, ended, str(ended.state))
 
 
+@routes("POST", _EFFECT, "beginEffect", scopes=WORKERS, body=wire.BeginEffect)
 async def begin_effect(call: ApiCall) -> wire.BeginEffectResult:
-    """Journal a side effect before it happens."""
+    """Journal an effect before it happens; the answer says whether it happened before."""
     asked: wire.BeginEffect = call.body
     check_key(call.path["name"], "effect name")
-    answer = await call.components.ledger.write(
+    answer = await call.ledger.write(
         pull.begin_effect,
         _caller(call),
         pull.LeaseRef(call.path["id"], asked.fence),
@@ -98,7 +103,7 @@ async def begin_effect(call: ApiCall) -> wire.BeginEffectResult:
         Safety(asked.safe),
         timeout=round(asked.timeout * 1000),
         window=round(asked.window * 1000),
-        now=call.now,
+        now=call.ledger.clock(),
     )
     return wire.BeginEffectResult(
         go=answer.go,
@@ -109,17 +114,18 @@ async def begin_effect(call: ApiCall) -> wire.BeginEffectResult:
     )
 
 
+@routes("PUT", _EFFECT, "finishEffect", scopes=WORKERS, body=wire.FinishEffect)
 async def finish_effect(call: ApiCall) -> Effect:
-    """Journal how a side effect ended."""
+    """Journal how an effect ended."""
     asked: wire.FinishEffect = call.body
     state = EffectState(asked.state)
-    effect = await call.components.ledger.write(
+    effect = await call.ledger.write(
         pull.finish_effect,
         _caller(call),
         pull.LeaseRef(call.path["id"], asked.fence),
         call.path["name"],
         state,
-        now=call.now,
+        now=call.ledger.clock(),
         result=msgspec.json.encode(asked.result) if state is EffectState.DONE else None,
         error=asked.error,
         started_at=asked.started_at,
@@ -132,7 +138,7 @@ async def finish_effect(call: ApiCall) -> Effect:
 
 @asynccontextmanager
 async def _watch_client(call: ApiCall) -> AsyncIterator[asyncio.Future[None]]:
-    """Watch whether the client is still there."""
+    """Yield a future that is done when the client has disconnected."""
     left = asyncio.ensure_future(call.client_gone())
     try:
         yield left
@@ -152,25 +158,25 @@ async def _claim_now(call: ApiCall, asked: wire.ClaimWork, lease: int) -> list[D
         ),
         most=asked.limit,
     )
-    return await call.components.ledger.write(pull.claim, ask, call.now)
+    return await call.ledger.write(pull.claim, ask, call.ledger.clock())
 
 
 async def _check_key(call: ApiCall) -> None:
-    """Make sure that the key was not revoked, and is not over, since the call began to wait.
+    """Check that the key was not revoked and did not expire while the call waited.
 
     Raises: Unauthenticated.
     """
-    if not await call.components.ledger.read(api_keys.is_active, call.key, call.now):
+    if not await call.ledger.read(api_keys.is_active, call.key, call.ledger.clock()):
         raise Unauthenticated
 
 
 async def _has_work(call: ApiCall, asked: wire.ClaimWork) -> bool:
     names = [each.source.name for each in _claimable_sources(call, asked)]
-    return await call.components.ledger.read(leases.has_claimable, call.tenant, names, call.now)
+    return await call.ledger.read(leases.has_claimable, call.tenant, names, call.ledger.clock())
 
 
 def _claimable_sources(call: ApiCall, asked: wire.ClaimWork) -> list[SourceEntry]:
-    """Return the sources to claim from: those that are pulled, not paused, and the key's to work.
+    """Return the sources to claim from: pulled, not paused, and permitted to the key.
 
     Raises: NotFound.
     """
@@ -210,7 +216,7 @@ def _lease(call: ApiCall, wanted: float | None) -> int:
 
 
 def _caller(call: ApiCall) -> pull.WorkerCaller:
-    """Return whose work may be spoken of."""
+    """Return the sources whose deliveries the key may work on."""
     scopes = call.key.scopes
     if Scope.ADMIN in scopes or "worker:*" in scopes:
         return pull.WorkerCaller(tenant=call.tenant)
@@ -219,9 +225,9 @@ def _caller(call: ApiCall) -> pull.WorkerCaller:
 
 
 async def _retry_rules(call: ApiCall) -> RetryRules:
-    """Return how often the delivery's source is tried."""
+    """Return the retry rules of the delivery's source."""
     id_ = call.path["id"]
-    facts = await call.components.ledger.read(inspections.read_facts, call.tenant, id_)
+    facts = await call.ledger.read(inspections.read_facts, call.tenant, id_)
     default = settlements.default_retry_rules(call.components.settings.retry)
     entry = call.components.sources.find(call.tenant, facts.source)
     return default if entry is None else entry.source.retry_rules(default)
@@ -231,7 +237,7 @@ def _ended_schema(call: ApiCall, ended: pull.SettleResult, outcome: str) -> wire
     if not ended.counts:
         raise _lease_lost(call)
     call.components.telemetry.settled.labels(outcome).inc()
-    call.components.ledger.notify(DUE)  # the next of its lane may be due now
+    call.ledger.notify(DUE)  # the next of its lane may be due now
     return wire.TryEnded(state=ended.state, due_at=ended.due_at)
 
 
@@ -241,83 +247,4 @@ def _lease_lost(call: ApiCall) -> LeaseLost:
 
 
 def _claimed_schema(delivery: Delivery) -> wire.ClaimedDelivery:
-    return wire.ClaimedDelivery(
-        id=delivery.id,
-        source=delivery.source,
-        key=delivery.key,
-        type=delivery.type,
-        fence=delivery.fence,
-        tries=delivery.tries,
-        late=delivery.late,
-        verdict=delivery.verdict,
-        lane=delivery.lane,
-        sequence=delivery.sequence,
-        received_at=delivery.received_at,
-        give_up_at=delivery.give_up_at,
-        headers=list(delivery.headers),
-        body=delivery.body,
-    )
-
-
-ROUTES = (
-    Route(
-        method="POST",
-        path="/v1/deliveries/claim",
-        name="claimDeliveries",
-        summary="Claim work, waiting for it up to 55 seconds; the same request key, the same work.",
-        scopes=_SCOPES,
-        body=wire.ClaimWork,
-        answer=wire.ClaimResponse,
-        handler=claim_deliveries,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/heartbeat",
-        name="heartbeat",
-        summary="Keep a claim for longer.",
-        scopes=_SCOPES,
-        body=wire.Heartbeat,
-        answer=wire.LeaseRenewed,
-        handler=renew_lease,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/complete",
-        name="completeDelivery",
-        summary="Say that a delivery is done.",
-        scopes=_SCOPES,
-        body=wire.CompleteTry,
-        answer=wire.TryEnded,
-        handler=complete_delivery,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/fail",
-        name="failDelivery",
-        summary="Say that a try failed; it is repeated later, or given up.",
-        scopes=_SCOPES,
-        body=wire.FailTry,
-        answer=wire.TryEnded,
-        handler=fail_delivery,
-    ),
-    Route(
-        method="POST",
-        path=_EFFECT,
-        name="beginEffect",
-        summary="Journal a side effect before it happens; learn whether it happened before.",
-        scopes=_SCOPES,
-        body=wire.BeginEffect,
-        answer=wire.BeginEffectResult,
-        handler=begin_effect,
-    ),
-    Route(
-        method="PUT",
-        path=_EFFECT,
-        name="finishEffect",
-        summary="Journal how a side effect ended.",
-        scopes=_SCOPES,
-        body=wire.FinishEffect,
-        answer=Effect,
-        handler=finish_effect,
-    ),
-)
+    return msgspec.convert(delivery, wire.ClaimedDelivery, from_attributes=True)

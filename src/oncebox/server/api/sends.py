@@ -15,27 +15,59 @@ from oncebox.model.sends.email import check_recipient_count
 from oncebox.model.sends.intent import Intent, SendOrigin
 from oncebox.model.sends.send import AnswerStatus, IntentAccepted, Send
 from oncebox.schemas import sends as wire
-from oncebox.server.http.cursors import AFTER_ALL_IDS, make_page, page_start
-from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, HandlerResponse, Route
+from oncebox.server.http.cursors import make_page, page_start
+from oncebox.server.http.routing import (
+    AGENTS,
+    OPERATORS,
+    ApiCall,
+    HandlerResponse,
+    Routes,
+)
 
-_SENDS_PATH = "/v1/sends"
-_SEND_PATH = "/v1/sends/{id}"
-_SEND_SCOPES = frozenset({AGENT, OPERATOR})
+routes = Routes()
 REPLAYED_HEADER = ("idempotency-replayed", "true")
 
 
 def send_origin(call: ApiCall) -> SendOrigin:
     """Return on whose behalf a send is requested."""
-    return SendOrigin(tenant=call.tenant, key=call.key.id, is_agent=not call.key.may(OPERATOR))
+    return SendOrigin(tenant=call.tenant, key=call.key.id, is_agent=not call.requester.sees_all)
 
 
 def visible_owner(call: ApiCall) -> str | None:
     """Return the key whose sends are visible; None: all, for operators."""
-    return None if call.key.may(OPERATOR) else call.key.id
+    return call.requester.owner
 
 
+@routes("GET", "/v1/sends", "listSends", scopes=AGENTS, query=wire.SendQuery)
+async def list_sends(call: ApiCall) -> wire.SendPage:
+    """List sends, newest first; an agent sees those its key requested."""
+    query: wire.SendQuery = call.query
+    wanted = sends.SendFilter(
+        tenant=call.tenant,
+        state=None if query.state is UNSET else query.state,
+        transport=None if query.transport is UNSET else query.transport,
+        owner=visible_owner(call),
+    )
+    found = await call.ledger.read(
+        sends.newest, wanted, before=page_start(call), most=query.limit + 1
+    )
+    now = call.ledger.clock()
+    return make_page(call, wire.SendPage, found, lambda send: wire.to_answer(send, now))
+
+
+@routes(
+    "POST",
+    "/v1/sends",
+    "sendMail",
+    scopes=AGENTS,
+    query=wire.SendWait,
+    body=wire.SendRequest,
+    answer=wire.SendAnswer,
+    statuses=(201, 200, 202),
+    keyed=True,
+)
 async def create_send(call: ApiCall) -> HandlerResponse:
-    """Store a mail to be sent once; wait for its outcome if requested."""
+    """Send a mail once, however often it is requested."""
     request: wire.SendRequest = call.body
     origin, key = send_origin(call), _send_key(call, request)
     accepted = await call.components.outbox.send(origin, request.to_intent(key))
@@ -43,8 +75,18 @@ async def create_send(call: ApiCall) -> HandlerResponse:
     return _send_response(call, accepted, later)
 
 
+@routes(
+    "POST",
+    "/v1/sends/batch",
+    "sendMails",
+    scopes=AGENTS,
+    body=wire.BatchRequest,
+    answer=wire.BatchAnswer,
+    statuses=(201, 200),
+    keyed=True,
+)
 async def create_sends(call: ApiCall) -> HandlerResponse:
-    """Store several mails, each to be sent once, in one commit."""
+    """Send several mails, each once; retry with the whole batch."""
     request: wire.BatchRequest = call.body
     most = call.components.settings.sends.batch
     if len(request.sends) > most:
@@ -60,49 +102,58 @@ async def create_sends(call: ApiCall) -> HandlerResponse:
     shown = wire.BatchAnswer(
         id=accepted.batch.id,
         created=created,
-        data=[wire.to_answer(each, call.now) for each in answers],
+        data=[wire.to_answer(each, call.ledger.clock()) for each in answers],
         created_at=accepted.batch.created_at,
     )
     return HandlerResponse(shown, 201 if created else 200, () if created else (REPLAYED_HEADER,))
 
 
-async def list_sends(call: ApiCall) -> wire.SendPage:
-    """Return sends, newest first."""
-    query: wire.SendQuery = call.query
-    wanted = sends.SendFilter(
-        tenant=call.tenant,
-        state=None if query.state is UNSET else query.state,
-        transport=None if query.transport is UNSET else query.transport,
-        owner=visible_owner(call),
-    )
-    found = await call.components.ledger.read(
-        sends.newest,
-        wanted,
-        before=page_start(call, _SENDS_PATH, AFTER_ALL_IDS),
-        most=query.limit + 1,
-    )
-    return make_page(
-        call,
-        _SENDS_PATH,
-        wire.SendPage,
-        found,
-        lambda each: send_schema(call, each),
-        lambda each: each.id,
-    )
-
-
+@routes("GET", "/v1/sends/{id}", "getSend", scopes=AGENTS, query=wire.SendWait)
 async def get_send(call: ApiCall) -> wire.SendAnswer:
-    """Return a send, after waiting for its outcome if requested."""
-    return send_schema(call, await wait_for_outcome(call, await find_send(call), call.query.wait))
+    """Get a send; wait up to 55 seconds for its outcome if requested."""
+    send = await wait_for_outcome(call, await find_send(call), call.query.wait)
+    return wire.to_answer(send, call.ledger.clock())
 
 
+@routes("POST", "/v1/sends/{id}/cancel", "cancelSend", scopes=AGENTS, body=wire.CancelSend)
 async def cancel_send(call: ApiCall) -> wire.SendAnswer:
-    """Cancel a send, as long as nothing was handed over."""
+    """Cancel a send that has not been handed to its transport."""
     entry = call.audit_entry(call.body.why)
-    cancelled = await call.components.ledger.write(
+    cancelled = await call.ledger.write(
         lifecycle.cancel, call.path["id"], entry, owner=visible_owner(call)
     )
-    return notify_changed(call, cancelled)
+    return _changed(call, cancelled)
+
+
+@routes("GET", "/v1/sends/{id}/inspect", "inspectSend", scopes=OPERATORS)
+async def inspect_send(call: ApiCall) -> wire.SendInspection:
+    """Show everything known about a send but its content, and what happens next."""
+    send = await find_send(call)
+    tries = await call.ledger.read(sends.tries, call.tenant, send.id)
+    return wire.to_inspection(send, tries, call.ledger.clock())
+
+
+@routes("POST", "/v1/sends/{id}/resolve", "resolveSend", scopes=OPERATORS, body=wire.ResolveSend)
+async def resolve_send(call: ApiCall) -> wire.SendAnswer:
+    """Record whether a send of unknown outcome was sent."""
+    asked: wire.ResolveSend = call.body
+    resolved = await call.ledger.write(
+        lifecycle.resolve,
+        call.path["id"],
+        call.audit_entry(asked.why),
+        sent=asked.sent,
+        provider_id=asked.provider_id,
+    )
+    return _changed(call, resolved)
+
+
+@routes("POST", "/v1/sends/{id}/resend", "resendSend", scopes=OPERATORS, body=wire.ResendSend)
+async def retry_send(call: ApiCall) -> wire.SendAnswer:
+    """Retry a send that was not sent, or repeat one of unknown outcome once."""
+    again = await call.ledger.write(
+        lifecycle.resend, call.path["id"], call.audit_entry(call.body.why)
+    )
+    return _changed(call, again)
 
 
 async def find_send(call: ApiCall) -> Send:
@@ -110,29 +161,23 @@ async def find_send(call: ApiCall) -> Send:
 
     Raises: NotFound.
     """
-    return await call.components.ledger.read(
+    return await call.ledger.read(
         sends.get, call.tenant, call.path["id"], owner=visible_owner(call)
     )
 
 
-def send_schema(call: ApiCall, send: Send) -> wire.SendAnswer:
-    """Return a send as the API shows it."""
-    return wire.to_answer(send, call.now)
-
-
-def notify_changed(call: ApiCall, send: Send) -> wire.SendAnswer:
+def _changed(call: ApiCall, send: Send) -> wire.SendAnswer:
     """Wake workers and waiting callers; return the changed send."""
-    call.components.ledger.notify(SENDS)
-    call.components.ledger.notify(EVENTS)
-    return send_schema(call, send)
+    call.ledger.notify(SENDS, EVENTS)
+    return wire.to_answer(send, call.ledger.clock())
 
 
 async def wait_for_outcome(call: ApiCall, send: Send, within: float) -> Send:
     """Wait for the outcome of a send, until the client disconnects or the service stops."""
     if not within:
         return send
-    waiting = asyncio.ensure_future(call.components.outbox.outcomes.wait(send, within))
     ending = [asyncio.ensure_future(each) for each in (call.client_gone(), call.stopping.wait())]
+    waiting = asyncio.ensure_future(call.components.outbox.outcomes.wait(send, within))
     try:
         await asyncio.wait((waiting, *ending), return_when=asyncio.FIRST_COMPLETED)
         return await waiting if waiting.done() else send
@@ -143,7 +188,7 @@ async def wait_for_outcome(call: ApiCall, send: Send, within: float) -> Send:
 
 def _send_response(call: ApiCall, accepted: IntentAccepted, later: Send) -> HandlerResponse:
     """Return the answer: 201 for a new send, 200 for a repeat, 202 while it is in flight."""
-    answer = wire.to_answer(accepted, call.now, later=later)
+    answer = wire.to_answer(accepted, call.ledger.clock(), later=later)
     is_new = accepted.created or accepted.rearmed
     headers: Headers = () if is_new else (REPLAYED_HEADER,)
     if answer.retry_after is not None:
@@ -200,129 +245,3 @@ def _batch_send_key(call: ApiCall, number: int, request: wire.SendRequest) -> st
 def batch_item_key(key: str, number: int) -> str:
     """Return the key of a position in a batch, with a character no header can have."""
     return f"{key} \N{NUMERO SIGN}{number}"
-
-
-SEND_ROUTES = (
-    Route(
-        method="GET",
-        path=_SENDS_PATH,
-        name="listSends",
-        summary="Show sends, newest first; an agent sees those that its key asked for.",
-        scopes=_SEND_SCOPES,
-        query=wire.SendQuery,
-        answer=wire.SendPage,
-        handler=list_sends,
-    ),
-    Route(
-        method="POST",
-        path=_SENDS_PATH,
-        name="sendMail",
-        summary="Send a mail once, however often it is asked for.",
-        scopes=_SEND_SCOPES,
-        query=wire.SendWait,
-        body=wire.SendRequest,
-        answer=wire.SendAnswer,
-        status=201,
-        statuses=(200, 202),
-        keyed=True,
-        handler=create_send,
-    ),
-    Route(
-        method="POST",
-        path=f"{_SENDS_PATH}/batch",
-        name="sendMails",
-        summary="Send several mails, each once; ask again with all of them.",
-        scopes=_SEND_SCOPES,
-        body=wire.BatchRequest,
-        answer=wire.BatchAnswer,
-        status=201,
-        statuses=(200,),
-        keyed=True,
-        handler=create_sends,
-    ),
-    Route(
-        method="GET",
-        path=_SEND_PATH,
-        name="getSend",
-        summary="Show how a send stands, or wait up to 55 seconds for its end.",
-        scopes=_SEND_SCOPES,
-        query=wire.SendWait,
-        answer=wire.SendAnswer,
-        handler=get_send,
-    ),
-    Route(
-        method="POST",
-        path=f"{_SEND_PATH}/cancel",
-        name="cancelSend",
-        summary="Call a send off, as long as nothing of it was on the wire.",
-        scopes=_SEND_SCOPES,
-        body=wire.CancelSend,
-        answer=wire.SendAnswer,
-        handler=cancel_send,
-    ),
-)
-
-
-_SEND_OPERATIONS_PATH = "/v1/sends/{id}"
-_OPERATOR_SCOPES = frozenset({OPERATOR})
-
-
-async def inspect_send(call: ApiCall) -> wire.SendInspection:
-    """Return everything known of a send but its content."""
-    send = await find_send(call)
-    tries = await call.components.ledger.read(sends.tries, call.tenant, send.id)
-    return wire.to_inspection(send, tries, call.now)
-
-
-async def resolve_send(call: ApiCall) -> wire.SendAnswer:
-    """Record an operator's decision on a send of unknown outcome."""
-    asked: wire.ResolveSend = call.body
-    resolved = await call.components.ledger.write(
-        lifecycle.resolve,
-        call.path["id"],
-        call.audit_entry(asked.why),
-        sent=asked.sent,
-        provider_id=asked.provider_id,
-    )
-    return notify_changed(call, resolved)
-
-
-async def retry_send(call: ApiCall) -> wire.SendAnswer:
-    """Retry a send, or repeat one of unknown outcome once."""
-    again = await call.components.ledger.write(
-        lifecycle.resend, call.path["id"], call.audit_entry(call.body.why)
-    )
-    return notify_changed(call, again)
-
-
-SEND_OPERATION_ROUTES = (
-    Route(
-        method="GET",
-        path=f"{_SEND_OPERATIONS_PATH}/inspect",
-        name="inspectSend",
-        summary="Show everything known of a send, its tries, and what happens next.",
-        scopes=_OPERATOR_SCOPES,
-        answer=wire.SendInspection,
-        handler=inspect_send,
-    ),
-    Route(
-        method="POST",
-        path=f"{_SEND_OPERATIONS_PATH}/resolve",
-        name="resolveSend",
-        summary="Say of a send in doubt whether it was sent.",
-        scopes=_OPERATOR_SCOPES,
-        body=wire.ResolveSend,
-        answer=wire.SendAnswer,
-        handler=resolve_send,
-    ),
-    Route(
-        method="POST",
-        path=f"{_SEND_OPERATIONS_PATH}/resend",
-        name="resendSend",
-        summary="Let a send that was not sent be tried again, or repeat one in doubt once.",
-        scopes=_OPERATOR_SCOPES,
-        body=wire.ResendSend,
-        answer=wire.SendAnswer,
-        handler=retry_send,
-    ),
-)

@@ -12,36 +12,43 @@ from oncebox.errors import sends as send_errors
 from oncebox.errors.http import ServerBusy
 from oncebox.schemas import problems as wire
 from oncebox.server.http import problems
-from oncebox.server.http.routing import OPEN, ApiCall, HandlerResponse, Route
+from oncebox.server.http.routing import OPEN, ApiCall, HandlerResponse, Routes
+
+routes = Routes()
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
+@routes("GET", "/healthz", "getHealth", scopes=OPEN)
 async def health(_call: ApiCall) -> wire.Health:
-    """Say that the process is alive."""
+    """Check that the process is alive; touches nothing else."""
     return wire.Health()
 
 
+@routes("GET", "/readyz", "getReadiness", scopes=OPEN)
 async def ready(call: ApiCall) -> wire.Readiness:
-    """Say whether the ledger can be written."""
+    """Check that the ledger has this version's schema and can be written."""
     if call.stopping.is_set():
         raise ServerBusy("the service is stopping")
-    await call.components.ledger.check_ready()
+    await call.ledger.check_ready()
     return wire.Readiness()
 
 
+@routes("GET", "/metrics", "getMetrics", scopes=OPEN, media=METRICS_MEDIA)
 async def metrics(call: ApiCall) -> bytes:
-    """Return all metrics as Prometheus text."""
+    """Get all metrics of this process as Prometheus text."""
     return call.components.telemetry.scrape().encode()
 
 
+@routes("GET", "/version", "getVersion", scopes=OPEN)
 async def version(_call: ApiCall) -> wire.Version:
-    """Say which Oncebox this is."""
+    """Get the version of Oncebox."""
     return wire.Version(version=release())
 
 
+@routes("GET", "/problems/{code}", "explainProblem", scopes=OPEN)
 async def explain(call: ApiCall) -> wire.ProblemKind:
-    """Say what a kind of problem means."""
+    """Explain a kind of problem; the `type` of every problem leads here."""
     kind = _error_classes().get(call.path["code"])
     if kind is None:
         raise NotFound
@@ -69,55 +76,6 @@ def _error_classes() -> dict[str, type[OnceboxError]]:
     }
 
 
-ABOUT_ROUTES = (
-    Route(
-        method="GET",
-        path="/healthz",
-        name="getHealth",
-        summary="Say that the process is alive; touches nothing.",
-        scopes=OPEN,
-        answer=wire.Health,
-        handler=health,
-    ),
-    Route(
-        method="GET",
-        path="/readyz",
-        name="getReadiness",
-        summary="Say whether the ledger is of this version and can be written.",
-        scopes=OPEN,
-        answer=wire.Readiness,
-        handler=ready,
-    ),
-    Route(
-        method="GET",
-        path="/metrics",
-        name="getMetrics",
-        summary="All metrics of this process, as Prometheus text.",
-        scopes=OPEN,
-        media=METRICS_MEDIA,
-        handler=metrics,
-    ),
-    Route(
-        method="GET",
-        path="/version",
-        name="getVersion",
-        summary="Say which Oncebox this is.",
-        scopes=OPEN,
-        answer=wire.Version,
-        handler=version,
-    ),
-    Route(
-        method="GET",
-        path="/problems/{code}",
-        name="explainProblem",
-        summary="Say what a kind of problem means; the `type` of every problem leads here.",
-        scopes=OPEN,
-        answer=wire.ProblemKind,
-        handler=explain,
-    ),
-)
-
-
 PLAIN = "text/plain; charset=utf-8"
 MARKDOWN = "text/markdown; charset=utf-8"
 #: where pages are, seen from ``/llms.txt``
@@ -126,19 +84,28 @@ DOCS_PREFIX = "docs/"
 _CACHE_HEADERS = (("cache-control", "public, max-age=3600"),)
 
 
+@routes("GET", "/llms.txt", "listPages", scopes=OPEN, media=PLAIN)
 async def show_list(_call: ApiCall) -> HandlerResponse:
-    """Return the list of pages."""
+    """List the documentation pages in the format of llmstxt.org."""
     return await _docs_file("llms.txt")
 
 
+@routes("GET", "/llms-full.txt", "getAllPages", scopes=OPEN, media=PLAIN)
 async def show_all(_call: ApiCall) -> HandlerResponse:
-    """Return all pages in one text."""
+    """Get all guides in one text, without the reference."""
     return await _docs_file("llms-full.txt")
 
 
+@routes("GET", "/docs/{page}", "getPage", scopes=OPEN, media=MARKDOWN)
 async def show_page(call: ApiCall) -> HandlerResponse:
-    """Return one page."""
-    return await _docs_file(DOCS_PREFIX + "/".join(call.path.values()))
+    """Get a documentation page as Markdown, such as `waiting.md`."""
+    return await _docs_file(DOCS_PREFIX + call.path["page"])
+
+
+@routes("GET", "/docs/{folder}/{page}", "getPageOfFolder", scopes=OPEN, media=MARKDOWN)
+async def show_page_of_folder(call: ApiCall) -> HandlerResponse:
+    """Get a documentation page in a folder, such as `reference/api.md`."""
+    return await _docs_file(f"{DOCS_PREFIX}{call.path['folder']}/{call.path['page']}")
 
 
 async def _docs_file(path: str) -> HandlerResponse:
@@ -157,43 +124,3 @@ def _docs_files() -> dict[str, bytes]:
     texts["llms.txt"] = packaged_docs.llms_txt(pages, DOCS_PREFIX)
     texts["llms-full.txt"] = packaged_docs.llms_full_txt(pages, DOCS_PREFIX)
     return {path: text.encode() for path, text in texts.items()}
-
-
-DOCS_ROUTES = (
-    Route(
-        method="GET",
-        path="/llms.txt",
-        name="listPages",
-        summary="The pages of the docs, each with a sentence, as llmstxt.org has it.",
-        scopes=OPEN,
-        media=PLAIN,
-        handler=show_list,
-    ),
-    Route(
-        method="GET",
-        path="/llms-full.txt",
-        name="getAllPages",
-        summary="All guides of the docs in one text, without the reference.",
-        scopes=OPEN,
-        media=PLAIN,
-        handler=show_all,
-    ),
-    Route(
-        method="GET",
-        path="/docs/{page}",
-        name="getPage",
-        summary="A page of the docs as Markdown, such as `waiting.md`.",
-        scopes=OPEN,
-        media=MARKDOWN,
-        handler=show_page,
-    ),
-    Route(
-        method="GET",
-        path="/docs/{folder}/{page}",
-        name="getPageOfFolder",
-        summary="A page of a folder of the docs, such as `reference/api.md`.",
-        scopes=OPEN,
-        media=MARKDOWN,
-        handler=show_page,
-    ),
-)

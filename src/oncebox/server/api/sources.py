@@ -1,6 +1,8 @@
 """``/v1/sources``: webhook sources, their secrets and settings."""
 
+from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -8,21 +10,18 @@ import msgspec
 from msgspec import UNSET
 
 from oncebox.errors import NotFound
-from oncebox.ledger.admin.sources import StoredSecret, StoredSource
+from oncebox.ledger.admin.sources import StoredSecret
+from oncebox.ledger.transactions import Transaction
 from oncebox.model.webhooks.source import SourceEntry
 from oncebox.schemas import sources as wire
 from oncebox.schemas.fields import ListQuery, ReasonBody
 from oncebox.server.http.cursors import make_page, page_start
-from oncebox.server.http.routing import ADMIN, OPERATOR, ApiCall, CreateFunction, Route
+from oncebox.server.http.routing import ADMINS, OPERATORS, ApiCall, Routes
 
-_LIST = "/v1/sources"
-_ONE = "/v1/sources/{name}"
-_READ_SCOPES = frozenset({OPERATOR})
-_WRITE_SCOPES = frozenset({ADMIN})
-
-#: fields of the model that are in milliseconds there and in seconds here
+routes = Routes()
+#: fields in milliseconds in the model and in seconds in the API
 _TIME_FIELDS = ("gap_wait", "after_wait", "budget", "first_wait", "longest_wait")
-#: fields that have the same name and meaning here and there
+#: fields that are the same in the model and in the API
 _SAME_FIELDS = tuple(
     name
     for name in wire.Source.__struct_fields__
@@ -30,267 +29,155 @@ _SAME_FIELDS = tuple(
 )
 
 
+@routes("GET", "/v1/sources", "listSources", scopes=OPERATORS, query=ListQuery)
 async def list_sources(call: ApiCall) -> wire.SourcePage:
-    """Return sources by name."""
-    after = page_start(call, _LIST, "")
+    """List sources by name."""
+    after = page_start(call, "")
     found = [each for each in call.components.sources.all(call.tenant) if each.source.name > after]
-    found = found[: call.query.limit + 1]
     return make_page(
         call,
-        _LIST,
         wire.SourcePage,
         found,
         partial(_source_schema, call),
-        lambda each: each.source.name,
+        attrgetter("source.name"),
     )
 
 
-async def get_source(call: ApiCall) -> wire.Source:
-    """Return one source."""
-    return _source_schema(call, _find_source(call))
+async def _refresh(call: ApiCall) -> None:
+    """Make a change visible in this process at once."""
+    await call.components.sources.refresh()
 
 
-def create_source(call: ApiCall) -> CreateFunction:
+@routes.create("/v1/sources", "addSource", scopes=ADMINS, body=wire.NewSource, after=_refresh)
+def create_source(call: ApiCall, tx: Transaction) -> wire.CreatedSource:
     """Add a source."""
     asked: wire.NewSource = call.body
-    table = _source_fields(asked, apart={"name", "public_id", "secrets"})
+    fields = {
+        name: value
+        for name, value in msgspec.structs.asdict(asked).items()
+        if name not in {"name", "public_id", "secrets"} and value is not UNSET and value is not None
+    }
+    created = call.components.source_service.add(
+        tx,
+        asked.name,
+        fields,
+        call.audit_entry(),
+        public_id=asked.public_id,
+        texts=asked.secrets,
+    )
+    return wire.CreatedSource(
+        name=created.name,
+        public_id=created.public_id,
+        path=_webhook_path(created.public_id),
+        secrets=_secret_schemas(created.secrets),
+    )
 
-    def verb(tx: Any) -> wire.CreatedSource:
-        keeper, deed = call.components.source_service, call.audit_entry()
-        return _created_source_schema(
-            keeper.add(tx, asked.name, table, deed, public_id=asked.public_id, texts=asked.secrets)
-        )
 
-    return verb
+@routes("GET", "/v1/sources/{name}", "getSource", scopes=OPERATORS)
+async def get_source(call: ApiCall) -> wire.Source:
+    """Get a source and whether it accepts requests."""
+    entry = call.components.sources.find(call.tenant, call.path["name"])
+    if entry is None:
+        raise NotFound
+    return _source_schema(call, entry)
 
 
+@routes("PATCH", "/v1/sources/{name}", "changeSource", scopes=ADMINS, body=wire.SourceChange)
 async def change_source(call: ApiCall) -> wire.Source:
-    """Change a source; null is the default again."""
+    """Change a source: omitted fields stay, null restores the default."""
     asked: wire.SourceChange = call.body
     named = {
         name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET
     }
     changes = {name: value for name, value in named.items() if value is not None}
     unset = [name for name, value in named.items() if value is None]
-    await call.components.ledger.write(
+    await call.ledger.write(
         call.components.source_service.change,
         call.path["name"],
         changes,
         call.audit_entry(),
         unset=unset,
     )
-    return await _refreshed_source(call)
+    return await _refreshed(call)
 
 
+@routes("DELETE", "/v1/sources/{name}", "removeSource", scopes=ADMINS)
 async def remove_source(call: ApiCall) -> None:
-    """Forget a source and its secrets; its deliveries stay."""
-    await call.components.ledger.write(
+    """Delete a source and its secrets; its deliveries stay."""
+    await call.ledger.write(
         call.components.source_service.remove, call.path["name"], call.audit_entry()
     )
-    await refresh(call)
+    await _refresh(call)
 
 
+@routes("POST", "/v1/sources/{name}/pause", "pauseSource", scopes=OPERATORS, body=ReasonBody)
 async def pause_source(call: ApiCall) -> wire.Source:
-    """Stop taking in and working on a source."""
-    deed = call.audit_entry(call.body.why)
-    await call.components.ledger.write(
-        call.components.source_service.pause, call.path["name"], deed
-    )
-    return await _refreshed_source(call)
+    """Pause a source: neither accept nor process its webhooks."""
+    entry = call.audit_entry(call.body.why)
+    await call.ledger.write(call.components.source_service.pause, call.path["name"], entry)
+    return await _refreshed(call)
 
 
+@routes("POST", "/v1/sources/{name}/resume", "resumeSource", scopes=OPERATORS, body=ReasonBody)
 async def resume_source(call: ApiCall) -> wire.Source:
-    """Go on with a source."""
-    deed = call.audit_entry(call.body.why)
-    await call.components.ledger.write(
-        call.components.source_service.resume, call.path["name"], deed
+    """Resume a paused source."""
+    entry = call.audit_entry(call.body.why)
+    await call.ledger.write(call.components.source_service.resume, call.path["name"], entry)
+    return await _refreshed(call)
+
+
+@routes.create(
+    "/v1/sources/{name}/secrets",
+    "addSecret",
+    scopes=ADMINS,
+    body=wire.NewSecret,
+    after=_refresh,
+)
+def add_secret(call: ApiCall, tx: Transaction) -> wire.SourceSecret:
+    """Add a secret; it is tried before the older ones."""
+    added = call.components.source_service.add_secret(
+        tx, call.path["name"], call.body.secret, call.audit_entry()
     )
-    return await _refreshed_source(call)
+    return msgspec.convert(added, wire.SourceSecret, from_attributes=True)
 
 
-def add_secret(call: ApiCall) -> CreateFunction:
-    """Add a secret beside the others."""
-
-    def verb(tx: Any) -> wire.SourceSecret:
-        keeper = call.components.source_service
-        return _secret_schema(
-            keeper.add_secret(tx, call.path["name"], call.body.secret, call.audit_entry())
-        )
-
-    return verb
-
-
+@routes("DELETE", "/v1/sources/{name}/secrets/{id}", "retireSecret", scopes=ADMINS)
 async def retire_secret(call: ApiCall) -> wire.Source:
-    """Let a secret count no longer."""
-    await call.components.ledger.write(
+    """Retire a secret and erase its value."""
+    await call.ledger.write(
         call.components.source_service.retire_secret,
         call.path["name"],
         call.path["id"],
         call.audit_entry(),
     )
-    return await _refreshed_source(call)
+    return await _refreshed(call)
 
 
-async def refresh(call: ApiCall) -> None:
-    """See the change in this process at once."""
-    await call.components.sources.refresh()
-
-
-def _find_source(call: ApiCall) -> SourceEntry:
-    entry = call.components.sources.find(call.tenant, call.path["name"])
-    if entry is None:
-        raise NotFound
-    return entry
-
-
-async def _refreshed_source(call: ApiCall) -> wire.Source:
-    await refresh(call)
-    return _source_schema(call, _find_source(call))
-
-
-def _source_fields(asked: wire.SourceFields, *, apart: set[str]) -> dict[str, Any]:
-    """Return the fields of a source as the office keeps them; null is the default."""
-    return {
-        name: value
-        for name, value in msgspec.structs.asdict(asked).items()
-        if name not in apart and value is not UNSET and value is not None
-    }
+async def _refreshed(call: ApiCall) -> wire.Source:
+    await _refresh(call)
+    return await get_source(call)
 
 
 def _source_schema(call: ApiCall, entry: SourceEntry) -> wire.Source:
     source = entry.source
-    kept = call.components.sources.secrets(source.tenant, source.name)
-    same = {name: getattr(source, name) for name in _SAME_FIELDS}
-    times = {name: _seconds(getattr(source, name)) for name in _TIME_FIELDS}
-    apart = {
+    secrets = call.components.sources.secrets(source.tenant, source.name)
+    values: dict[str, Any] = {name: getattr(source, name) for name in _SAME_FIELDS}
+    for name in _TIME_FIELDS:
+        milliseconds = getattr(source, name)
+        values[name] = None if milliseconds is None else milliseconds / 1000
+    values |= {
         "path": _webhook_path(source.public_id),
         "origin": entry.origin,
         "state": entry.state,
-        "troubles": [
-            wire.SourceTrouble(code=each.code, message=each.message, secret=each.secret)
-            for each in entry.troubles
-        ],
-        "secrets": [_secret_schema(each) for each in kept],
+        "troubles": entry.troubles,
+        "secrets": _secret_schemas(secrets),
     }
-    return msgspec.convert(same | times | apart, wire.Source, from_attributes=True)
+    return msgspec.convert(values, wire.Source, from_attributes=True)
 
 
-def _created_source_schema(kept: StoredSource) -> wire.CreatedSource:
-    return wire.CreatedSource(
-        name=kept.name,
-        public_id=kept.public_id,
-        path=_webhook_path(kept.public_id),
-        secrets=[_secret_schema(each) for each in kept.secrets],
-    )
-
-
-def _secret_schema(kept: StoredSecret) -> wire.SourceSecret:
-    return wire.SourceSecret(
-        id=kept.id,
-        reference=kept.reference,
-        created_at=kept.created_at,
-        retired_at=kept.retired_at,
-    )
+def _secret_schemas(secrets: Sequence[StoredSecret]) -> list[wire.SourceSecret]:
+    return msgspec.convert(secrets, list[wire.SourceSecret], from_attributes=True)
 
 
 def _webhook_path(public_id: str) -> str:
     return f"/in/{quote(public_id)}"
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
-
-
-ROUTES = (
-    Route(
-        method="GET",
-        path=_LIST,
-        name="listSources",
-        summary="Show sources by name.",
-        scopes=_READ_SCOPES,
-        query=ListQuery,
-        answer=wire.SourcePage,
-        handler=list_sources,
-    ),
-    Route(
-        method="POST",
-        path=_LIST,
-        name="addSource",
-        summary="Add a source.",
-        scopes=_WRITE_SCOPES,
-        body=wire.NewSource,
-        answer=wire.CreatedSource,
-        status=201,
-        creator=create_source,
-        after=refresh,
-    ),
-    Route(
-        method="GET",
-        path=_ONE,
-        name="getSource",
-        summary="Show one source and whether it takes requests.",
-        scopes=_READ_SCOPES,
-        answer=wire.Source,
-        handler=get_source,
-    ),
-    Route(
-        method="PATCH",
-        path=_ONE,
-        name="changeSource",
-        summary="Change a source; what is not named stays, null is the default again.",
-        scopes=_WRITE_SCOPES,
-        body=wire.SourceChange,
-        answer=wire.Source,
-        handler=change_source,
-    ),
-    Route(
-        method="DELETE",
-        path=_ONE,
-        name="removeSource",
-        summary="Forget a source and its secrets; its deliveries stay.",
-        scopes=_WRITE_SCOPES,
-        status=204,
-        handler=remove_source,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/pause",
-        name="pauseSource",
-        summary="Stop taking in and working on a source.",
-        scopes=_READ_SCOPES,
-        body=ReasonBody,
-        answer=wire.Source,
-        handler=pause_source,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/resume",
-        name="resumeSource",
-        summary="Go on with a source.",
-        scopes=_READ_SCOPES,
-        body=ReasonBody,
-        answer=wire.Source,
-        handler=resume_source,
-    ),
-    Route(
-        method="POST",
-        path=f"{_ONE}/secrets",
-        name="addSecret",
-        summary="Add a secret, which is tried before the older ones.",
-        scopes=_WRITE_SCOPES,
-        body=wire.NewSecret,
-        answer=wire.SourceSecret,
-        status=201,
-        creator=add_secret,
-        after=refresh,
-    ),
-    Route(
-        method="DELETE",
-        path=f"{_ONE}/secrets/{{id}}",
-        name="retireSecret",
-        summary="Let a secret count no longer; its value is erased.",
-        scopes=_WRITE_SCOPES,
-        answer=wire.Source,
-        handler=retire_secret,
-    ),
-)

@@ -25,13 +25,14 @@ from oncebox.errors.http import (
     Unauthenticated,
 )
 from oncebox.ledger.admin import idempotency
-from oncebox.ledger.admin.api_keys import ApiKeyCache
+from oncebox.ledger.admin.api_keys import ApiKeyCache, Requester
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
-from oncebox.server.http.request_limits import Receive, Scope, Send, request_context
+from oncebox.server.http.request_limits import CONTEXT, Receive, RequestContext, Scope, Send
 from oncebox.server.http.routing import (
+    OPERATOR,
     WORKER,
     ApiCall,
     Creator,
@@ -46,21 +47,20 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 _IDEMPOTENCY_KEY = b"idempotency-key"
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-#: C0 and C1 controls, in what stands in a path
+#: C0 and C1 controls
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 _FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
 _KEY = re.compile(r"[!-~]{1,255}")
-#: between quotes blanks are a part of it
 _KEY_IN_QUOTES = re.compile(r"[ -~]{1,255}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
 class ClientGone(Exception):
-    """The client went away before it had said everything; nobody is left to answer."""
+    """The client disconnected before its request was complete."""
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Return the whole body, or nothing of it.
+    """Return the whole body.
 
     Raises: ClientGone.
     """
@@ -75,7 +75,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def check_media(headers: RawHeaders, body: bytes) -> None:
-    """Refuse a body that does not say it is JSON, or is packed.
+    """Refuse a body that is not declared as JSON, or is compressed.
 
     Raises: MediaUnsupported.
     """
@@ -83,14 +83,14 @@ def check_media(headers: RawHeaders, body: bytes) -> None:
         return
     found = dict(headers)
     if found.get(b"content-encoding", b"identity").lower() != b"identity":
-        raise MediaUnsupported("send the body as it is, without Content-Encoding")
+        raise MediaUnsupported("send the body uncompressed, without Content-Encoding")
     media = found.get(b"content-type", b"").split(b";")[0].strip().lower()
     if media != b"application/json":
         raise MediaUnsupported("send the body as JSON, with Content-Type: application/json")
 
 
 def decode_body(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    """Read a body as its type; nothing at all is an object without fields.
+    """Decode a body; an empty one is an object without fields.
 
     Raises: BodyNotJson, FieldsInvalid.
     """
@@ -103,7 +103,7 @@ def decode_body(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
 
 
 def decode_query(kind: type[msgspec.Struct], query: bytes) -> Any:
-    """Read a query as its type.
+    """Decode a query string.
 
     Raises: FieldsInvalid, RequestMalformed.
     """
@@ -115,7 +115,7 @@ def decode_query(kind: type[msgspec.Struct], query: bytes) -> Any:
         raise RequestMalformed from error
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise FieldsInvalid("a parameter comes twice; send it once")
+        raise FieldsInvalid("a parameter is repeated; send it once")
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -125,7 +125,7 @@ def decode_query(kind: type[msgspec.Struct], query: bytes) -> Any:
 
 
 def decode_path(parts: Mapping[str, str]) -> dict[str, str]:
-    """Read the parts of a path; odd ones name nothing.
+    """Decode the parameters of a path; no object has an id that is not text.
 
     Raises: NotFound.
     """
@@ -138,38 +138,29 @@ def decode_path(parts: Mapping[str, str]) -> dict[str, str]:
     return decoded
 
 
-def optional_idempotency_key(headers: RawHeaders) -> str | None:
-    """Return the caller's key for this request, if it has one.
-
-    Raises: IdempotencyKeyMissing, FieldsInvalid.
-    """
-    given = any(name == _IDEMPOTENCY_KEY for name, _ in headers)
-    return idempotency_key(headers) if given else None
-
-
 def idempotency_key(headers: RawHeaders) -> str:
-    """Return the caller's key for this request: a quoted string, or as it is.
+    """Return the Idempotency-Key of a request, which may be a quoted string.
 
     Raises: IdempotencyKeyMissing, FieldsInvalid.
     """
     found = [value for name, value in headers if name == _IDEMPOTENCY_KEY]
     if len(found) != 1 or not found[0].strip():
         raise IdempotencyKeyMissing(
-            "send one Idempotency-Key: any text that is new for every new wish, such as a UUID"
+            "send one Idempotency-Key: any text that is new for every new request, such as a UUID"
         )
     text = found[0].decode("latin-1").strip()
     quoted = _QUOTED.fullmatch(text)
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
     if not (_KEY_IN_QUOTES if quoted else _KEY).fullmatch(key):
         raise FieldsInvalid(
-            "write 1 to 255 visible ASCII characters, or with blanks as well in quotes",
+            "use 1 to 255 visible ASCII characters; in quotes, also spaces",
             pointer="Idempotency-Key",
         )
     return key
 
 
 def _fields_invalid(error: msgspec.ValidationError) -> FieldsInvalid:
-    """Turn msgspec's words into ours: a pointer, and a sentence that quotes no value."""
+    """Return msgspec's error with a JSON pointer, and without quoting any value."""
     said, _, where = str(error).partition(" - at `")
     steps = [name or number for name, number in _STEP.findall(where.rstrip("`"))]
     field = _FIELD.search(said)
@@ -187,7 +178,7 @@ _MAX_VALID_DIGESTS = 1_000
 
 
 class ApiKeyAuth:
-    """Checks the key of every call; whatever is wrong with it, the answer is the same."""
+    """Authenticates calls; every invalid key gets the same answer."""
 
     def __init__(
         self, keys: ApiKeyCache, telemetry: Telemetry, *, home: str, wrong_keys: int
@@ -197,30 +188,35 @@ class ApiKeyAuth:
         self._telemetry = telemetry
         self._home = home
         self._buckets = TokenBuckets(wrong_keys / 60, burst=wrong_keys) if wrong_keys else None
-        #: hashes of keys that were right, which a flood of wrong ones does not keep out
+        #: digests of keys that were valid; the limit of wrong keys does not apply to them
         self._valid_digests: dict[bytes, None] = {}
 
-    async def authorize(
-        self, headers: Iterable[tuple[bytes, bytes]], address: str, route: Route
-    ) -> ApiKey:
-        """Return the key of a call that may be made with it.
+    async def authorize(self, headers: RawHeaders, address: str, route: Route) -> ApiKey:
+        """Return the key of a call that its scopes permit.
 
         Raises: Unauthenticated, Forbidden, TooManyRequests, StoreError.
         """
         key = await self.authenticate(headers, address)
-        if not is_allowed(key, route, home=self._home):
+        is_worker = WORKER in route.scopes and any(
+            scope.startswith("worker:") for scope in key.scopes
+        )
+        is_foreign = route.home and key.tenant != self._home
+        if is_foreign or not (is_worker or key.may(*route.scopes)):
             raise Forbidden
         return key
 
-    async def authenticate(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> ApiKey:
-        """Return the key that came with a request, whatever it may do.
+    async def authenticate(self, headers: RawHeaders, address: str) -> ApiKey:
+        """Return the key that came with a request, whatever its scopes.
 
         Raises: Unauthenticated, TooManyRequests, StoreError.
         """
         text = _bearer_token(headers)
         digest = hashlib.sha256(text.encode()).digest()
-        if digest not in self._valid_digests:
-            self._check_wrong_key_rate(address)
+        was_valid = digest in self._valid_digests
+        if self._buckets is not None and not was_valid:
+            wait = self._buckets.wait(limit_key(address), clock.steady())
+            if wait:
+                raise TooManyRequests(retry_after=wait)
         key = await self._keys.check(text)
         if key is None:
             self._valid_digests.pop(digest, None)
@@ -228,34 +224,15 @@ class ApiKeyAuth:
             if self._buckets is not None:
                 self._buckets.take(limit_key(address), clock.steady())
             raise Unauthenticated
-        self._remember_valid(digest)
-        return key
-
-    def _check_wrong_key_rate(self, address: str) -> None:
-        if self._buckets is None:
-            return
-        wait = self._buckets.wait(limit_key(address), clock.steady())
-        if wait:
-            raise TooManyRequests(retry_after=wait)
-
-    def _remember_valid(self, digest: bytes) -> None:
-        if digest not in self._valid_digests:
+        if not was_valid:
             while len(self._valid_digests) >= _MAX_VALID_DIGESTS:
                 del self._valid_digests[next(iter(self._valid_digests))]
             self._valid_digests[digest] = None
+        return key
 
 
-def is_allowed(key: ApiKey, route: Route, *, home: str) -> bool:
-    """Say whether a key has what a route asks for."""
-    if route.home and key.tenant != home:
-        return False
-    if WORKER in route.scopes and any(scope.startswith("worker:") for scope in key.scopes):
-        return True
-    return key.may(*route.scopes)
-
-
-def _bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the key's text; nothing where there is none, or more than one."""
+def _bearer_token(headers: RawHeaders) -> str:
+    """Return the key's text; empty if there is none, or more than one."""
     found = [value for name, value in headers if name == b"authorization"]
     if len(found) != 1 or len(found[0]) > _MAX_HEADER:
         return ""
@@ -264,19 +241,18 @@ def _bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return found[0][len(_BEARER_PREFIX) :].decode("latin-1")
 
 
-#: who asks where nobody has to say
+#: the key of calls that need none
 _ANONYMOUS = ApiKey(id="", tenant="", name="", hint="", scopes=(), created_at=0)
-#: answers are for who asked, and are what they say they are
 _RESPONSE_HEADERS = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
 
 
 class ApiEndpoint:
-    """An ASGI application for one path and all its methods."""
+    """ASGI application of one path and all its methods."""
 
     def __init__(
         self,
         routes: Iterable[Route],
-        rooms: Components,
+        components: Components,
         auth: ApiKeyAuth,
         stopping: asyncio.Event,
     ) -> None:
@@ -285,11 +261,11 @@ class ApiEndpoint:
         if "GET" in self._routes:
             self._routes["HEAD"] = self._routes["GET"]
         self._decoders = {
-            method: msgspec.json.Decoder(route.body)
-            for method, route in self._routes.items()
+            route.method: msgspec.json.Decoder(route.body)
+            for route in self._routes.values()
             if route.body is not None
         }
-        self._components = rooms
+        self._components = components
         self._auth = auth
         self._stopping = stopping
 
@@ -316,36 +292,44 @@ class ApiEndpoint:
         await send_problem(scope, send, error, allow=", ".join(sorted(self._routes)))
 
     def read_idempotency_key(self, headers: RawHeaders) -> str | None:
-        """Return the caller's key for a request, if it has one.
+        """Return the Idempotency-Key of a request, if it has one.
 
         Raises: IdempotencyKeyMissing, FieldsInvalid.
         """
-        return optional_idempotency_key(headers)
+        given = any(name == _IDEMPOTENCY_KEY for name, _ in headers)
+        return idempotency_key(headers) if given else None
 
     async def _handle(self, scope: Scope, receive: Receive) -> StoredResponse | EventStream:
         route = self._routes.get(scope["method"])
         if route is None:
             raise MethodNotAllowed
-        request_context(scope).route = route.path
-        call, body = await self._read_call(route, scope, receive)
+        context: RequestContext = scope[CONTEXT]
+        context.route = route.path
+        call, body = await self._read_call(route, context, scope, receive)
         if route.creator is not None:
-            return await self._create_once(route, route.creator, call, scope, body)
+            return await self._create_once(route.creator, call, scope["path"], body)
         if route.streamer is not None and _wants_stream(scope, call):
-            request_context(
-                scope
-            ).route = f"{route.path} (stream)"  # apart: it takes as long as it likes
+            context.route = f"{route.path} (stream)"  # apart: a stream has no time limit
             return await route.streamer(call)
         assert route.handler is not None  # noqa: S101 - a route has one or the other
         return encode_response(route, await route.handler(call))
 
     async def _read_call(
-        self, route: Route, scope: Scope, receive: Receive
+        self, route: Route, context: RequestContext, scope: Scope, receive: Receive
     ) -> tuple[ApiCall, bytes]:
-        """Check who asks, then read what is asked; a stranger's body is not even read."""
+        """Authorize, then decode: the body of an unauthorized request is not read."""
         headers = scope["headers"]
-        key = _ANONYMOUS
-        if route.scopes:
-            key = await self._auth.authorize(headers, request_context(scope).address, route)
+
+        async def check_key() -> ApiKey:
+            if not route.scopes:
+                return _ANONYMOUS
+            return await self._auth.authorize(headers, context.address, route)
+
+        async def client_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        key = await check_key()
         path = decode_path(scope["path_params"])
         query = route.query and decode_query(route.query, scope["query_string"])
         body, decoded = b"", None
@@ -354,48 +338,46 @@ class ApiEndpoint:
             body = await read_body(receive)
             check_media(headers, body)
             decoded = decode_body(decoder, body)
-
-        async def left() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        async def check() -> None:
-            if route.scopes:
-                await self._auth.authorize(headers, request_context(scope).address, route)
-
-        request_key = self.read_idempotency_key(headers) if route.keyed else None
+        request_key = None
+        if route.creator is not None:
+            request_key = idempotency_key(headers)
+        elif route.keyed:
+            request_key = self.read_idempotency_key(headers)
         call = ApiCall(
             components=self._components,
+            ledger=self._components.ledger,
+            route=route,
             key=key,
             tenant=key.tenant,
+            requester=Requester(tenant=key.tenant, key=key.id, sees_all=key.may(OPERATOR)),
             path=path,
             query=query,
             body=decoded,
-            client_gone=left,
+            client_gone=client_gone,
             stopping=self._stopping,
-            headers=request_context(scope).headers,
-            recheck_key=check,
+            headers=context.headers,
+            recheck_key=check_key,
             idempotency_key=request_key,
         )
         return call, body
 
     async def _create_once(
-        self, route: Route, creator: Creator, call: ApiCall, scope: Scope, body: bytes
+        self, creator: Creator, call: ApiCall, path: str, body: bytes
     ) -> StoredResponse:
-        """Create once; a repeat with the same key gets the first answer."""
-        asked = IdempotentRequest(
+        """Create once; a repeat with the same key gets the first response."""
+        route = call.route
+        request = IdempotentRequest(
             tenant=call.tenant,
-            # Of one key only: another would be told what this one created.
-            route=f"{route.method} {scope['path']} {call.key.id}",
-            key=idempotency_key(scope["headers"]),
+            # Of one API key: another must not get the response to this one.
+            route=f"{route.method} {path} {call.key.id}",
+            key=call.idempotency_key or "",
             body_hash=hashlib.sha256(body).digest(),
         )
-        creation = creator(call)
         answer, repeated = await idempotency.create_once(
-            self._components.ledger,
+            call.ledger,
             self._components.master_key,
-            asked,
-            lambda tx: encode_response(route, creation(tx)),
+            request,
+            lambda tx: encode_response(route, creator(call, tx)),
         )
         if repeated:
             again = (*answer.headers, ("idempotency-replayed", "true"))
@@ -412,7 +394,7 @@ def _wants_stream(scope: Scope, call: ApiCall) -> bool:
 
 
 def encode_response(route: Route, value: Any) -> StoredResponse:
-    """Return what a handler returned as it is sent."""
+    """Encode what a handler returned."""
     if value is None:
         return StoredResponse(route.status, _RESPONSE_HEADERS, b"")
     status = route.status
@@ -423,11 +405,8 @@ def encode_response(route: Route, value: Any) -> StoredResponse:
         value, more = value.body, value.headers
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
     length = ("content-length", str(len(body)))
-    usual = (
-        [each for each in _RESPONSE_HEADERS if each[0] not in dict(more)]
-        if more
-        else _RESPONSE_HEADERS
-    )
+    own = {name for name, _ in more}
+    usual = [each for each in _RESPONSE_HEADERS if each[0] not in own]
     return StoredResponse(status, (("content-type", route.media), length, *usual, *more), body)
 
 
@@ -435,7 +414,7 @@ async def send_problem(
     scope: Scope, send: Send, error: OnceboxError | type[OnceboxError], allow: str = ""
 ) -> None:
     """Answer with a problem."""
-    described = problems.describe(error, request_context(scope).request_id)
+    described = problems.describe(error, scope[CONTEXT].request_id)
     headers, body = problems.response(described, getattr(error, "retry_after", None))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", allow.encode()))

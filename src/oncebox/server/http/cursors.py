@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,139 +15,133 @@ from oncebox.errors.http import CursorInvalid
 from oncebox.schemas.fields import ListPage, ListQuery
 from oncebox.server.http.routing import ApiCall
 
-#: says how the rest is to be read; another number means another way
-_CURSOR_VERSION = "c1_"
-#: what is said about one page, not about the list
-_UNBOUND_FIELDS = frozenset({"cursor", "limit", "wait"})
-#: as the description of the API has it
-_CURSOR = re.compile(_CURSOR_VERSION + r"([A-Za-z0-9_-]{38,1000})")
+#: formats of cursors and resume tokens; the prefix is their version
+_CURSOR = re.compile(r"c1_[A-Za-z0-9_-]{38,1000}")
+_RESUME = re.compile(r"w1_[A-Za-z0-9_-]{38,8000}")
+_PREFIX_LENGTH = 3
+
+
+def _seal(master_key: MasterKey, prefix: str, text: bytes, bound_to: bytes) -> str:
+    sealed = master_key.encrypt(text, bound_to=bound_to)
+    return prefix + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+
+def _open(master_key: MasterKey, token: str, bound_to: bytes) -> bytes:
+    """Raises: ValueError, MasterKeyWrong."""
+    text = token[_PREFIX_LENGTH:]
+    sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return master_key.decrypt(sealed, bound_to=bound_to)
+
+
+def _bound_fields(asked: msgspec.Struct, *unbound: str) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(asked)
+    return {name: fields[name] for name in sorted(fields) if name not in unbound}
 
 
 class Cursors:
-    """Makes and reads the cursors of one installation."""
+    """Makes and reads the list cursors of one installation."""
 
     def __init__(self, master_key: MasterKey) -> None:
-        """Seal with this key."""
+        """Encrypt with this key."""
         self._master_key = master_key
 
-    def make(self, place: str, tenant: str, route: str, query: msgspec.Struct) -> str:
-        """Return a cursor for the things after ``place``."""
-        sealed = self._master_key.encrypt(
-            place.encode(), bound_to=_cursor_binding(tenant, route, query)
-        )
-        return _CURSOR_VERSION + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+    def make(self, position: str, tenant: str, route: str, query: msgspec.Struct) -> str:
+        """Return a cursor for what comes after ``position``."""
+        bound_to = _cursor_binding(tenant, route, query)
+        return _seal(self._master_key, "c1_", position.encode(), bound_to)
 
     def read(self, cursor: str, tenant: str, route: str, query: msgspec.Struct) -> str:
-        """Return the place a cursor stands for; only for the list it was made for.
+        """Return the position of a cursor; only for the list it was made for.
 
-        Raises: CursorInvalid, when it is none; NotFound, when it is not one of this list.
+        Raises: CursorInvalid, if it is none; NotFound, if it is one of another list.
         """
-        text = _CURSOR.fullmatch(cursor)
-        if text is None:
+        if not _CURSOR.fullmatch(cursor):
             raise CursorInvalid
         try:
-            sealed = base64.urlsafe_b64decode(text[1] + "=" * (-len(text[1]) % 4))
-            return self._master_key.decrypt(
-                sealed, bound_to=_cursor_binding(tenant, route, query)
-            ).decode()
+            bound_to = _cursor_binding(tenant, route, query)
+            return _open(self._master_key, cursor, bound_to).decode()
         except (ValueError, MasterKeyWrong) as error:
             raise NotFound from error
 
 
 def _cursor_binding(tenant: str, route: str, query: msgspec.Struct) -> bytes:
-    """Bind a cursor to its list: tenant, route and filters, but not the page's size or its wait."""
-    filters: dict[str, Any] = msgspec.to_builtins(query)
-    kept = {name: filters[name] for name in sorted(filters) if name not in _UNBOUND_FIELDS}
-    return b"cursor\0" + msgspec.json.encode([tenant, route, kept])
-
-
-#: says how the rest is to be read; another number means another way
-_RESUME_VERSION = "w1_"
-_TOKEN = re.compile(_RESUME_VERSION + r"([A-Za-z0-9_-]{38,8000})")
-#: what may be another with every request
-_UNBOUND_WAIT_FIELDS = frozenset({"wait", "resume"})
-
-
-class WaitProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How long somebody waits already."""
-
-    #: when the first request came, in milliseconds since 1970
-    began_at: int
+    """Bind a cursor to its list: tenant, route and filters, but neither page size nor wait."""
+    filters = _bound_fields(query, "cursor", "limit", "wait")
+    return b"cursor\0" + msgspec.json.encode([tenant, route, filters])
 
 
 class ResumeTokens:
-    """Makes and reads the tokens of one request."""
+    """Makes and reads the tokens by which a wait goes on in the next request.
 
-    def __init__(
-        self,
-        master_key: MasterKey,
-        *,
-        tenant: str,
-        key: str,
-        inboxes: tuple[str, ...],
-        asked: msgspec.Struct,
-    ) -> None:
-        """Bind them to the tenant, the API key, the inboxes and all that is asked for."""
-        said = msgspec.to_builtins(asked)
-        kept = {name: said[name] for name in sorted(said) if name not in _UNBOUND_WAIT_FIELDS}
-        words = msgspec.json.encode([tenant, key, sorted(set(inboxes)), kept | {"inboxes": None}])
+    They are bound to the tenant, the API key, the inboxes and everything that is waited for.
+    """
+
+    def __init__(self, call: ApiCall, inboxes: tuple[str, ...]) -> None:
+        """Use the master key of the installation."""
+        asked = _bound_fields(call.body, "wait", "resume") | {"inboxes": None}
+        words = msgspec.json.encode([call.tenant, call.key.id, sorted(set(inboxes)), asked])
         self._bound_to = b"resume\0" + words
-        self._master_key = master_key
+        self._master_key = call.components.master_key
 
-    def make(self, progress: WaitProgress) -> str:
-        """Return a token."""
-        sealed = self._master_key.encrypt(msgspec.json.encode(progress), bound_to=self._bound_to)
-        return _RESUME_VERSION + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+    def make(self, began_at: int) -> str:
+        """Return the token of a wait that began at this time."""
+        return _seal(self._master_key, "w1_", msgspec.json.encode([began_at]), self._bound_to)
 
-    def read(self, token: str) -> WaitProgress:
-        """Return what a token holds.
+    def read(self, token: str) -> int:
+        """Return when a wait began.
 
-        Raises: CursorInvalid, when it is none; CursorMismatch, when it is for another request.
+        Raises: CursorInvalid, if it is no token; CursorMismatch, if it is of another request.
         """
-        text = _TOKEN.fullmatch(token)
-        if text is None:
-            raise CursorInvalid("resume is not a token that was given out; begin without one")
+        if not _RESUME.fullmatch(token):
+            raise CursorInvalid("resume is not a token of this service; begin without one")
         try:
-            sealed = base64.urlsafe_b64decode(text[1] + "=" * (-len(text[1]) % 4))
-            opened = self._master_key.decrypt(sealed, bound_to=self._bound_to)
+            opened = _open(self._master_key, token, self._bound_to)
         except (ValueError, MasterKeyWrong) as error:
             raise CursorMismatch(
-                "this resume token was given out for another request; send it with the same "
-                "key, inboxes and wishes, or begin without one"
+                "this resume token belongs to another request; send it with the same key, inboxes "
+                "and filters, or begin without one"
             ) from error
-        return msgspec.json.decode(opened, type=WaitProgress)
+        (began_at,) = msgspec.json.decode(opened, type=tuple[int])
+        return began_at
 
 
 T = TypeVar("T")
 P = TypeVar("P", bound=ListPage)
 
-#: what comes after every id
+#: sorts after every id
 AFTER_ALL_IDS = "~"
 
 
-def page_start(call: ApiCall, route: str, otherwise: str) -> str:
-    """Return where the wanted page begins.
+def list_name(call: ApiCall) -> str:
+    """Return the path of the list a call reads, to which its cursors are bound."""
+    return call.route.path.format(**call.path)
 
-    Raises: CursorInvalid.
+
+def page_start(call: ApiCall, first: str = AFTER_ALL_IDS) -> str:
+    """Return where the requested page begins; ``first`` is the beginning of the list.
+
+    Raises: CursorInvalid, NotFound.
     """
     query: ListQuery = call.query
     if query.cursor is UNSET:
-        return otherwise
-    return Cursors(call.components.master_key).read(query.cursor, call.tenant, route, query)
+        return first
+    cursors = Cursors(call.components.master_key)
+    return cursors.read(query.cursor, call.tenant, list_name(call), query)
 
 
 def make_page(
     call: ApiCall,
-    route: str,
     kind: type[P],
     found: Sequence[T],
     show: Callable[[T], Any],
-    name: Callable[[T], str],
+    position: Callable[[T], str] = attrgetter("id"),
 ) -> P:
-    """Return a page of what was found; one more than wanted tells that there are more."""
+    """Return a page of the rows found; a row more than the limit means that there are more."""
     query: ListQuery = call.query
     shown = found[: query.limit]
     has_more = len(found) > query.limit
-    cursors = Cursors(call.components.master_key)
-    cursor = cursors.make(name(shown[-1]), call.tenant, route, query) if has_more else None
+    cursor = None
+    if has_more:
+        cursors = Cursors(call.components.master_key)
+        cursor = cursors.make(position(shown[-1]), call.tenant, list_name(call), query)
     return kind(data=[show(each) for each in shown], next_cursor=cursor, has_more=has_more)  # type: ignore[call-arg]

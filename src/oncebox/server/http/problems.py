@@ -14,7 +14,7 @@ from oncebox.schemas.problems import FieldError, Problem
 
 CONTENT_TYPE = b"application/problem+json"
 
-#: how errors are answered; the nearest class above decides for those that are not listed
+#: HTTP status by error class; the nearest listed base class decides
 STATUS: dict[type[OnceboxError], int] = {
     OnceboxError: 500,
     errors.StoreError: 503,
@@ -56,7 +56,7 @@ STATUS: dict[type[OnceboxError], int] = {
 }
 #: seconds to wait before the same request may succeed
 RETRY_AFTER = {409: 1, 429: 1, 503: 2}
-#: errors whose own words are meant for the caller; the others are told by what they are
+#: errors whose message is meant for the caller; others show the text of their class
 _OWN_DETAIL = (
     errors.ConfigInvalid,
     errors.CursorMismatch,
@@ -79,7 +79,7 @@ def status(kind: type[OnceboxError]) -> int:
 
 
 def describe(error: OnceboxError | type[OnceboxError], request_id: str) -> Problem:
-    """Return an error as the outside sees it; a class is told by its own constant text."""
+    """Return the problem of an error; a class is described by its docstring."""
     kind = error if isinstance(error, type) else type(error)
     title = error_title(kind)
     detail = str(error) if isinstance(error, _OWN_DETAIL) else ""
@@ -103,7 +103,7 @@ def _field_errors(error: object) -> list[FieldError]:
 
 
 def error_title(kind: type[OnceboxError]) -> str:
-    """Return what a kind of error means, in one sentence."""
+    """Return the meaning of an error class, in one sentence."""
     return (inspect.getdoc(kind) or "").partition("\n")[0]
 
 

@@ -1,6 +1,7 @@
-"""Resend-compatible ``/emails``: requests read strictly, answered in Resend's shape.
+"""Resend-compatible ``/emails``: strict requests, responses in Resend's format.
 
-A key with another payload is refused, not told as drift; without a key every call is a new mail.
+A repeated key with another payload is refused; without a key every call is a new mail.
+See docs/decisions/0036-use-resends-semantics-for-the-compatible-endpoint.md.
 """
 
 import asyncio
@@ -8,7 +9,6 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import msgspec
 from starlette.routing import Route as StarletteRoute
@@ -22,51 +22,39 @@ from oncebox.ledger.sends import sends
 from oncebox.mail.compose import media_types
 from oncebox.model.sends.email import Attachment, Email
 from oncebox.model.sends.intent import Intent
-from oncebox.model.sends.send import AnswerStatus, ClaimedSend, IntentAccepted, Send, SendState
+from oncebox.model.sends.send import AnswerStatus, IntentAccepted, Send, SendState
 from oncebox.model.sends.transports import ProviderStatus
 from oncebox.schemas import resend_api as wire
 from oncebox.server.api.sends import REPLAYED_HEADER, batch_item_key, find_send, send_origin
 from oncebox.server.http import api_endpoint
 from oncebox.server.http.api_endpoint import ApiKeyAuth
-from oncebox.server.http.routing import (
-    AGENT,
-    OPERATOR,
-    ApiCall,
-    HandlerResponse,
-    Route,
-)
+from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, HandlerResponse, Route
 from oncebox.server.resend.error_mapping import FieldMissing, ParameterInvalid, ResendEndpoint
 
 
-def read_email(wish: wire.EmailRequest) -> Email:
-    """Return the email that is wished for.
-
-    Raises: FieldMissing, ParameterInvalid, FieldsInvalid, AttachmentInvalid.
-    """
-    _check_fields(wish)
-    template = wish.template
+def read_email(request: wire.EmailRequest) -> Email:
+    """Return the requested email."""
+    _check_fields(request)
+    template = request.template
     return Email(
-        sender=wish.sender or "",
-        to=_addresses(wish.to),
-        cc=_addresses(wish.cc),
-        bcc=_addresses(wish.bcc),
-        reply_to=_addresses(wish.reply_to),
-        subject=wish.subject or "",
-        text=wish.text or "",
-        html=wish.html or "",
-        headers=wish.headers or {},
-        attachments=[_read_attachment(each) for each in wish.attachments or ()],
+        sender=request.sender or "",
+        to=request.to or (),
+        cc=request.cc or (),
+        bcc=request.bcc or (),
+        reply_to=request.reply_to or (),
+        subject=request.subject or "",
+        text=request.text or "",
+        html=request.html or "",
+        headers=request.headers or {},
+        attachments=[_read_attachment(each) for each in request.attachments or ()],
         template="" if template is None else template.id,
         variables=(template.variables or {}) if template is not None else {},
-        tags=_read_tags(wish.tags or ()),
+        tags=_read_tags(request.tags or ()),
     )
 
 
 def read_time(text: str | None) -> int | None:
-    """Return when an email is to be sent.
-
-    Raises: FieldsInvalid.
-    """
+    """Return when an email is to be sent."""
     if text is None:
         return None
     try:
@@ -81,32 +69,26 @@ def read_time(text: str | None) -> int | None:
     return max(0, round(at.timestamp() * 1000))
 
 
-def _check_fields(wish: wire.EmailRequest) -> None:
-    if not wish.to:
+def _check_fields(request: wire.EmailRequest) -> None:
+    if not request.to:
         raise FieldMissing("Missing `to` field.")
-    if wish.topic_id is not None:
-        raise ParameterInvalid("`topic_id`: there are no topics here; leave it out")
-    if wish.template is not None:
-        if wish.html is not None or wish.text is not None:
-            raise FieldsInvalid("`template` makes html and text; leave them out")
+    if request.topic_id is not None:
+        raise ParameterInvalid("`topic_id` is not supported; omit it")
+    if request.template is not None:
+        if request.html is not None or request.text is not None:
+            raise FieldsInvalid("`template` renders html and text; omit them")
         return
-    if not wish.subject:
+    if not request.subject:
         raise FieldMissing("Missing `subject` field.")
-    if not (wish.html or wish.text):
+    if not (request.html or request.text):
         raise FieldsInvalid("Missing `html` or `text` field.")
-
-
-def _addresses(given: wire.Addresses) -> Sequence[str]:
-    return given or ()
 
 
 def _read_attachment(given: wire.EmailAttachment) -> Attachment:
     if given.path is not None:
-        raise AttachmentInvalid(
-            "`path` of an attachment: nothing is fetched here; send its `content`"
-        )
+        raise AttachmentInvalid("`path` of an attachment is not supported; send its `content`")
     if given.content is None or not given.filename:
-        raise AttachmentInvalid("an attachment has a `filename` and its `content`")
+        raise AttachmentInvalid("an attachment needs `filename` and `content`")
     return Attachment(
         name=given.filename,
         content=_attachment_content(given.content),
@@ -135,7 +117,6 @@ def _read_tags(given: Sequence[wire.EmailTag]) -> dict[str, str]:
     return tags
 
 
-_LIST = "/emails"
 _SCOPES = frozenset({AGENT, OPERATOR})
 #: emails of one batch, as at Resend
 _MAX_BATCH = 100
@@ -148,40 +129,33 @@ _EVENT_BY_STATE = {
     SendState.EXPIRED: "failed",
     SendState.CANCELLED: "canceled",
     SendState.SUPPRESSED: "suppressed",
-    #: Resend has no words for these, and none of its own would be true
+    # Resend has no such events; none of its own would be correct.
     SendState.UNKNOWN: "unknown",
     SendState.LOGGED: "logged",
 }
-
-
-#: words that Resend has others for
+#: statuses with another name at Resend
 _EVENT_BY_DELIVERY = {
     ProviderStatus.DELAYED: "delivery_delayed",
     ProviderStatus.SOFT_BOUNCED: "delivery_delayed",
 }
 
 
-class _BatchItem(NamedTuple):
-    """An email of a batch, and its place in it."""
-
-    place: int
-    intent: Intent
-
-
 async def send_email(call: ApiCall) -> HandlerResponse:
-    """Take an email."""
+    """Send an email."""
     intent = _to_intent(call.body, call.idempotency_key or ids.new("key"))
-    told = await call.components.outbox.send(send_origin(call), intent)
-    _check_same_payload(told, intent)
-    is_new = told.created or told.rearmed
-    return HandlerResponse(wire.EmailId(id=told.send.id), 200, () if is_new else (REPLAYED_HEADER,))
+    answer = await call.components.outbox.send(send_origin(call), intent)
+    _check_same_payload(answer, intent)
+    is_new = answer.created or answer.rearmed
+    return HandlerResponse(
+        wire.EmailId(id=answer.send.id), 200, () if is_new else (REPLAYED_HEADER,)
+    )
 
 
 async def send_emails(call: ApiCall) -> HandlerResponse:
-    """Take several emails: all, or where that is wished those that can be sent."""
+    """Send several emails: all, or with permissive validation the valid ones."""
     mode = call.headers.get(_VALIDATION, b"strict").lower()
     if mode not in {b"strict", b"permissive"}:
-        raise ParameterInvalid("x-batch-validation is strict or permissive")
+        raise ParameterInvalid("x-batch-validation must be strict or permissive")
     asked: list[msgspec.Raw] = api_endpoint.decode_body(_BATCH_DECODER, bytes(call.body))
     most = min(_MAX_BATCH, call.components.settings.sends.batch)
     if not 1 <= len(asked) <= most:
@@ -195,12 +169,10 @@ async def send_emails(call: ApiCall) -> HandlerResponse:
 
 
 async def get_email(call: ApiCall) -> wire.ResendEmail:
-    """Return an email as it was asked for, to who asked for it and to operators."""
+    """Return an email to its API key and to operators."""
     send = await find_send(call)
-    bodies = await call.components.ledger.read(sends.bodies, [send])
-    email = Email()
-    if send.id in bodies:
-        email = call.components.send_cipher.decrypt(ClaimedSend(send, *bodies[send.id]))[1].email
+    stored = await call.components.ledger.read(sends.with_bodies, [send])
+    email = call.components.send_cipher.decrypt(stored[0])[1].email if stored else Email()
     return wire.ResendEmail(
         id=send.id,
         message_id=send.message_id,
@@ -215,73 +187,69 @@ async def get_email(call: ApiCall) -> wire.ResendEmail:
         tags=[wire.EmailTag(name=name, value=value) for name, value in email.tags.items()],
         created_at=_iso_time(send.created_at),
         scheduled_at=None if send.send_at is None else _iso_time(send.send_at),
-        last_event=_last_event(send, call.now),
+        last_event=_last_event(send, call.ledger.clock()),
     )
 
 
 async def _send_batch(
     call: ApiCall,
     key: str,
-    wanted: Sequence[_BatchItem],
+    wanted: Sequence[Intent],
     errors: list[wire.EmailError] | msgspec.UnsetType,
 ) -> HandlerResponse:
     if not wanted:
         return HandlerResponse(wire.EmailIds(data=[], errors=errors), 200)
-    intents = [each.intent for each in wanted]
-    told = await call.components.outbox.send_batch(send_origin(call), key, intents, strict=True)
-    is_new = any(each.created or each.rearmed for each in told.answers)
-    shown = [wire.EmailId(id=each.send.id) for each in told.answers]
+    answer = await call.components.outbox.send_batch(send_origin(call), key, wanted, strict=True)
+    is_new = any(each.created or each.rearmed for each in answer.answers)
+    sent = [wire.EmailId(id=each.send.id) for each in answer.answers]
     return HandlerResponse(
-        wire.EmailIds(data=shown, errors=errors), 200, () if is_new else (REPLAYED_HEADER,)
+        wire.EmailIds(data=sent, errors=errors), 200, () if is_new else (REPLAYED_HEADER,)
     )
 
 
 async def _split_valid(
     call: ApiCall, key: str, asked: Sequence[msgspec.Raw]
-) -> tuple[list[_BatchItem], list[wire.EmailError]]:
-    """Part emails that can be sent from those that cannot."""
-    good: list[_BatchItem] = []
+) -> tuple[list[Intent], list[wire.EmailError]]:
+    """Return the valid emails, and the errors of the others."""
+    valid: list[Intent] = []
     errors: list[wire.EmailError] = []
     for place, each in enumerate(asked):
         try:
-            listed = _read_item(place, each, key)
-            await asyncio.to_thread(
-                call.components.outbox.compose, send_origin(call), listed.intent
-            )
+            intent = _read_item(place, each, key)
+            await asyncio.to_thread(call.components.outbox.compose, send_origin(call), intent)
         except (InputRefused, FieldsInvalid) as error:
             errors.append(wire.EmailError(index=place, message=str(error)))
         else:
-            good.append(listed)
-    return good, errors
+            valid.append(intent)
+    return valid, errors
 
 
-def _read_item(place: int, raw: msgspec.Raw, key: str) -> _BatchItem:
-    """Read an email of a batch, and say which one it is if it cannot be read."""
+def _read_item(place: int, raw: msgspec.Raw, key: str) -> Intent:
+    """Return an email of a batch; an error names its place."""
     try:
-        wish = api_endpoint.decode_body(_EMAIL_DECODER, bytes(raw))
-        return _BatchItem(place, _to_intent(wish, batch_item_key(key, place)))
+        request = api_endpoint.decode_body(_EMAIL_DECODER, bytes(raw))
+        return _to_intent(request, batch_item_key(key, place))
     except OnceboxError as error:
         error.args = (f"email {place + 1} of the batch: {error}", *error.args[1:])
         raise
 
 
-def _to_intent(wish: wire.EmailRequest, key: str) -> Intent:
+def _to_intent(request: wire.EmailRequest, key: str) -> Intent:
     return Intent(
-        email=read_email(wish),
+        email=read_email(request),
         key=key,
         strict=True,
-        send_at=read_time(wish.scheduled_at),
+        send_at=read_time(request.scheduled_at),
     )
 
 
-def _check_same_payload(told: IntentAccepted, intent: Intent) -> None:
-    """Refuse a repeat that says anything else, as Resend does.
-
-    Raises: SendKeyConflict.
-    """
-    is_new = told.created or told.rearmed
+def _check_same_payload(answer: IntentAccepted, intent: Intent) -> None:
+    """Refuse a repeat with any other content, as Resend does."""
+    is_new = answer.created or answer.rearmed
     is_other = (
-        told.drift or told.status is AnswerStatus.CONFLICT or told.send.send_at != intent.send_at
+        answer.drift
+        or answer.status is AnswerStatus.CONFLICT
+        or answer.send.send_at != intent.send_at
     )
     if is_other and not is_new:
         raise SendKeyConflict(
@@ -301,11 +269,11 @@ def _iso_time(moment: int) -> str:
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-#: Resend describes them; they are no part of the description of our own API
+#: documented by Resend; not part of our own API description
 ROUTES = (
     Route(
         method="POST",
-        path=_LIST,
+        path="/emails",
         name="sendEmail",
         summary="Send an email, as at Resend.",
         scopes=_SCOPES,
@@ -315,7 +283,7 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path=f"{_LIST}/batch",
+        path="/emails/batch",
         name="sendEmails",
         summary="Send up to 100 emails, as at Resend.",
         scopes=_SCOPES,
@@ -325,7 +293,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path=f"{_LIST}/{{id}}",
+        path="/emails/{id}",
         name="getEmail",
         summary="Show an email, as at Resend.",
         scopes=_SCOPES,
@@ -334,9 +302,11 @@ ROUTES = (
 )
 
 
-def endpoints(rooms: Components, auth: ApiKeyAuth, stopping: asyncio.Event) -> list[StarletteRoute]:
-    """Return the door, path by path."""
+def endpoints(
+    components: Components, auth: ApiKeyAuth, stopping: asyncio.Event
+) -> list[StarletteRoute]:
+    """Return the routes of the Resend-compatible API."""
     return [
-        StarletteRoute(each.path, ResendEndpoint([each], rooms, auth, stopping))
+        StarletteRoute(each.path, ResendEndpoint([each], components, auth, stopping))
         for each in sorted(ROUTES, key=lambda each: each.path.count("{"))
     ]

@@ -17,14 +17,14 @@ _MAX_KEY = 256
 
 
 class FieldMissing(FieldsInvalid):
-    """A field is missing that every email has."""
+    """A required field is missing."""
 
 
 class ParameterInvalid(FieldsInvalid):
-    """Something is asked for that there is not."""
+    """A parameter is not supported."""
 
 
-#: status and name of refusals; the nearest class above decides for those that are not listed
+#: status and name of errors; an error that is not listed has those of its nearest base class
 ERROR_NAMES: dict[type[OnceboxError], tuple[int, str]] = {
     OnceboxError: (500, "application_error"),
     errors.StoreError: (503, "application_error"),
@@ -57,10 +57,10 @@ _HEADERS = [
 
 
 class ResendEndpoint(ApiEndpoint):
-    """An endpoint that says no as Resend does."""
+    """An endpoint with the errors of Resend."""
 
     async def send_error(self, scope: Scope, send: Send, error: OnceboxError) -> None:
-        """Answer with a refusal in Resend's shape."""
+        """Send an error response in Resend's format."""
         given = request_context(scope).headers.get(b"authorization", b"")
         refused = _to_resend_error(error, has_key=bool(given.partition(b" ")[2].strip()))
         body = msgspec.json.encode(refused)
@@ -72,10 +72,7 @@ class ResendEndpoint(ApiEndpoint):
         await send({"type": "http.response.body", "body": body})
 
     def read_idempotency_key(self, headers: RawHeaders) -> str | None:
-        """Return the caller's key, as it is; quotes are a part of it.
-
-        Raises: KeyInvalid.
-        """
+        """Return the idempotency key; quotes are part of it."""
         given = [value for name, value in headers if name == _KEY]
         if not given:
             return None

@@ -1,4 +1,4 @@
-"""SMTP replies, word for word, and the replies that are constant per server."""
+"""SMTP replies, and the replies that are constant per server."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ BYE = _reply("221 2.0.0 bye")
 HELP = _reply("214 2.0.0 EHLO HELO MAIL RCPT DATA RSET NOOP VRFY STARTTLS QUIT")
 VRFY_NOT_DISCLOSED = _reply("252 2.1.5 send a mail to find out")
 
-# not now
+# temporary
 SHUTTING_DOWN = _reply("421 4.3.2 the service is stopping, try again in a moment")
 TOO_SLOW = _reply("421 4.4.2 that took too long")
 SESSION_OVER = _reply("421 4.4.2 this connection was open for too long, come back with a new one")
@@ -30,7 +30,7 @@ TRY_LATER = _reply("451 4.3.0 the mail cannot be stored now, try again later")
 DISK_FULL = _reply("452 4.3.1 there is no room now, try again later")
 TOO_MANY_RECIPIENTS = _reply("452 4.5.3 too many recipients, send the rest with another copy")
 
-# never
+# permanent
 LINE_TOO_LONG = _reply("500 5.5.2 line too long")
 BARE_LINE_END = _reply("500 5.5.2 a command ends with CR and LF")
 UNKNOWN_COMMAND = _reply("500 5.5.2 unknown command")
@@ -54,30 +54,13 @@ UTF8_NEEDED = _reply("553 5.6.7 an address beyond ASCII needs SMTPUTF8")
 PARAMETER_UNKNOWN = _reply("555 5.5.4 unknown parameter")
 
 
-def greeting(hostname: str) -> bytes:
-    """Return what a client hears first."""
-    return _reply(f"220 {hostname} ESMTP Oncebox")
-
-
-def hello(hostname: str) -> bytes:
-    """Return the answer to HELO."""
-    return _reply(f"250 {hostname}")
-
-
-def extended_hello(hostname: str, *, size: int, starttls: bool) -> bytes:
-    """Return the answer to EHLO: what is offered."""
-    offers = [hostname, f"SIZE {size}", "PIPELINING", "8BITMIME", "SMTPUTF8"]
-    offers += ["STARTTLS"] if starttls else []
-    return b"".join(_reply(f"250-{offer}") for offer in offers) + _reply("250 ENHANCEDSTATUSCODES")
-
-
 class SessionRules(msgspec.Struct, frozen=True):
-    """What is the same for all sessions."""
+    """The settings and replies that all sessions of a server share."""
 
     settings: SmtpSettings
     greeting: bytes
     hello: bytes
-    #: the answer to EHLO, without and with TLS in use
+    #: the reply to EHLO, without and with TLS in use
     ehlo: bytes
     ehlo_inside_tls: bytes
     starttls: bool
@@ -86,13 +69,15 @@ class SessionRules(msgspec.Struct, frozen=True):
     def from_settings(
         cls, settings: SmtpSettings, hostname: str, *, starttls: bool
     ) -> "SessionRules":
-        """Put the constant replies together."""
-        size = settings.size
+        """Build the replies."""
+        offers = [hostname, f"SIZE {settings.size}", "PIPELINING", "8BITMIME", "SMTPUTF8"]
+        ehlo = b"".join(_reply(f"250-{offer}") for offer in offers)
+        last = _reply("250 ENHANCEDSTATUSCODES")
         return cls(
             settings=settings,
-            greeting=greeting(hostname),
-            hello=hello(hostname),
-            ehlo=extended_hello(hostname, size=size, starttls=starttls),
-            ehlo_inside_tls=extended_hello(hostname, size=size, starttls=False),
+            greeting=_reply(f"220 {hostname} ESMTP Oncebox"),
+            hello=_reply(f"250 {hostname}"),
+            ehlo=ehlo + (_reply("250-STARTTLS") if starttls else b"") + last,
+            ehlo_inside_tls=ehlo + last,
             starttls=starttls,
         )

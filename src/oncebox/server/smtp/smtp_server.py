@@ -1,8 +1,12 @@
-"""SMTP server: listens, and stops without losing a mail."""
+"""SMTP server: listens, and stops without losing a mail.
+
+See docs/decisions/0023-use-a-sans-io-smtp-session-with-strict-line-endings.md.
+"""
 
 import asyncio
 import resource
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +26,7 @@ from oncebox.server.smtp.tls import TlsCertificate
 from oncebox.settings import SmtpSettings
 
 _BACKLOG = 1024
-#: what a connection may have open: its socket and its spool file
+#: descriptors of a connection: its socket and its spool file
 _FILES_EACH = 2
 
 
@@ -39,7 +43,7 @@ class SmtpServer:
         post: MailStore,
         folder: Path,
     ) -> None:
-        """Prepare; nobody is greeted before ``start``. Large mails pass through ``folder``.
+        """Prepare; large mails are spooled in ``folder``.
 
         Raises: ConfigInvalid, if the certificate cannot be used.
         """
@@ -48,10 +52,9 @@ class SmtpServer:
         self._sockets = sockets
         self._connections = SmtpConnections(settings, telemetry)
         self._spool = MailSpool(folder, in_memory=settings.committing)
+        hostname = settings.hostname or socket.gethostname() or "localhost"
         self._context = SmtpContext(
-            rules=SessionRules.from_settings(
-                settings, _hostname(settings), starttls=tls is not None
-            ),
+            rules=SessionRules.from_settings(settings, hostname, starttls=tls is not None),
             connections=self._connections,
             recipients=directory,
             mail_store=post,
@@ -63,19 +66,17 @@ class SmtpServer:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to receive; when this returns, a client can connect."""
+        """Start to listen; when this returns, a client can connect."""
         loop = asyncio.get_running_loop()
+        connect = partial(SmtpConnection, self._context)
         for each in self._sockets:
-            server = await loop.create_server(
-                lambda: SmtpConnection(self._context), sock=each, backlog=_BACKLOG
-            )
-            self._servers.append(server)
+            self._servers.append(await loop.create_server(connect, sock=each, backlog=_BACKLOG))
         self._tasks.append(asyncio.create_task(self._connections.run()))
         if self._context.tls is not None:
             self._tasks.append(asyncio.create_task(self._context.tls.watch()))
 
     async def stop(self) -> None:
-        """Take no more connections, let mails under way finish for a while, end the rest."""
+        """Stop listening, give the mails in progress some time, then close the connections."""
         if not self._tasks:
             return
         for server in self._servers:
@@ -88,7 +89,7 @@ class SmtpServer:
         self._spool.close()
 
     async def __aenter__(self) -> Self:
-        """Begin to receive."""
+        """Start."""
         await self.start()
         return self
 
@@ -97,17 +98,15 @@ class SmtpServer:
         await self.stop()
 
 
-def _hostname(settings: SmtpSettings) -> str:
-    return settings.hostname or socket.gethostname() or "localhost"
-
-
 def _limit_to_file_descriptors(settings: SmtpSettings) -> SmtpSettings:
-    """Open as many files as the system allows beyond those of others, and no more."""
+    """Raise the limit of open files for the connections, or lower their number to fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.connections * _FILES_EACH
     if soft == resource.RLIM_INFINITY:
         return settings
     most = soft + wanted if hard == resource.RLIM_INFINITY else min(soft + wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    room = max(most - soft, soft // 4) // _FILES_EACH
-    return msgspec.structs.replace(settings, connections=max(1, min(settings.connections, room)))
+    available = max(most - soft, soft // 4) // _FILES_EACH
+    return msgspec.structs.replace(
+        settings, connections=max(1, min(settings.connections, available))
+    )

@@ -1,19 +1,19 @@
 """SMTP session without I/O: command parsing, DATA content, replies.
 
-A line ends with CR LF and nothing else does; the mail ends with a dot between two of them and
-nothing else does. Where a bare CR or LF is found, other servers may see another end than we do,
-so such a mail is refused at its true end, and nothing that follows it is heard.
+Only CR LF ends a line, and only a dot between two of them ends a mail. Other servers may see
+another end at a bare CR or LF, so a mail with one is refused at its true end and ends the session.
 
-Bytes go in by ``feed``; replies gather in ``said``. Where something must be done in the world
-the session wants it, stands still and keeps what comes in meanwhile; ``found``, ``stored`` and
-``secured`` tell it how that went. However the bytes are cut into pieces, the replies are the
-same and in the order of the commands.
+``feed`` takes bytes; replies are collected in ``output``. The session stops where it needs
+something, and keeps the bytes that arrive meanwhile; ``recipient_found``, ``mail_stored`` and
+``tls_started`` continue it. The replies do not depend on how the bytes are split into pieces.
+See docs/decisions/0023-use-a-sans-io-smtp-session-with-strict-line-endings.md.
 """
 
 import re
 from collections.abc import Callable
 from enum import IntEnum, auto
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar
 
 from oncebox.core import faults
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
@@ -23,35 +23,24 @@ from oncebox.server.smtp import smtp_replies
 from oncebox.server.smtp.smtp_replies import SessionRules
 
 _PARAMETERS = rb"((?: +[^ =<>]+(?:=[^ =<>]*)?)*) *"
-# Many clients put a space after the colon, and no server minds.
+# Many clients put a space after the colon, and servers accept it.
 _FROM = re.compile(rb"FROM: *<([^<>]*)>" + _PARAMETERS, re.IGNORECASE)
 _TO = re.compile(rb"TO: *<([^<>]*)>" + _PARAMETERS, re.IGNORECASE)
 _NUMBER = re.compile(rb"[0-9]{1,20}")
-_BODIES = (b"7BIT", b"8BITMIME")
 
 
 class CommandRefused(Exception):
-    """A command cannot be taken; ``reply`` says why."""
+    """A command is refused with ``reply``."""
 
     def __init__(self, reply: bytes) -> None:
-        """Take what is to be said."""
         super().__init__()
         self.reply = reply
 
 
-class MailFrom(NamedTuple):
-    """What MAIL says."""
+def parse_mail_from(argument: bytes, *, extended: bool) -> tuple[str, int, bool]:
+    """Return address, announced size (0 if unknown) and SMTPUTF8 of MAIL; after EHLO or HELO.
 
-    address: str
-    #: bytes the mail will have; 0 if that is not told
-    size: int
-    utf8: bool
-
-
-def parse_mail_from(argument: bytes, *, extended: bool) -> MailFrom:
-    """Read the argument of MAIL; parameters are for those who said EHLO.
-
-    Raises: Refused.
+    Raises: CommandRefused.
     """
     found = _FROM.fullmatch(argument)
     if found is None:
@@ -61,13 +50,13 @@ def parse_mail_from(argument: bytes, *, extended: bool) -> MailFrom:
     address = _decode_path(path, utf8=utf8, wrong=smtp_replies.PATH_WRONG)
     if not addresses.is_sender_path(address):
         raise CommandRefused(smtp_replies.PATH_WRONG)
-    return MailFrom(address, size, utf8)
+    return address, size, utf8
 
 
 def parse_rcpt_to(argument: bytes, *, utf8: bool) -> tuple[str, str]:
-    """Read the argument of RCPT; return local part and domain.
+    """Return local part and domain of RCPT.
 
-    Raises: Refused.
+    Raises: CommandRefused.
     """
     found = _TO.fullmatch(argument)
     if found is None:
@@ -93,29 +82,28 @@ def _decode_path(path: bytes, *, utf8: bool, wrong: bytes) -> str:
 
 
 def _parse_parameters(text: bytes, *, extended: bool) -> tuple[int, bool]:
-    """Return the size and whether the mail is in UTF-8."""
     words = [word.partition(b"=") for word in text.upper().split()]
-    said = {name: value if equals else None for name, equals, value in words}
-    if not extended or not said.keys() <= {b"SIZE", b"BODY", b"SMTPUTF8"}:
+    given = {name: value if equals else None for name, equals, value in words}
+    if not extended or not given.keys() <= {b"SIZE", b"BODY", b"SMTPUTF8"}:
         raise CommandRefused(smtp_replies.PARAMETER_UNKNOWN)
-    size = said.get(b"SIZE", b"0")
-    if len(said) < len(words) or size is None or not _NUMBER.fullmatch(size):
+    size = given.get(b"SIZE", b"0")
+    if len(given) < len(words) or size is None or not _NUMBER.fullmatch(size):
         raise CommandRefused(smtp_replies.ARGUMENT_WRONG)
-    if said.get(b"BODY", _BODIES[0]) not in _BODIES:
+    if given.get(b"BODY", b"7BIT") not in {b"7BIT", b"8BITMIME"}:
         raise CommandRefused(smtp_replies.PARAMETER_UNKNOWN)
-    if said.get(b"SMTPUTF8") is not None:
+    if given.get(b"SMTPUTF8") is not None:
         raise CommandRefused(smtp_replies.ARGUMENT_WRONG)
-    return int(size), b"SMTPUTF8" in said
+    return int(size), b"SMTPUTF8" in given
 
 
 _MAIL_END = b"\r\n.\r\n"
 _LINE_END = b"\r\n"
 _DOT = b"\r\n."
-# With as many CR as LF, a bare LF never comes without a bare CR.
+# With as many CR as LF, a bare LF never occurs without a bare CR.
 _BARE_CR = re.compile(rb"\r(?:[^\n]|\Z)")
-#: what the rest of a piece may be the beginning of, the longest first
+#: possible beginnings of the end of a mail at the end of a piece, the longest first
 _PARTIAL_ENDS = (b"\r\n.\r", b"\r\n.", b"\r\n", b"\r")
-#: bytes that are still read, and thrown away, beyond the largest mail
+#: bytes beyond the size limit that are still read, and discarded
 SLACK = 64 * 1024
 
 
@@ -128,28 +116,27 @@ class MailContent:
     )  # fmt: skip
 
     def __init__(self, *, size: int, line: int) -> None:
-        """Take mails up to a size, with lines up to another."""
         self._limit = size
         self._longest = line
-        #: bytes that may be the beginning of the end; the mail begins as if after a line
+        #: bytes that may begin the end of the mail; it starts as if after a line end
         self._carry = _LINE_END
-        #: bytes of the first piece that are no part of the mail
+        #: bytes of the first piece that are not part of the mail
         self._skip = len(_LINE_END)
-        #: bytes of the line that is not over yet
+        #: bytes of the current line
         self._line = 0
         self._bare = False
         self._too_long = False
-        #: the mail so far, as far as nobody has taken it away
+        #: the part of the mail that is not spooled, and its bytes
         self.pieces: list[bytes] = []
         self.held = 0
-        #: bytes of the mail, taken away or not
+        #: bytes of the whole mail
         self.size = 0
-        #: why it cannot be kept, whatever else is wrong with it
+        #: the reply if it cannot be spooled
         self.refusal: bytes | None = None
 
     @property
     def exceeds_slack(self) -> bool:
-        """Whether it is so far beyond the limit that its end is not waited for."""
+        """Whether it exceeds the limit by so much that the session ends at once."""
         return self.size > self._limit + SLACK
 
     @property
@@ -162,7 +149,7 @@ class MailContent:
         return smtp_replies.MAIL_LINE_TOO_LONG if self._too_long else self.refusal
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take the next bytes; return what follows the mail, or None if it is not over."""
+        """Add bytes; return the bytes after the mail, or None if it is not complete."""
         faults.point("smtp.after-354")
         data = self._carry + data
         # In most mails the first dot at the beginning of a line is the last.
@@ -178,17 +165,17 @@ class MailContent:
         return None
 
     def release(self) -> list[bytes]:
-        """Hand over what is held."""
+        """Return the pieces, and keep none."""
         pieces, self.pieces, self.held = self.pieces, [], 0
         return pieces
 
     def refuse(self, reply: bytes) -> None:
-        """Keep nothing, and say why at the end."""
+        """Drop the mail, and refuse it at its end."""
         self.refusal = reply
         self.release()
 
     def _take(self, data: bytes, *, is_stuffed: bool) -> None:
-        """Take bytes that have no part of a line end without the rest of it."""
+        """Add bytes that do not end inside a line end."""
         if data.count(b"\r") != data.count(b"\n") or _BARE_CR.search(data):
             self._bare = True
         self._measure(data)
@@ -205,7 +192,7 @@ class MailContent:
             self.held += len(data)
 
     def _measure(self, data: bytes) -> None:
-        """See that no line is too long; most pieces are shorter than a line may be."""
+        """Check the length of lines; most pieces are shorter than the limit."""
         if self._line + len(data) > self._longest:
             first, *others = data.split(_LINE_END)
             if self._line + len(first) > self._longest or any(
@@ -219,14 +206,14 @@ class MailContent:
             self._line = len(data) - last - len(_LINE_END)
 
 
-#: looks an address up in memory; None: the database must be asked
+#: looks an address up in memory; None: it must be looked up in the database
 CachedLookup = Callable[[str, str], RecipientRoute | None]
 
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
 _NAME = re.compile(rb"[!-~]{1,255}")
-#: commands of other servers
+#: commands that are not supported
 _UNSUPPORTED_COMMANDS = (b"AUTH", b"BDAT", b"BURL", b"ETRN", b"EXPN", b"TURN")
-#: words that no mail client begins a line with, but browsers and proxies do
+#: commands of browsers and proxies
 _HTTP_COMMANDS = (b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"POST", b"PROXY", b"PUT")
 _REPLY_BY_STATUS = {
     RecipientStatus.UNKNOWN: smtp_replies.UNKNOWN_INBOX,
@@ -236,102 +223,88 @@ _REPLY_BY_STATUS = {
 
 
 class Need(IntEnum):
-    """What the session needs before it goes on."""
+    """What the session needs to continue."""
 
-    #: more bytes
+    #: more bytes: ``feed``
     BYTES = auto()
-    #: to know whether mail for ``address`` is taken: answer with ``found``
+    #: the route of ``address``: ``recipient_found``
     RECIPIENT = auto()
-    #: ``envelope`` and the rest of ``content`` on disk: answer with ``stored``
+    #: the mail in ``envelope`` and ``content`` stored: ``mail_stored``
     STORED = auto()
-    #: TLS, from the very next byte: answer with ``secured``
+    #: TLS, from the next byte on: ``tls_started``
     TLS = auto()
-    #: nothing more; say what is said and hang up
+    #: the last replies sent and the connection closed
     END = auto()
 
 
-# By names of our own: an enum's members are slow to look up, and this is on every command's way.
-_BYTES, _PLACE, _STORED, _TLS, _END = Need
+# Module names, because the members of an enum are slow to look up for every command.
+_BYTES, _RECIPIENT, _STORED, _TLS, _END = Need
 _OPEN = RecipientStatus.OPEN
 
 
 class SmtpSession:
-    """One client's conversation."""
+    """The session of one client."""
 
-    def __init__(self, rules: SessionRules, glance: CachedLookup, client: str) -> None:
-        """Greet the client."""
+    def __init__(self, rules: SessionRules, cached_lookup: CachedLookup, client: str) -> None:
         self._rules = rules
         self._limits = rules.settings
-        self._cached_lookup = glance
+        self._cached_lookup = cached_lookup
         self._client = client
         self._tls = ""
-        #: what has come and is not read yet, from the place ``_at`` on
+        #: received bytes; those from ``_at`` on are unread
         self._buffer = b""
         self._at = 0
-        #: bytes of a line that is too long and thrown away
+        #: discarded bytes of a line that is too long
         self._skipped = 0
         self._errors = 0
         self._commands_without_mail = 0
-        #: what the client calls itself; none until it said so
+        #: None before EHLO or HELO
         self._helo: str | None = None
         self._extended = False
-        #: the mail under way; no sender, no mail
+        #: the current mail; None before MAIL
         self._sender: str | None = None
         self._utf8 = False
         self._recipients: dict[str, EnvelopeRecipient] = {}
         self.content: MailContent | None = None
-        #: whether the client itself asked for the end
+        #: whether the client said QUIT
         self.client_quit = False
-        #: what is wanted, and what it is about
+        #: what the session needs, and for which recipient or envelope
         self.need = _BYTES
         self.address = ("", "")
-        #: replies that have not been sent yet, and the codes of those that refused something
+        self.envelope: Envelope
+        #: replies to send, and the codes of refusals among them
         self.output = [rules.greeting]
         self.refusal_codes: list[bytes] = []
 
     @property
     def waiting(self) -> int:
-        """How many bytes have come and are not read yet."""
+        """The number of unread bytes."""
         return len(self._buffer) - self._at
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no mail under way."""
+        """Whether no mail is in progress."""
         return self._sender is None and self.need is _BYTES
 
-    @property
-    def envelope(self) -> Envelope:
-        """The envelope of the mail under way."""
-        return Envelope(
-            client=self._client,
-            helo=self._helo or "",
-            sender=self._sender or "",
-            recipients=tuple(self._recipients.values()),
-            tls=self._tls,
-            utf8=self._utf8,
-        )
-
-    # what happens to it
-
     def feed(self, data: bytes) -> Need:
-        """Take bytes and go as far as they lead."""
+        """Add bytes and process them; return what the session needs."""
         if self._at == len(self._buffer):
             self._buffer = data
         else:
             self._buffer = self._buffer[self._at :] + data
         self._at = 0
         if self.need is _TLS or self.need is _END:
-            self._buffer = b""  # what was sent in the clear is no part of what follows
+            self._buffer = b""  # unencrypted bytes must not be read as part of the TLS session
         return self._proceed()
 
-    def recipient_found(self, place: RecipientRoute | None) -> Need:
-        """Go on, knowing what an address leads to; None: nobody can tell now."""
+    def recipient_found(self, route: RecipientRoute | None) -> Need:
+        """Continue with the route of ``address``; None if the lookup failed."""
         self.need = _BYTES
-        self._add_recipient(place)
+        self._add_recipient(route)
         return self._proceed()
 
     def mail_stored(self, reply: bytes) -> Need:
-        """Go on after a mail, with the reply it deserves."""
+        """Continue after a mail, with the reply to it."""
         self.need = _BYTES
         if reply is smtp_replies.STORED:
             self.output.append(reply)
@@ -342,19 +315,17 @@ class SmtpSession:
         return self._proceed()
 
     def tls_started(self, version: str) -> Need:
-        """Begin anew inside TLS."""
+        """Start over inside TLS."""
         self.need = _BYTES
         self._tls = version
         return self.need
 
     def end(self, reply: bytes) -> Need:
-        """Say a last word, if there is one."""
+        """End the session, with a last reply unless it is empty."""
         if reply:
             self._add_refusal(reply)
         self.need = _END
         return self.need
-
-    # bytes
 
     def _proceed(self) -> Need:
         while self.need is _BYTES:
@@ -368,7 +339,7 @@ class SmtpSession:
         return self.need
 
     def _read_content(self, content: MailContent) -> bool:
-        """Read on in the mail; say whether there is more to do."""
+        """Read the mail; say whether it is complete."""
         if self._at == len(self._buffer):
             return False
         rest = content.feed(self._buffer[self._at :] if self._at else self._buffer)
@@ -381,19 +352,26 @@ class SmtpSession:
         return rest is not None
 
     def _finish_content(self, content: MailContent) -> None:
-        """Have a mail stored, or say why not."""
-        fault = content.error_reply
-        if fault is None:
+        error = content.error_reply
+        if error is None:
             self.need = _STORED
-        elif fault is smtp_replies.BARE_IN_MAIL:
-            # Another server may have seen another end; what follows is not the client's to say.
-            self.end(fault)
+            self.envelope = Envelope(
+                client=self._client,
+                helo=self._helo or "",
+                sender=self._sender or "",
+                recipients=tuple(self._recipients.values()),
+                tls=self._tls,
+                utf8=self._utf8,
+            )
+        elif error is smtp_replies.BARE_IN_MAIL:
+            # Another server may have seen another end, so the next bytes may be smuggled commands.
+            self.end(error)
         else:
-            self._add_refusal(fault)
+            self._add_refusal(error)
             self._reset_mail()
 
     def _line(self) -> bytes | None:
-        """Return the next line with its end, or None if it has not come yet."""
+        """Return the next line with its end; None if it is not complete, b"" if it was too long."""
         end = self._buffer.find(b"\n", self._at)
         length = (len(self._buffer) if end < 0 else end) - self._at + self._skipped
         if length > self._limits.line:
@@ -410,8 +388,6 @@ class SmtpSession:
             return b""
         return line
 
-    # commands
-
     def _run_command(self, line: bytes) -> None:
         if not line.endswith(b"\r\n"):
             self._reject_command(smtp_replies.BARE_LINE_END if line else smtp_replies.LINE_TOO_LONG)
@@ -421,15 +397,9 @@ class SmtpSession:
             return
         word, _, argument = line[:-2].partition(b" ")
         try:
-            self._COMMANDS.get(word.upper(), SmtpSession._unknown)(self, argument)
+            self._COMMANDS.get(word.upper(), self._COMMANDS[b""])(self, argument)
         except CommandRefused as refused:
             self._reject_command(refused.reply)
-
-    def _ehlo_command(self, argument: bytes) -> None:
-        self._greet(argument, extended=True)
-
-    def _helo_command(self, argument: bytes) -> None:
-        self._greet(argument, extended=False)
 
     def _greet(self, argument: bytes, *, extended: bool) -> None:
         name = argument.strip(b" ")
@@ -438,8 +408,7 @@ class SmtpSession:
         self._reset_mail()
         self._helo, self._extended = name.decode(), extended
         offers = self._rules.ehlo_inside_tls if self._tls else self._rules.ehlo
-        self.output.append(offers if extended else self._rules.hello)
-        self._count_command_without_mail()
+        self._answer(argument, offers if extended else self._rules.hello)
 
     def _mail(self, argument: bytes) -> None:
         if self._helo is None:
@@ -459,24 +428,23 @@ class SmtpSession:
             self._add_refusal(smtp_replies.TOO_MANY_RECIPIENTS)
             return
         self.address = parse_rcpt_to(argument, utf8=self._utf8)
-        place = self._cached_lookup(*self.address)
-        if place is None:
-            self.need = _PLACE
+        route = self._cached_lookup(*self.address)
+        if route is None:
+            self.need = _RECIPIENT
         else:
-            self._add_recipient(place)
+            self._add_recipient(route)
 
-    def _add_recipient(self, place: RecipientRoute | None) -> None:
-        """Say whether mail for the address that was asked about is taken."""
-        if place is None:
+    def _add_recipient(self, route: RecipientRoute | None) -> None:
+        if route is None:
             self._add_refusal(smtp_replies.TRY_LATER)
-        elif place.status is _OPEN:
+        elif route.status is _OPEN:
             address = "@".join(self.address)
             self._recipients[address] = EnvelopeRecipient(
-                inbox_id=place.inbox_id, tenant=place.tenant, address=address
+                inbox_id=route.inbox_id, tenant=route.tenant, address=address
             )
             self.output.append(smtp_replies.RECIPIENT_OK)
         else:
-            self._add_refusal(_REPLY_BY_STATUS[place.status])
+            self._add_refusal(_REPLY_BY_STATUS[route.status])
             self._count_command_without_mail()
 
     def _data(self, argument: bytes) -> None:
@@ -491,8 +459,7 @@ class SmtpSession:
     def _rset(self, argument: bytes) -> None:
         self._require_no_argument(argument)
         self._reset_mail()
-        self.output.append(smtp_replies.OK)
-        self._count_command_without_mail()
+        self._answer(argument, smtp_replies.OK)
 
     def _starttls(self, argument: bytes) -> None:
         self._require_no_argument(argument)
@@ -500,7 +467,7 @@ class SmtpSession:
             raise CommandRefused(smtp_replies.TLS_TWICE)
         if not self._rules.starttls:
             raise CommandRefused(smtp_replies.NOT_OFFERED)
-        # Whatever anybody slipped in behind it, or said before it, is forgotten (RFC 3207).
+        # Bytes injected after it, and the state before it, are dropped (RFC 3207).
         self._buffer, self._at, self._helo = b"", 0, None
         self._reset_mail()
         self.output.append(smtp_replies.READY_FOR_TLS)
@@ -512,37 +479,23 @@ class SmtpSession:
         self.client_quit = True
         self.need = _END
 
-    def _noop(self, _argument: bytes) -> None:
-        self.output.append(smtp_replies.OK)
+    def _answer(self, _argument: bytes, reply: bytes) -> None:
+        self.output.append(reply)
         self._count_command_without_mail()
 
-    def _vrfy(self, _argument: bytes) -> None:
-        self.output.append(smtp_replies.VRFY_NOT_DISCLOSED)
-        self._count_command_without_mail()
-
-    def _help(self, _argument: bytes) -> None:
-        self.output.append(smtp_replies.HELP)
-        self._count_command_without_mail()
-
-    def _not_offered(self, _argument: bytes) -> None:
-        raise CommandRefused(smtp_replies.NOT_OFFERED)
+    def _refuse(self, _argument: bytes, reply: bytes) -> None:
+        raise CommandRefused(reply)
 
     def _not_smtp(self, _argument: bytes) -> None:
-        """End the conversation with what is no mail client."""
+        """End the session of a client that does not speak SMTP."""
         self._add_refusal(smtp_replies.UNKNOWN_COMMAND)
         self.need = _END
-
-    def _unknown(self, _argument: bytes) -> None:
-        raise CommandRefused(smtp_replies.UNKNOWN_COMMAND)
-
-    # what they share
 
     def _require_no_argument(self, argument: bytes) -> None:
         if argument.strip(b" "):
             raise CommandRefused(smtp_replies.ARGUMENT_WRONG)
 
     def _reset_mail(self) -> None:
-        """Let go of the mail under way."""
         self._sender = self.content = None
         self._utf8 = False
         self._recipients = {}
@@ -552,30 +505,31 @@ class SmtpSession:
         self.refusal_codes.append(reply[:3])
 
     def _reject_command(self, reply: bytes) -> None:
-        """Refuse a command, and the client after too many of them."""
+        """Refuse a command; end the session after too many of them."""
         self._add_refusal(reply)
         self._errors += 1
         if self._errors >= self._limits.errors:
             self.end(smtp_replies.TOO_MANY_ERRORS)
 
     def _count_command_without_mail(self) -> None:
-        """Let a client go that is busy with everything but mail."""
+        """End the session after too many commands without a mail."""
         self._commands_without_mail += 1
         if self._commands_without_mail >= self._limits.junk:
             self.end(smtp_replies.TOO_MUCH_JUNK)
 
     _COMMANDS: ClassVar[dict[bytes, Callable[["SmtpSession", bytes], None]]] = {
-        b"EHLO": _ehlo_command,
-        b"HELO": _helo_command,
+        b"EHLO": partial(_greet, extended=True),
+        b"HELO": partial(_greet, extended=False),
         b"MAIL": _mail,
         b"RCPT": _rcpt,
         b"DATA": _data,
         b"RSET": _rset,
-        b"NOOP": _noop,
+        b"NOOP": partial(_answer, reply=smtp_replies.OK),
         b"QUIT": _quit,
-        b"VRFY": _vrfy,
-        b"HELP": _help,
+        b"VRFY": partial(_answer, reply=smtp_replies.VRFY_NOT_DISCLOSED),
+        b"HELP": partial(_answer, reply=smtp_replies.HELP),
         b"STARTTLS": _starttls,
-        **dict.fromkeys(_UNSUPPORTED_COMMANDS, _not_offered),
+        **dict.fromkeys(_UNSUPPORTED_COMMANDS, partial(_refuse, reply=smtp_replies.NOT_OFFERED)),
         **dict.fromkeys(_HTTP_COMMANDS, _not_smtp),
+        b"": partial(_refuse, reply=smtp_replies.UNKNOWN_COMMAND),
     }

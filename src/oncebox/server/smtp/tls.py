@@ -9,15 +9,12 @@ from oncebox.core.metrics import Telemetry
 from oncebox.errors import ConfigInvalid
 from oncebox.settings import SmtpSettings
 
-#: seconds between two looks at the files
+#: seconds between two checks of the files
 _CHECK_EVERY = 10.0
-
-#: when a file was written, and how large it is
-_FileStat = tuple[int, int]
 
 
 class TlsCertificate:
-    """What is shown to whoever begins with TLS now."""
+    """The certificate for new TLS connections."""
 
     def __init__(
         self, settings: SmtpSettings, telemetry: Telemetry, *, every: float = _CHECK_EVERY
@@ -35,34 +32,34 @@ class TlsCertificate:
         self.context = _context(settings)
 
     async def watch(self) -> None:
-        """Read the files again whenever they have changed, until cancelled."""
+        """Reload the files when they have changed, until cancelled."""
         while True:
             await asyncio.sleep(self._every)
             await asyncio.to_thread(self.reload_if_changed)
 
     def reload_if_changed(self) -> None:
-        """Read the files again if they have changed; what cannot be used leaves things as they are.
+        """Reload the files if they have changed; unusable files leave the old certificate in use.
 
-        A certificate may be there before its key, so what failed is tried again at every look.
+        A certificate may be written before its key, so a failed reload is tried again.
         """
-        marks = self._file_stats()
-        if marks == self._stats:
+        stats = self._file_stats()
+        if stats == self._stats:
             return
         try:
             self.context = _context(self._settings)
         except ConfigInvalid as error:
             self._telemetry.log.warning("smtp_certificate_unusable", code=error.code)
             return
-        self._stats = marks
+        self._stats = stats
         self._telemetry.log.info("smtp_certificate_renewed")
 
-    def _file_stats(self) -> list[_FileStat]:
-        marks = []
-        for each in self._files:
+    def _file_stats(self) -> list[tuple[int, int]]:
+        stats = []
+        for file in self._files:
             with suppress(OSError):  # it is being replaced just now
-                found = each.stat()
-                marks.append((found.st_mtime_ns, found.st_size))
-        return marks
+                found = file.stat()
+                stats.append((found.st_mtime_ns, found.st_size))
+        return stats
 
 
 def _context(settings: SmtpSettings) -> ssl.SSLContext:

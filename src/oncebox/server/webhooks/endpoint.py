@@ -1,4 +1,4 @@
-"""Webhook ASGI endpoint ``/in/{public_id}``: handshake, verify, commit, answer."""
+"""Webhook endpoint ``/in/{public_id}``: handshake, verify, store or quarantine; provider keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,6 @@ class ProviderKeyCache:
     """Caches fetched keys; a miss starts a fetch and does not wait for it."""
 
     def __init__(self, fetch: FetchDocument, telemetry: Telemetry) -> None:
-        """Begin with none."""
         self._fetch_document = fetch
         self._telemetry = telemetry
         self._cached: dict[str, tuple[float, str | None]] = {}
@@ -113,7 +112,6 @@ class WebhookEndpoint:
         *,
         clock: Callable[[], int],
     ) -> None:
-        """Accept webhooks of all these sources."""
         self._sources = sources
         self._intake = intake
         self._quarantine = quarantine
@@ -135,7 +133,10 @@ class WebhookEndpoint:
     def accept_fast(
         self, path: str, headers: Headers, body: bytes, address: str, on_stored: OnStored
     ) -> bool:
-        """Accept a genuine POST with one event; return False for anything else."""
+        """Accept an authentic POST with one event; return False for anything else.
+
+        See docs/decisions/0015-use-connection-limits-and-a-fast-path-for-http.md.
+        """
         try:
             compiled = self._sources.at(path[len(PATH_PREFIX) :], compile_source)
             if compiled.scheme.handshake is not None or compiled.source.order_by is not None:
@@ -148,10 +149,10 @@ class WebhookEndpoint:
             )
             if verified.batch or len(verified.events) != 1:
                 return False
-            self._intake.accept_with_callback(
-                request_verification.draft_delivery(self._intake, compiled, request, verified),
-                on_stored,
+            (new,) = request_verification.draft_deliveries(
+                self._intake, compiled, request, verified
             )
+            self._intake.accept_with_callback(new, on_stored)
         except OnceboxError:
             return False  # the ASGI path reports the error
         return True
@@ -178,8 +179,18 @@ class WebhookEndpoint:
             self._keys.fetch_in_background(wanted.name)
             raise
         except SignatureInvalid as error:
-            self._keep_rejected(compiled, request, error)
-            raise _public_error(error) from error
+            self._quarantine.put(
+                compiled.source.name,
+                tenant=compiled.source.tenant,
+                reason=error.reason,
+                headers=request.headers,
+                body=request.body,
+                method=request.method,
+                url=request.url,
+            )
+            # The sender is never told which part of the signature is wrong.
+            allowed = error.reason not in _UNWANTED_REASONS
+            raise (SignatureRefused if allowed else SenderNotAllowed) from error
 
     async def _handshake(
         self, compiled: CompiledSource, request: WebhookRequest
@@ -196,18 +207,14 @@ class WebhookEndpoint:
             keys=self._keys,
         )
         if isinstance(reply, SubscriptionConfirmation):
-            return await self._confirm(reply)
+            try:
+                await self._fetch(reply.url)
+            except EgressError as error:
+                raise KeyServiceUnreachable from error
+            return _ACCEPTED
         if reply is None and request.method != "POST":
             raise MethodNotAllowed
         return reply
-
-    async def _confirm(self, confirm: SubscriptionConfirmation) -> HandshakeReply:
-        """Confirm a subscription by fetching its provider's own address, once."""
-        try:
-            await self._fetch(confirm.url)
-        except EgressError as error:
-            raise KeyServiceUnreachable from error
-        return _ACCEPTED
 
     async def _accept(
         self, compiled: CompiledSource, request: WebhookRequest, address: str
@@ -218,31 +225,9 @@ class WebhookEndpoint:
         await request_verification.store_events(self._intake, compiled, request, verified)
         return _ACCEPTED
 
-    def _keep_rejected(
-        self, compiled: CompiledSource, request: WebhookRequest, error: SignatureInvalid
-    ) -> None:
-        """Put a rejected request into quarantine, in the background, if there is room."""
-        self._quarantine.put(
-            compiled.source.name,
-            tenant=compiled.source.tenant,
-            reason=error.reason,
-            headers=request.headers,
-            body=request.body,
-            method=request.method,
-            url=request.url,
-        )
-
-
-def _public_error(error: SignatureInvalid) -> OnceboxError:
-    """Return the error for the sender; it never names the wrong part of the signature."""
-    return SenderNotAllowed() if error.reason in _UNWANTED_REASONS else SignatureRefused()
-
 
 async def _read_body(receive: Receive) -> bytes:
-    """Return the whole body; the request limits bound it.
-
-    Raises: ClientGone.
-    """
+    """Return the whole body; the request limits bound it."""
     message = await receive()
     if not message.get("more_body") and message["type"] == "http.request":
         whole: bytes = message.get("body", b"")

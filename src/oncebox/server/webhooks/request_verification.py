@@ -23,7 +23,7 @@ from oncebox.webhooks import registry
 from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
 from oncebox.webhooks.http_request import WebhookRequest
 from oncebox.webhooks.paths import json_field
-from oncebox.webhooks.scheme import PublicKeys, Scheme, SchemeOptions
+from oncebox.webhooks.scheme import NO_PUBLIC_KEYS, PublicKeys, Scheme, SchemeOptions
 from oncebox.webhooks.verification import Freshness, Verdict, check_scheme, source_options, verify
 
 Network = IPv4Network | IPv6Network
@@ -43,9 +43,9 @@ class CompiledSource(msgspec.Struct, frozen=True):
     late: str
     lanes: LaneRules
 
-    def allows_address(self, address: str) -> bool:
-        """Say whether a request may come from an address."""
-        if not self.networks:
+    def allows_address(self, address: str | None) -> bool:
+        """Say whether a request may come from an address; None is not checked."""
+        if not self.networks or address is None:
             return True
         try:
             ip = ip_address(address)
@@ -55,10 +55,7 @@ class CompiledSource(msgspec.Struct, frozen=True):
 
 
 def compile_source(source: Source) -> CompiledSource:
-    """Return a source with its scheme, options and networks looked up.
-
-    Raises: ConfigInvalid, OnceboxError, if its scheme or options cannot be used.
-    """
+    """Return a source with its scheme, options and networks looked up."""
     scheme = registry.find_scheme(source.scheme)
     options = source_options(
         scheme,
@@ -108,24 +105,21 @@ def verify_request(
 
     Raises: SignatureInvalid, with a reason; KeyFetchRequired.
     """
-    if address is not None and not compiled.allows_address(address):
+    if not compiled.allows_address(address):
         raise SignatureInvalid("address_not_allowed")
     verdict = verify(
         compiled.scheme, request, compiled.secrets, now=now, options=compiled.options, keys=keys
     )
     if compiled.source.expect:
         _check_expected_sender(compiled, request)
-    reading = parse_events(compiled.scheme, request, compiled.options)
+    parsed = parse_events(compiled.scheme, request, compiled.options)
     late = verdict.freshness is Freshness.LATE
-    if late and compiled.late != "run" and not all(map(_has_signed_id, reading.events)):
-        # Without a signed id it cannot be told from a replay.
+    ids_signed = all(event.id is not None and event.id_signed for event in parsed.events)
+    if late and compiled.late != "run" and not ids_signed:
+        # Without a signed id it cannot be distinguished from a replay.
         raise SignatureInvalid("stale")
     secret_id = compiled.secret_ids[verdict.secret_index] if verdict.secret_index >= 0 else None
-    return VerifiedRequest(verdict, secret_id, reading.events, reading.batch)
-
-
-def _has_signed_id(event: WebhookEvent) -> bool:
-    return event.id is not None and event.id_signed
+    return VerifiedRequest(verdict, secret_id, parsed.events, parsed.batch)
 
 
 def _check_expected_sender(compiled: CompiledSource, request: WebhookRequest) -> None:
@@ -146,57 +140,32 @@ CHANNEL = "hook"
 async def store_events(
     intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
 ) -> None:
-    """Return when every event of the request is on disk.
-
-    Raises: InputRefused, StoreUnavailable.
-    """
+    """Return when every event of the request is on disk."""
     name = compiled.source.name
     if _is_sliced(verified):
-        elements, shared = (
-            _batch_elements(compiled, request, verified),
-            _shared_arguments(compiled, request, verified),
-        )
+        elements = [_batch_element(compiled, request, event) for event in verified.events]
+        shared = _shared_arguments(compiled, request, verified)
         await intake.accept_many(name, elements, body=request.body, **shared)
-    elif len(verified.events) == 1:
-        await intake.accept(
-            name, **_delivery_arguments(compiled, request, verified, verified.events[0])
-        )
+        return
+    arrivals = [_delivery_arguments(compiled, request, verified, each) for each in verified.events]
+    if len(arrivals) == 1:
+        await intake.accept(name, **arrivals[0])
     else:
-        every = (
-            _delivery_arguments(compiled, request, verified, event) for event in verified.events
-        )
-        await asyncio.gather(*(intake.accept(name, **sides) for sides in every))
-
-
-def draft_delivery(
-    intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
-) -> NewDelivery:
-    """Return the delivery of a request with one event.
-
-    Raises: InputRefused.
-    """
-    return intake.draft(
-        compiled.source.name, **_delivery_arguments(compiled, request, verified, verified.events[0])
-    )
+        await asyncio.gather(*(intake.accept(name, **arrival) for arrival in arrivals))
 
 
 def draft_deliveries(
     intake: Intake, compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
 ) -> list[NewDelivery]:
-    """Return the deliveries of a request.
-
-    Raises: InputRefused.
-    """
+    """Return the deliveries of a request."""
     name = compiled.source.name
     if not _is_sliced(verified):
-        every = (
-            _delivery_arguments(compiled, request, verified, event) for event in verified.events
-        )
-        return [intake.draft(name, **sides) for sides in every]
-    elements, shared = (
-        _batch_elements(compiled, request, verified),
-        _shared_arguments(compiled, request, verified),
-    )
+        return [
+            intake.draft(name, **_delivery_arguments(compiled, request, verified, event))
+            for event in verified.events
+        ]
+    elements = [_batch_element(compiled, request, event) for event in verified.events]
+    shared = _shared_arguments(compiled, request, verified)
     found = intake.drafts(name, elements, body=request.body, **shared)
     return [each for each in found if isinstance(each, NewDelivery)]
 
@@ -225,12 +194,6 @@ def _delivery_arguments(
         "sequence": sequence,
         "echo_of": None,
     }
-
-
-def _batch_elements(
-    compiled: CompiledSource, request: WebhookRequest, verified: VerifiedRequest
-) -> list[BatchElement]:
-    return [_batch_element(compiled, request, event) for event in verified.events]
 
 
 def _shared_arguments(
@@ -302,39 +265,26 @@ def _sequence_number(value: str | int | None) -> int | None:
     return value
 
 
-_ADDRESS_NOT_ALLOWED = "address_not_allowed"
+async def verify_again(
+    sources: SourceCache, intake: Intake, rejected: RejectedRequest
+) -> Sequence[NewDelivery]:
+    """Verify a rejected request again, without fetching public keys; return its deliveries.
 
-
-class RejectedRequestCheck:
-    """Verifies rejected requests again, for example after a secret was corrected."""
-
-    def __init__(self, sources: SourceCache, intake: Intake, keys: PublicKeys) -> None:
-        """Verify requests of all these sources."""
-        self._sources = sources
-        self._intake = intake
-        self._keys = keys
-
-    async def __call__(self, rejected: RejectedRequest) -> Sequence[NewDelivery]:
-        """Return the deliveries of a request.
-
-        Raises: SignatureInvalid, KeyFetchRequired, if it is still not genuine; ConfigInvalid.
-        """
-        await self._sources.refresh()
-        compiled = compile_source(self._find_source(rejected))
-        if compiled.networks and rejected.reason == _ADDRESS_NOT_ALLOWED:
-            raise SignatureInvalid(_ADDRESS_NOT_ALLOWED)  # the address was not stored
-        request = WebhookRequest(
-            method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
+    Raises: SignatureInvalid, KeyFetchRequired, if it is still not authentic; ConfigInvalid.
+    """
+    await sources.refresh()
+    entry = sources.find(rejected.tenant, rejected.source)
+    if entry is None or not entry.ready:
+        raise ConfigInvalid(
+            f"there is no source {rejected.source!r} that could check it; fix it first"
         )
-        verified = verify_request(
-            compiled, request, address=None, now=rejected.received_at, keys=self._keys
-        )
-        return draft_deliveries(self._intake, compiled, request, verified)
-
-    def _find_source(self, rejected: RejectedRequest) -> Source:
-        entry = self._sources.find(rejected.tenant, rejected.source)
-        if entry is None or not entry.ready:
-            raise ConfigInvalid(
-                f"there is no source {rejected.source!r} that could check it; fix it first"
-            )
-        return entry.source
+    compiled = compile_source(entry.source)
+    if compiled.networks and rejected.reason == "address_not_allowed":
+        raise SignatureInvalid(rejected.reason)  # the address was not stored
+    request = WebhookRequest(
+        method=rejected.method, url=rejected.url, headers=rejected.headers, body=rejected.body
+    )
+    verified = verify_request(
+        compiled, request, address=None, now=rejected.received_at, keys=NO_PUBLIC_KEYS
+    )
+    return draft_deliveries(intake, compiled, request, verified)

@@ -42,7 +42,7 @@ def verify_hook0(attempt: VerificationContext) -> SignatureMatch:
 def signed_headers(request: WebhookRequest) -> frozenset[str]:
     """Return the headers that the signature of this request covers.
 
-    None where the weaker version stands beside it: whoever leaves the stronger out passes by that.
+    None if the weaker version is offered too: an attacker could leave the stronger one out.
     """
     parts = _signature_parts(request)
     return frozenset(_signed_header_names(parts) if "v1" in parts and "v0" not in parts else ())

@@ -86,10 +86,7 @@ def _decode_part(text: bytes, kind: type[T]) -> T:
 
 
 def _matching_key(attempt: VerificationContext, kid: str, message: bytes, signature: bytes) -> int:
-    """Return the place of the key that made a signature.
-
-    Raises: SignatureInvalid; KeyFetchRequired, if no key of that id is here.
-    """
+    """Return the place of the key that made a signature."""
     r, s = (
         int.from_bytes(half, "big")
         for half in (signature[:_COORDINATE_BYTES], signature[_COORDINATE_BYTES:])

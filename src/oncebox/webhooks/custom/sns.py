@@ -20,7 +20,7 @@ from oncebox.webhooks.scheme import SignatureMatch, SubscriptionConfirmation, Ve
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-#: the whole address is pinned: other hosts of the same domain are anybody's
+#: the whole address is pinned: anybody can have other hosts of the same domain
 _CERTIFICATE_URL = re.compile(
     r"https://sns\.[a-z0-9-]{3,40}\.amazonaws\.com(?:\.cn)?"
     r"/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem"
@@ -38,7 +38,7 @@ _SIGNED_MEMBERS = {
     "SubscriptionConfirmation": _SUBSCRIPTION,
     "UnsubscribeConfirmation": _SUBSCRIPTION,
 }
-#: Lambda spells some names its own way
+#: Lambda spells some names differently
 _LAMBDA_SPELLINGS = {"SigningCertURL": "SigningCertUrl", "SubscribeURL": "SubscribeUrl"}
 _BODY_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT_DECODER: "msgspec.json.Decoder[str | None]" = msgspec.json.Decoder(str | None)
@@ -72,9 +72,11 @@ class _SnsMessage:
 
 
 def verify_sns(attempt: VerificationContext) -> SignatureMatch:
-    """Verify a message of a topic that is let in."""
+    """Verify a message of an allowed topic."""
     message = _SnsMessage(attempt.request.body)
-    _check_topic(attempt, message)  # first: for strangers' messages no certificate is fetched
+    # First: no certificate is fetched for other topics.
+    if message.text("TopicArn") not in attempt.options.topics:
+        raise SignatureInvalid("topic_not_allowed")
     certificates = _certificates(attempt, message.text("SigningCertURL"))
     version = _HASHES.get(message.text("SignatureVersion"))
     if version is None:
@@ -96,9 +98,9 @@ def verify_sns(attempt: VerificationContext) -> SignatureMatch:
 
 
 def subscription_confirmation(attempt: VerificationContext) -> SubscriptionConfirmation | None:
-    """Return where a verified subscription is confirmed, or None if it is none.
+    """Return the confirmation of a subscription, or None if the message is none.
 
-    The address is built from the topic and the token; the one in the message is not used.
+    Its address is built from the topic and the token; the one in the message is not trusted.
     """
     message = _SnsMessage(attempt.request.body)
     if message.find("Type") != "SubscriptionConfirmation":
@@ -115,10 +117,7 @@ def subscription_confirmation(attempt: VerificationContext) -> SubscriptionConfi
 
 
 def _certificates(attempt: VerificationContext, url: str) -> list[tuple[int, str]]:
-    """Return the configured certificates, else the one that was fetched from its pinned address.
-
-    Raises: KeyFetchRequired, if there is none.
-    """
+    """Return the configured certificates, else the one that was fetched from its pinned address."""
     if not _CERTIFICATE_URL.fullmatch(url):
         raise SignatureInvalid("untrusted_certificate")
     configured = [(index, text) for index, text in enumerate(attempt.secrets) if text.strip()]
@@ -139,7 +138,8 @@ def _certificate_key(text: str, now: int | None) -> RSAPublicKey:
         raise SignatureInvalid("unusable_certificate") from error
     if not isinstance(key, RSAPublicKey):
         raise SignatureInvalid("unusable_certificate")
-    if now is not None and not _is_valid_at(certificate, now):
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now is not None and not first.timestamp() * 1000 <= now <= last.timestamp() * 1000 + 999:
         raise SignatureInvalid("expired_certificate")
     return key
 
@@ -149,16 +149,6 @@ def _load_certificate(text: str) -> "Certificate":
     from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - slow, and only here
 
     return load_pem_x509_certificate(signing.secret_bytes(text.strip()))
-
-
-def _is_valid_at(certificate: "Certificate", now: int) -> bool:
-    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return first.timestamp() * 1000 <= now <= last.timestamp() * 1000 + 999
-
-
-def _check_topic(attempt: VerificationContext, message: _SnsMessage) -> None:
-    if message.text("TopicArn") not in attempt.options.topics:
-        raise SignatureInvalid("topic_not_allowed")
 
 
 def _signed_lines(message: _SnsMessage) -> bytes:

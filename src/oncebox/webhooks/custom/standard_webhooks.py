@@ -50,10 +50,7 @@ def header_prefix(request: WebhookRequest) -> str:
 
 
 def _signatures_by_version(value: str) -> dict[str, list[str]]:
-    """Return the signatures by version.
-
-    Raises: SignatureInvalid, if there is none, or if there are too many.
-    """
+    """Return the signatures by version."""
     found: dict[str, list[str]] = {}
     for part in verification.split_signature_header(value, " "):
         version, _, signature = part.partition(",")

@@ -47,15 +47,12 @@ def twilio_url_variants(url: str) -> Sequence[str]:
 
 
 def hubspot_url_variants(url: str) -> Sequence[str]:
-    """Return the address as it is, and with the escapes undone that HubSpot undoes."""
-    return tuple(dict.fromkeys((url, _HUBSPOT_ESCAPE.sub(_unescape_match, url))))
+    """Return the URL as it is, and with the characters unescaped that HubSpot unescapes."""
+    unescaped = _HUBSPOT_ESCAPE.sub(lambda found: chr(int(found[0][1:], 16)), url)
+    return tuple(dict.fromkeys((url, unescaped)))
 
 
 _HUBSPOT_ESCAPE = re.compile("%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNORECASE)
-
-
-def _unescape_match(found: re.Match[str]) -> str:
-    return chr(int(found[0][1:], 16))
 
 
 def _verify_url_and_fields(
@@ -73,7 +70,7 @@ def _verify_url_and_fields(
 
 
 def url_bytes(url: str) -> bytes:
-    """Return the bytes of an address; it is ASCII, unless somebody typed it."""
+    """Return the bytes of a URL, which may not be ASCII if it was typed."""
     return url.encode("utf-8", "surrogatepass")
 
 

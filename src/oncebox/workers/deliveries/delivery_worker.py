@@ -65,7 +65,6 @@ class Claimer:
     """Claims deliveries for one worker."""
 
     def __init__(self, ledger: Ledger, targets: ListTargets) -> None:
-        """Claim from these sources."""
         self._ledger = ledger
         self._list_targets = targets
         self._turns = count()
@@ -82,10 +81,8 @@ class Claimer:
         try:
             await self._recover_unknown_commits(claimed, is_running)
             for target in await self._rotated_targets():
-                if (
-                    len(claimed) >= most
-                    or sum(len(each.body) for each in claimed) > _MAX_CLAIMED_BYTES
-                ):
+                size = sum(len(each.body) for each in claimed)
+                if len(claimed) >= most or size > _MAX_CLAIMED_BYTES:
                     break
                 claimed += await self._claim_from(target, most - len(claimed))
         except StoreError:
@@ -206,7 +203,7 @@ class InFlightDeliveries:
         most_bytes: int | None = None,
         gauge: Gauge | None = None,
     ) -> None:
-        """Begin empty; start nothing new above ``most_bytes`` of bodies."""
+        """Start nothing new above ``most_bytes`` of bodies."""
         self._ledger = ledger
         self._telemetry = telemetry
         self._lease = lease
@@ -271,7 +268,11 @@ class InFlightDeliveries:
 
         Tries that wait for their commit do not count, up to as many again.
         """
-        await self._wait_until(lambda: self._has_capacity(most), within)
+
+        def has_capacity() -> bool:
+            return self.executing <= most // 2 and len(self) < 2 * most and not self._is_full
+
+        await self._wait_until(has_capacity, within)
         if self._is_full:
             return 0
         return max(0, min(most - self.executing, 2 * most - len(self)))
@@ -279,9 +280,6 @@ class InFlightDeliveries:
     @property
     def _is_full(self) -> bool:
         return self._max_bytes is not None and self._bytes >= self._max_bytes
-
-    def _has_capacity(self, most: int) -> bool:
-        return self.executing <= most // 2 and len(self) < 2 * most and not self._is_full
 
     async def wait_until_empty(self, within: float) -> bool:
         """Wait until every try is settled; say whether that happened in time."""
@@ -374,10 +372,9 @@ class DeliveryWorker:
         gauge: Gauge | None = None,
         linger: bool = False,
     ) -> None:
-        """Prepare; nothing is claimed before ``run``.
+        """Start nothing new above ``most_bytes`` of bodies; show tries in progress in ``gauge``.
 
-        Nothing new is started above ``most_bytes`` of bodies; ``gauge`` shows the tries in
-        progress. With ``linger``, settlements wait a moment for others while many tries run.
+        With ``linger``, settlements wait a moment for others while many tries run.
         """
         self._ledger = ledger
         self._claimer = claimer
@@ -411,11 +408,11 @@ class DeliveryWorker:
                 try:
                     await self._recover_lost_when_due()
                     if not await self._claim_and_start():
-                        await self._wait_for_work()
+                        await self._subscription.wait(self._settings.poll)
                 except StoreUnavailable as error:
                     await self._wait_for_database(error)
                 except Exception:
-                    self._telemetry.log.exception("worker_stumbled")
+                    self._telemetry.log.exception("worker_failed")
                     await asyncio.sleep(self._settings.poll)
             await self._drain()
         finally:
@@ -431,12 +428,12 @@ class DeliveryWorker:
 
     async def _claim_and_start(self) -> bool:
         """Start due deliveries, as many as there is capacity for; say whether there were any."""
-        room = await self._in_flight.wait_for_capacity(
+        capacity = await self._in_flight.wait_for_capacity(
             self._settings.concurrency, self._settings.poll
         )
-        if not room:
+        if not capacity:
             return True  # check for stop and lost work, then wait again
-        claimed = await self._claimer.claim(room, self._in_flight.contains)
+        claimed = await self._claimer.claim(capacity, self._in_flight.contains)
         for delivery in claimed:
             self._start(delivery)
         return bool(claimed)
@@ -554,10 +551,6 @@ class DeliveryWorker:
             self._telemetry.lease_conflicts.inc()
 
     # wait
-
-    async def _wait_for_work(self) -> None:
-        """Wait for a notification, or for the next poll."""
-        await self._subscription.wait(self._settings.poll)
 
     async def _wait_for_database(self, error: StoreUnavailable) -> None:
         self._telemetry.store_errors.labels(error.code).inc()

@@ -29,7 +29,14 @@ from oncebox.model.deliveries.delivery import (
     PolicyDecision,
     Settlement,
 )
-from oncebox.model.deliveries.retry import RetryRules, failure_from_error, one_line, settle_failure
+from oncebox.model.deliveries.effects import is_async
+from oncebox.model.deliveries.retry import (
+    RetryRules,
+    failure_from_error,
+    hold_settlement,
+    one_line,
+    settle_failure,
+)
 from oncebox.model.sends.intent import SendOrigin
 from oncebox.model.validation import check_source_name, check_type
 from oncebox.model.webhooks.source import Source
@@ -40,7 +47,7 @@ ANY_TYPE = "*"
 
 HandlerFunction = Callable[..., Any]
 PolicyFunction = Callable[..., Any]
-#: returns what is written of a source in the settings or the database
+#: returns a source of the settings or the database
 FindConfiguredSource = Callable[[str], Source | None]
 
 
@@ -56,7 +63,7 @@ class Handler(msgspec.Struct, frozen=True):
 
 
 class SourceRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is particular to one source."""
+    """Rules for the deliveries of one source."""
 
     retry: RetryRules
     #: what a redelivery of failed or dead work does: ``rearm`` or ``count``
@@ -71,10 +78,10 @@ class SourceRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handlers:
-    """Everything a program registered."""
+    """The handlers, policies and source rules of a program."""
 
     def __init__(self, retry: RetryRules) -> None:
-        """Begin with nothing registered; ``retry`` holds where a source says nothing."""
+        """Use ``retry`` for sources without rules of their own."""
         self._retry = retry
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._policies: dict[str, PolicyFunction] = {}
@@ -82,60 +89,53 @@ class Handlers:
         self._find_configured: FindConfiguredSource = lambda _name: None
 
     def use_configured_sources(self, find: FindConfiguredSource) -> None:
-        """Keep to what is written of sources elsewhere, where the program says nothing."""
+        """Use rules of configured sources where the program sets none."""
         self._find_configured = find
 
     def add(self, source: str, type_: str, function: HandlerFunction, limit: float | None) -> None:
-        """Register a handler.
-
-        Raises: HandlerRegisteredTwice, KeyInvalid.
-        """
+        """Register a handler."""
         check_source_name(source)
         check_type(type_)
         if (source, type_) in self._handlers:
             raise HandlerRegisteredTwice(
                 f"there are two handlers for {source!r}, {type_!r}; remove one"
             )
-        handler = Handler(source, type_, function, limit, _is_async(function))
-        self._handlers[source, type_] = handler
+        self._handlers[source, type_] = Handler(
+            source, type_, function, limit, is_async(inspect.unwrap(function))
+        )
 
     def add_policy(self, source: str, function: PolicyFunction) -> None:
-        """Register a policy.
-
-        Raises: HandlerRegisteredTwice, KeyInvalid.
-        """
+        """Register a policy."""
         check_source_name(source)
         if source in self._policies:
             raise HandlerRegisteredTwice(f"there are two policies for {source!r}; remove one")
         self._policies[source] = function
 
     def set_rules(
-        self, source: str, *, redelivery: str, retry: dict[str, int | None], **limits: int | None
+        self,
+        source: str,
+        *,
+        redelivery: str,
+        retry: dict[str, int | None],
+        rate: int | None,
+        concurrency: int | None,
     ) -> None:
-        """Set what is particular to one source; ``limits`` are its rate and concurrency.
-
-        Raises: ConfigInvalid, KeyInvalid.
-        """
+        """Set the rules of one source."""
         check_source_name(source)
         if redelivery not in {"rearm", "count"}:
             raise ConfigInvalid(f"redelivery of {source!r} is either 'rearm' or 'count'")
-        for name, limit in limits.items():
+        for name, limit in (("rate", rate), ("concurrency", concurrency)):
             if limit is not None and limit < 1:
                 raise ConfigInvalid(f"{name} of {source!r} is at least 1")
         given = {name: value for name, value in retry.items() if value is not None}
         rules = msgspec.structs.replace(self._retry, **given)
         self.put_rules(
             source,
-            SourceRules(
-                retry=rules,
-                redelivery=redelivery,
-                rate=limits.get("rate"),
-                concurrency=limits.get("concurrency"),
-            ),
+            SourceRules(retry=rules, redelivery=redelivery, rate=rate, concurrency=concurrency),
         )
 
     def put_rules(self, source: str, rules: SourceRules) -> None:
-        """Let these rules hold from now on, also while the worker runs."""
+        """Set the rules of one source, also while the worker runs."""
         self._rules[source] = rules
 
     def find(self, source: str, type_: str) -> Handler | None:
@@ -143,37 +143,23 @@ class Handlers:
         exact = self._handlers.get((source, type_))
         return exact or self._handlers.get((source, ANY_TYPE))
 
-    def time_limit(self, source: str, type_: str) -> float | None:
-        """Return the time limit a handler asked for."""
-        handler = self.find(source, type_)
-        return handler.limit if handler else None
-
     def policy(self, source: str) -> PolicyFunction | None:
         """Return the policy of a source."""
         return self._policies.get(source)
 
     def rules(self, source: str) -> SourceRules:
-        """Return the rules of a source: what the program says, then what is written elsewhere."""
-        mine = self._rules.get(source)
-        written = self._find_configured(source)
-        if written is None:
-            return mine or SourceRules(retry=self._retry)
-        its_own = SourceRules(
-            retry=written.retry_rules(self._retry),
-            redelivery=written.redelivery,
-            rate=written.rate,
-            concurrency=written.concurrency,
-            paused=written.paused,
-            mode=written.mode,
-        )
-        if mine is None:
-            return its_own
-        return msgspec.structs.replace(
-            its_own,
-            retry=mine.retry,
-            redelivery=mine.redelivery,
-            rate=mine.rate or written.rate,
-            concurrency=mine.concurrency or written.concurrency,
+        """Return the rules of a source: the program's own, then those of its configuration."""
+        own = self._rules.get(source)
+        configured = self._find_configured(source)
+        if configured is None:
+            return own or SourceRules(retry=self._retry)
+        return SourceRules(
+            retry=own.retry if own else configured.retry_rules(self._retry),
+            redelivery=own.redelivery if own else configured.redelivery,
+            rate=(own and own.rate) or configured.rate,
+            concurrency=(own and own.concurrency) or configured.concurrency,
+            paused=configured.paused,
+            mode=configured.mode,
         )
 
     @property
@@ -184,19 +170,8 @@ class Handlers:
     @property
     def claimable(self) -> list[str]:
         """The sources to claim from now: those with a handler, neither paused nor pulled."""
-        return [source for source in self.sources if _is_claimable(self.rules(source))]
-
-
-def _is_claimable(rules: SourceRules) -> bool:
-    return not rules.paused and rules.mode == "handler"
-
-
-def _is_async(function: HandlerFunction) -> bool:
-    """Look behind decorators and into objects that can be called."""
-    inner = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
-        getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
-    )
+        rules = {source: self.rules(source) for source in self.sources}
+        return [name for name, each in rules.items() if not each.paused and each.mode == "handler"]
 
 
 #: what happens next with a failed try, in the log
@@ -217,7 +192,7 @@ class HandlerProcessor:
         outbox: Outbox,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        """Run these handlers, with ``middleware`` before the policy; they send by the outbox."""
+        """Run these handlers, with ``middleware`` before the policy."""
         self._handlers = handlers
         self._ledger = ledger.retrying()
         self._telemetry = telemetry
@@ -228,12 +203,13 @@ class HandlerProcessor:
 
     def time_limit(self, delivery: Delivery) -> float | None:
         """Return the time limit of the handler, in seconds."""
-        return self._handlers.time_limit(delivery.source, delivery.type)
+        handler = self._find(delivery)
+        return handler.limit if handler else None
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
-        """Return how a failed try goes on: repeated later, held or given up."""
+        """Return the settlement of a failed try: repeated later, held or given up."""
         if isinstance(error, EffectOutcomeUnknown):
-            return self._log_failure(_held_settlement(delivery, str(error)), error)
+            return self._log_failure(hold_settlement(delivery, str(error)), error)
         rules = self._handlers.rules(delivery.source).retry
         now = self._ledger.clock()
         settlement = settle_failure(
@@ -242,7 +218,7 @@ class HandlerProcessor:
         return self._log_failure(settlement, error)
 
     def _log_failure(self, settlement: Settlement, error: BaseException) -> Settlement:
-        """Log a failed try; the text of its error is kept with the delivery only."""
+        """Log a failed try; the message of its error is stored with the delivery only."""
         delivery, due_at = settlement.delivery, settlement.due_at
         log = self._telemetry.log
         emit = log.warning if settlement.state is DeliveryState.FAILED else log.error
@@ -325,20 +301,9 @@ def _done_settlement(delivery: Delivery, outcome: DeliveryOutcome) -> Settlement
     return Settlement(delivery=delivery, state=DeliveryState.DONE, outcome=outcome)
 
 
-def _held_settlement(delivery: Delivery, reason: str) -> Settlement:
-    reason = one_line(reason)
-    return Settlement(
-        delivery=delivery,
-        state=DeliveryState.HELD,
-        outcome=DeliveryOutcome.HELD,
-        hold_reason=reason,
-        error=reason,
-    )
-
-
 def _policy_settlement(delivery: Delivery, decision: Hold | Drop) -> Settlement:
     if isinstance(decision, Hold):
-        return _held_settlement(delivery, f"policy: {decision.reason}")
+        return hold_settlement(delivery, f"policy: {decision.reason}")
     return Settlement(
         delivery=delivery,
         state=DeliveryState.DONE,

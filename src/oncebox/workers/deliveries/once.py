@@ -54,9 +54,8 @@ from oncebox.schemas.sends import SendAnswer, to_answer
 async def run_in_thread(function: Callable[[], Any]) -> Any:
     """Run a function in a fresh thread.
 
-    A thread cannot be cancelled. A fresh one for each call means that a function that never
-    returns keeps only its own thread, and no pool of ours fills up with the stuck.
-    Who is cancelled meanwhile is told, by the traceback, where the function is.
+    A thread cannot be cancelled; a function that never returns blocks only its own thread, not one
+    of a pool. If the caller is cancelled, the traceback shows where the function is.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -67,7 +66,7 @@ async def run_in_thread(function: Callable[[], Any]) -> Any:
             result, failure = context.run(function), None
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             result, failure = None, error
-        with suppress(RuntimeError):  # the loop is gone, and so is whoever waited
+        with suppress(RuntimeError):  # the loop is gone, and so is the caller
             loop.call_soon_threadsafe(_resolve_future, future, result, failure)
 
     thread = Thread(target=run, name="oncebox-call", daemon=True)
@@ -104,10 +103,9 @@ def _resolve_future(
 
 
 class SendApi:
-    """Takes mail of one origin."""
+    """Sends mail of one origin."""
 
     def __init__(self, outbox: Outbox, origin: SendOrigin) -> None:
-        """Ask for this origin."""
         self._outbox = outbox
         self._origin = origin
 
@@ -118,24 +116,18 @@ class SendApi:
     async def send(
         self, email: Email, *, wait: float = 0.0, **options: Unpack[SendOptions]
     ) -> SendAnswer:
-        """Store a mail once, and wait up to so many seconds for what becomes of it.
-
-        Raises: InputRefused, NotFound, StoreUnavailable.
-        """
-        told = await self._outbox.send(self._origin, intent_from_options(email, **options))
-        later = await self._outbox.wait_outcome(told.send, wait) if wait > 0 else None
-        return to_answer(told, self._outbox.clock(), later=later)
+        """Store a mail once, and wait up to so many seconds for its outcome."""
+        stored = await self._outbox.send(self._origin, intent_from_options(email, **options))
+        later = await self._outbox.outcomes.wait(stored.send, wait) if wait > 0 else None
+        return to_answer(stored, self._outbox.clock(), later=later)
 
     def enqueue(self, tx: Any, email: Email, **options: Unpack[SendOptions]) -> SendAnswer:
-        """Store a mail once, in a transaction; it is sent if and when that is committed.
-
-        Raises: InputRefused, NotFound.
-        """
-        told = self._outbox.enqueue(tx, self._origin, intent_from_options(email, **options))
-        return to_answer(told, self._outbox.clock())
+        """Store a mail once, in a transaction; it is sent if and when that is committed."""
+        stored = self._outbox.enqueue(tx, self._origin, intent_from_options(email, **options))
+        return to_answer(stored, self._outbox.clock())
 
     def notify(self) -> None:
-        """Wake who sends, after a transaction."""
+        """Wake the send worker, after a transaction."""
         self._outbox.notify()
 
 
@@ -152,7 +144,7 @@ class _EffectCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _UserError(Exception):
-    """Carries a user's error past the store, which would take a driver's for its own."""
+    """Carries a user's error through the database layer, which converts those of drivers."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -171,7 +163,7 @@ class Once:
         lease: float,
         send_api: SendApi,
     ) -> None:
-        """Serve one try of one delivery; the ledger is a retrying one."""
+        """Journal the effects of one try; the ledger retries."""
         self._delivery = delivery
         self._ledger = ledger
         self._telemetry = telemetry
@@ -183,7 +175,7 @@ class Once:
         self._background: set[asyncio.Future[None]] = set()
 
     def key(self, name: str) -> str:
-        """Return the key for an effect: the same for every repeat, fit for other services."""
+        """Return the idempotency key of an effect: the same for every repeat."""
         each = self._delivery
         return effect_key(each.tenant, each.source, each.key, each.variant, name)
 
@@ -200,12 +192,13 @@ class Once:
     ) -> Any:
         """Call a function at most once per delivery and name; a repeat gets the stored result.
 
-        ``safe`` says what to do when an earlier try began it and was never heard of again:
+        ``safe`` says what to do when an earlier try began it and its outcome is unknown:
         ``"idempotent"`` calls it again with the same key while ``window`` lasts, ``"once"``
         holds the delivery for a person, a function asks the other side (it returns ``Done(…)``
         or raises ``NotDone``).
 
-        Raises: EffectNameReused, EffectMisused, EffectOutcomeUnknown, LeaseLost; what it raises.
+        Raises: EffectNameReused, EffectMisused, EffectOutcomeUnknown, LeaseLost; and whatever the
+        function raises.
         """
         self._reserve_name(name)
         timeout = self._call_timeout if timeout is None else timeout
@@ -230,14 +223,7 @@ class Once:
             return await self._call_and_journal(call, request)
         return await self._resume(call, begun.before)
 
-    async def transaction(
-        self,
-        name: str,
-        function: Function,
-        /,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
+    async def transaction(self, name: str, function: Function, /, *args: Any, **kwargs: Any) -> Any:
         """Run ``function(tx, …)`` in our own database, in one commit with the journal: truly once.
 
         Raises: EffectNameReused, EffectMisused, LeaseLost, and whatever the function raises.
@@ -254,7 +240,11 @@ class Once:
                 result = encode_result(function(tx, *args, **kwargs))
             except Exception as error:
                 raise _UserError(error) from error
-            self._refuse_slow(name, clock.steady() - began)
+            took, limit = clock.steady() - began, self._ledger.transaction_limit
+            if took > limit:  # others waited for it, and would do so at every retry
+                raise EffectMisused(
+                    f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
+                )
             return result
 
         request = self._begin_request(name, Safety.ONCE, self._call_timeout)
@@ -277,11 +267,11 @@ class Once:
         wait: float = 0.0,
         **options: Unpack[SendOptions],
     ) -> SendAnswer:
-        """Send a mail once, by whomever and however often it is asked for.
+        """Send a mail once, however often this is called.
 
-        What makes it the same is ``event_type``, ``entity_id`` and who it is for, or a ``key``;
-        the delivery and the ``name`` are kept with it. With ``wait`` it waits up to so many
-        seconds for what becomes of it.
+        The same ``event_type``, ``entity_id`` and recipients, or the same ``key``, mean the same
+        mail; the delivery and the ``name`` are stored with it. With ``wait``, wait up to so many
+        seconds for its outcome.
 
         Raises: InputRefused, NotFound, StoreUnavailable.
         """
@@ -291,21 +281,13 @@ class Once:
     def enqueue(
         self, tx: Any, email: Email, *, name: str | None = None, **options: Unpack[SendOptions]
     ) -> SendAnswer:
-        """Send a mail once, if the ``transaction`` is committed that this is called in.
+        """Send a mail once, if the ``transaction`` around this call is committed.
 
         Raises: InputRefused, NotFound.
         """
         self._has_enqueued = True
         send_api = self._send_api.for_effect(name or options.get("event_type"))
         return send_api.enqueue(tx, email, **options)
-
-    def _refuse_slow(self, name: str, took: float) -> None:
-        """Undo a transaction that made the others wait; it would do so every time."""
-        limit = self._ledger.transaction_limit
-        if took > limit:
-            raise EffectMisused(
-                f"transaction {name!r} took {took:.1f} s, over the limit of {limit:.0f} s"
-            )
 
     def _reserve_name(self, name: str) -> None:
         check_key(name, "effect name")
@@ -316,7 +298,6 @@ class Once:
         self._used.add(name)
 
     def _key_argument(self, function: Function, name: str, given: dict[str, Any]) -> dict[str, str]:
-        """Return the key as an argument, for a function that takes one."""
         wanted = takes_key(function) and "idempotency_key" not in given
         return {"idempotency_key": self.key(name)} if wanted else {}
 
@@ -342,10 +323,10 @@ class Once:
             raise
 
     async def _call_and_journal(self, call: _EffectCall, request: BeginEffect) -> Any:
-        """Make the call and journal how it ended; without proof it stays started."""
+        """Make the call and journal its outcome; without proof it stays started."""
         faults.point("effect.started")
         left = min(call.timeout, (request.surely_over_at - self._ledger.clock()) / 1000)
-        if left <= 0:  # paused since: by the journal the call is over, and others may rely on it
+        if left <= 0:  # the process was paused: by the journal, the call is over already
             await self._finish(call.name, EffectState.NOT_DONE, error="TooLate")
             raise Transient(f"the process stood still before {call.name!r} was called")
         try:
@@ -361,14 +342,14 @@ class Once:
         return result
 
     async def _call(self, call: _EffectCall) -> Any:
-        """Make the call; a plain function that outlives its time is in doubt until it ends."""
+        """Make the call; the outcome of a plain function is unknown until its thread ends."""
         if call.is_async:
             return await call.function()
         thread = asyncio.ensure_future(_call_in_thread(call.function))
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
-            # A thread cannot be stopped, so nobody may conclude that the call is over.
+            # A thread cannot be stopped, so the call may not be over.
             waiting = asyncio.ensure_future(self._record_late_result(call, thread))
             self._background.add(waiting)
             waiting.add_done_callback(self._background.discard)
@@ -377,13 +358,13 @@ class Once:
             raise
 
     async def _record_late_result(self, call: _EffectCall, thread: asyncio.Future[Any]) -> None:
-        """Record the late success of a call that outlived its time: it is proof."""
+        """Record the success of a call that outlived its time limit."""
         result = await asyncio.gather(thread, return_exceptions=True)
         if not isinstance(result[0], BaseException):
             await self._finish(call.name, EffectState.DONE, result=encode_result(result[0]))
 
     async def _resume(self, call: _EffectCall, before: Effect | None) -> Any:
-        """Decide what an earlier try's journal means for this one."""
+        """Continue an effect that an earlier try began."""
         if before is None:
             raise LeaseLost("the lease was lost, so the effect was not begun")
         if before.state is EffectState.DONE:
@@ -393,7 +374,7 @@ class Once:
         return await self._resolve_unknown(call, before)
 
     async def _resolve_unknown(self, call: _EffectCall, before: Effect) -> Any:
-        """Follow the declared choice for an effect nobody heard of again."""
+        """Follow the declared choice for an effect of unknown outcome."""
         started = before.state is EffectState.STARTED
         in_window = self._ledger.clock() <= before.first_started_at + call.window * 1000
         if started and call.safe is Safety.IDEMPOTENT and in_window:
@@ -416,7 +397,7 @@ class Once:
         return await self._call_and_journal(call, request)
 
     async def _verify(self, call: _EffectCall, verify: Function, before: Effect) -> Any:
-        """Ask the other side, once the lost call can no longer be under way."""
+        """Ask the other side, once the lost call can no longer be running."""
         await asyncio.sleep(max(0, before.surely_over_at - self._ledger.clock()) / 1000)
         asked = functools.partial(verify, **self._key_argument(verify, call.name, {}))
         try:
@@ -471,7 +452,6 @@ class SyncOnce:
     """``once`` for handlers that are plain functions."""
 
     def __init__(self, once: Once, loop: asyncio.AbstractEventLoop) -> None:
-        """Speak to the loop from the handler's thread."""
         self._once = once
         self._loop = loop
         self.key = once.key

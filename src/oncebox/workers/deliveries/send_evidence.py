@@ -1,8 +1,9 @@
 """Provider webhooks about sent mail (accepted, bounced …), recorded on the sends they concern.
 
-A transport may name the source at which its provider's webhooks come in. What they tell is heard
-before the user's own handler runs, if there is one for that source; otherwise they are claimed
-and settled here, and what they tell is in the same commit.
+A transport may name the source of its provider's webhooks. If the user has a handler for that
+source, the events are recorded before it runs; otherwise the webhooks are claimed and settled here,
+and the events are recorded in the same commit.
+See docs/decisions/0033-use-signed-provider-webhooks-as-delivery-evidence.md.
 """
 
 import asyncio
@@ -37,26 +38,25 @@ from oncebox.model.sends.transports import (
 from oncebox.model.webhooks.source import Source
 from oncebox.transports import resend, transport_config
 from oncebox.transports.resend import ResendConfig
-from oncebox.workers.deliveries.delivery_worker import ListTargets
 from oncebox.workers.deliveries.middleware import Process
 
 _TRANSPORT_KIND = "resend"
 #: seconds after which a change of transports is seen
 _REFRESH_EVERY = 1.0
-#: seconds between two looks for webhooks, however often something else becomes due
+#: seconds between two claims, however often other deliveries become due
 _CLAIM_EVERY = 0.02
 #: seconds between two announcements of a program's handlers
 _ANNOUNCE_EVERY = 3_600.0
-#: milliseconds after which a program that is not seen any more has no handlers
+#: milliseconds after which the announcement of handlers expires
 _HANDLERS_EXPIRE_AFTER = 7 * 86_400_000
-#: schemes by which nobody but the provider can speak
+#: schemes by which the provider signs
 _SIGNED_SCHEMES = frozenset({"resend", "svix"})
-#: what is found about the time of a request whose signature was checked
+#: verdicts on requests whose signature was verified
 _VERIFIED = frozenset({"fresh", "late"})
 
 #: a tenant and the name of a source
 _SourceRef = tuple[str, str]
-#: returns what is written of a tenant's source
+#: returns a tenant's source
 FindTenantSource = Callable[[str, str], Source | None]
 
 
@@ -64,13 +64,8 @@ class SendEvidence:
     """Finds the sources of provider events, and reads and records the events."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        cipher: SendCipher,
-        telemetry: Telemetry,
-        find: FindTenantSource,
+        self, ledger: Ledger, cipher: SendCipher, telemetry: Telemetry, find: FindTenantSource
     ) -> None:
-        """Look for sources with ``find``."""
         self._ledger = ledger
         #: for calls in a try: an unavailable database is not the fault of the delivery
         self._retrying = ledger.retrying()
@@ -80,9 +75,9 @@ class SendEvidence:
         self._refresh_at = 0.0
         self._transports: dict[_SourceRef, list[str]] = {}
         self._handled_sources: set[_SourceRef] = set()
-        #: sources that are named and cannot be believed; each is told once
+        #: named sources that are missing or not signed; each is logged once
         self._unverifiable: set[_SourceRef] = set()
-        #: what a sealed configuration names, so that it is opened once
+        #: the source in each encrypted configuration, so that it is decrypted once
         self._named_sources: dict[bytes, str] = {}
 
     async def sources(self) -> dict[_SourceRef, Source]:
@@ -99,7 +94,7 @@ class SendEvidence:
             elif place not in self._unverifiable:
                 self._unverifiable.add(place)
                 self._telemetry.log.warning(
-                    "evidence_not_heard", source=place[1], missing=source is None
+                    "evidence_source_unusable", source=place[1], missing=source is None
                 )
         return found
 
@@ -109,7 +104,7 @@ class SendEvidence:
         return [found[place] for place in sorted(found) if place not in self._handled_sources]
 
     async def announce_handled(self, places: Sequence[_SourceRef]) -> None:
-        """Let all processes know that this program has handlers for sources."""
+        """Announce to all processes that this program has handlers for sources."""
         await self._ledger.write(leases.announce_handlers, places, self._ledger.clock())
         self._refresh_at = 0.0
 
@@ -124,7 +119,7 @@ class SendEvidence:
         report = resend.read_resend_event(delivery.body)
         if report is None:
             return ()
-        return tuple(self._evidence(delivery, report, way) for way in self._transports[place])
+        return tuple(self._evidence(delivery, report, each) for each in self._transports[place])
 
     async def record_first(self, process: Process, delivery: Delivery) -> Settlement | None:
         """Middleware: record provider events of a delivery before its handler runs."""
@@ -137,30 +132,32 @@ class SendEvidence:
         return await process(delivery)
 
     def after_commit(
-        self, words: Sequence[ProviderEvent], heard: Sequence[ProviderEventResult]
+        self, events: Sequence[ProviderEvent], results: Sequence[ProviderEventResult]
     ) -> None:
         """Notify subscribers of the changes, and count the events by their results."""
-        if any(each.proven or each.changed for each in heard):
+        if any(each.proven or each.changed for each in results):
             self._ledger.notify(EVENTS)
-        if any(each.proven for each in heard):
+        if any(each.proven for each in results):
             self._ledger.notify(SENDS)
-        for word, each in zip(words, heard, strict=True):
-            self._telemetry.send_evidence.labels(word.status, _result_label(each)).inc()
-            if each.proven:
+        for event, result in zip(events, results, strict=True):
+            self._telemetry.send_evidence.labels(event.status, _result_label(result)).inc()
+            if result.proven:
                 self._telemetry.sends.labels(SendState.SENT).inc()
 
-    def _evidence(self, delivery: Delivery, report: resend.ResendEvent, way: str) -> ProviderEvent:
-        tenant, box = delivery.tenant, self._cipher
+    def _evidence(
+        self, delivery: Delivery, report: resend.ResendEvent, transport: str
+    ) -> ProviderEvent:
+        tenant, cipher = delivery.tenant, self._cipher
         return ProviderEvent(
             tenant=tenant,
-            transport=way,
+            transport=transport,
             provider_id=report.provider_id,
             send_id=report.send_id,
             status=report.kind,
             at=delivery.received_at if report.at is None else report.at,
             recipients=tuple(
                 ProviderEventRecipient(
-                    box.address_fingerprint(tenant, each), box.encrypt_address(tenant, each)
+                    cipher.address_fingerprint(tenant, each), cipher.encrypt_address(tenant, each)
                 )
                 for each in report.addresses
             ),
@@ -174,7 +171,7 @@ class SendEvidence:
         since = ledger.clock() - _HANDLERS_EXPIRE_AFTER
         self._handled_sources = await ledger.read(leases.handled_since, since)
         self._refresh_at = clock.steady() + _REFRESH_EVERY
-        ways: dict[_SourceRef, list[str]] = {}
+        by_source: dict[_SourceRef, list[str]] = {}
         named: dict[bytes, str] = {}
         for row in rows:
             if row.config is None:
@@ -183,14 +180,14 @@ class SendEvidence:
             source = self._source(row, row.config) if known is None else known
             named[row.config] = source
             if source:
-                ways.setdefault((row.tenant, source), []).append(row.name)
-        self._transports, self._named_sources = ways, named
+                by_source.setdefault((row.tenant, source), []).append(row.name)
+        self._transports, self._named_sources = by_source, named
 
-    def _source(self, row: ConfiguredTransport, sealed: bytes) -> str:
+    def _source(self, row: ConfiguredTransport, encrypted: bytes) -> str:
         """Return the source that a transport names; empty if it names none."""
         try:
             found = transport_config.decode_config(
-                self._cipher.decrypt_config(row.tenant, row.name, sealed)
+                self._cipher.decrypt_field("config", row.tenant, row.name, encrypted)
             )
         except (ConfigInvalid, MasterKeyWrong) as error:
             self._telemetry.log.warning("transport_invalid", transport=row.name, code=error.code)
@@ -199,68 +196,63 @@ class SendEvidence:
 
 
 class EvidenceProcessor:
-    """Turns a webhook that was claimed into a settlement which records what it tells."""
+    """Turns a claimed webhook into a settlement that records its events."""
 
     def __init__(
         self,
-        hearing: SendEvidence,
+        evidence: SendEvidence,
         now: clock.Clock,
         *,
         rules: RetryRules,
         random: Callable[[], float],
     ) -> None:
-        """Prepare; what fails is tried again by these rules."""
-        self._evidence = hearing
+        self._evidence = evidence
         self._now = now
         self._rules = rules
         self._random = random
 
     def time_limit(self, delivery: Delivery) -> float | None:
-        """Return nothing: it takes no time."""
+        """Return None: the worker's own limit applies."""
         del delivery
         return None
 
     async def process(self, delivery: Delivery) -> Settlement:
         """Read one webhook."""
-        words = await self._evidence.read(delivery)
-        if not words:
-            return Settlement(
-                delivery=delivery, state=DeliveryState.DONE, outcome=DeliveryOutcome.IGNORED
-            )
-        deed = CommitHook(
+        events = await self._evidence.read(delivery)
+        hook = CommitHook(
             evidence.record_evidence_batches,
-            words,
-            lambda heard: self._evidence.after_commit(words, heard),
+            events,
+            lambda results: self._evidence.after_commit(events, results),
         )
         return Settlement(
             delivery=delivery,
             state=DeliveryState.DONE,
-            outcome=DeliveryOutcome.HANDLED,
-            commit_hook=deed,
+            outcome=DeliveryOutcome.HANDLED if events else DeliveryOutcome.IGNORED,
+            commit_hook=hook if events else None,
         )
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
-        """Return how a webhook goes on that could not be read just now."""
-        # What went wrong may quote the webhook.
+        """Return the settlement of a webhook that could not be read."""
+        # The message of the error may quote the webhook.
         failure = msgspec.structs.replace(failure_from_error(error), error=type(error).__name__)
         now = self._now()
         return settle_failure(delivery, failure, self._rules, now=now, random=self._random)
 
 
 class EvidenceTargets:
-    """Where evidence is claimed from: sources that tell of mail and that nobody else works on."""
+    """Sources of provider events that no program has handlers for."""
 
     def __init__(
         self,
-        hearing: SendEvidence,
+        evidence: SendEvidence,
         own: Callable[[], Sequence[_SourceRef]],
         *,
         worker: str,
         lease: float,
         rules: RetryRules,
     ) -> None:
-        """Claim for this worker; ``own`` says for which sources this program has handlers."""
-        self._evidence = hearing
+        """Claim for this worker; ``own`` returns the sources this program has handlers for."""
+        self._evidence = evidence
         self._own_sources = own
         self._worker = worker
         self._lease = int(lease * 1000)
@@ -268,29 +260,21 @@ class EvidenceTargets:
         self._poll_at = 0.0
         self._announce_at = 0.0
 
-    @property
-    def list_targets(self) -> ListTargets:
-        """From where to claim now."""
-        return self._list_targets
-
-    async def _list_targets(self) -> list[DeliveryClaimant]:
-        # It rings for every delivery there is, and hardly one of them is ours.
+    async def list_targets(self) -> list[DeliveryClaimant]:
+        """Return the sources to claim from now."""
+        # Every delivery notifies this worker, and hardly one of them is evidence.
         if (wait := self._poll_at - clock.steady()) > 0:
             await asyncio.sleep(wait)
         self._poll_at = clock.steady() + _CLAIM_EVERY
-        await self._announce()
+        own = self._own_sources()
+        if own and clock.steady() >= self._announce_at:
+            await self._evidence.announce_handled(own)
+            self._announce_at = clock.steady() + _ANNOUNCE_EVERY
         return [
             self._claimant(source)
             for source in await self._evidence.unhandled()
             if not source.paused and source.mode == "handler"
         ]
-
-    async def _announce(self) -> None:
-        """Say now and then which sources are not for others to settle."""
-        own = self._own_sources()
-        if own and clock.steady() >= self._announce_at:
-            await self._evidence.announce_handled(own)
-            self._announce_at = clock.steady() + _ANNOUNCE_EVERY
 
     def _claimant(self, source: Source) -> DeliveryClaimant:
         retry = source.retry_rules(self._rules)
@@ -300,9 +284,9 @@ class EvidenceTargets:
         )  # fmt: skip
 
 
-def _result_label(heard: ProviderEventResult) -> str:
-    if heard.send_id is None:
+def _result_label(result: ProviderEventResult) -> str:
+    if result.send_id is None:
         return "unknown"
-    if heard.proven:
+    if result.proven:
         return "proof"
-    return "news" if heard.changed else "repeat"
+    return "news" if result.changed else "repeat"

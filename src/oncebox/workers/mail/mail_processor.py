@@ -1,11 +1,13 @@
-"""Received mail: parsed, sender authenticated, codes and links extracted, filed in its inbox."""
+"""Received mail: parsed, sender authenticated, codes and links extracted, filed in its inbox.
+
+See docs/decisions/0022-use-a-custom-mime-and-html-parser-in-isolated-processes.md.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,7 +15,7 @@ from oncebox.core import clock, faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError, Permanent
 from oncebox.errors.mail import AddressInvalid, MailDecryptionFailed
-from oncebox.ledger import ciphers as vaults
+from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
@@ -44,104 +46,77 @@ from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
     ArtifactKind,
     AuthResult,
-    Candidate,
     Envelope,
-    EnvelopeRecipient,
     ParsedMail,
-    ParsedSender,
     ParseStatus,
     SenderVerdict,
-    is_sender_proven,
 )
-from oncebox.workers.deliveries.delivery_worker import ListTargets
 from oncebox.workers.deliveries.handlers import release_settlement
 
 #: the detail of a verdict: the aligned signature covers Date
 _DATE_IS_SIGNED = "signed_date"
 
 
-def build_artifacts(  # noqa: PLR0913 - whose mail it is, what it says, and what is known of it
-    strongbox: ArtifactCipher,
+def build_artifacts(
+    cipher: ArtifactCipher,
     tenant: str,
     inbox_id: str,
     parsed: ParsedMail,
     verdict: SenderVerdict,
-    new_id: ids.NewId = ids.new,
     *,
     authenticated: bool = False,
 ) -> tuple[NewArtifact, ...]:
-    """Return the artifacts of a mail for one inbox, each sealed for its own row.
+    """Return the artifacts of a mail for one inbox, each encrypted for its own row.
 
-    ``authenticated`` says that the inbox expects only what its sender vouches for.
+    ``authenticated`` says that the inbox accepts only what its sender is proven to have sent.
     """
     found = candidates_to_keep(parsed.found)
     if not found:
         return ()
     proven = sender_verdict(parsed, verdict) == "pass"
+    signed_at = parsed.date if proven and _DATE_IS_SIGNED in verdict.details else None
+    try:
+        sender = sender_key(parsed.sender.address) if parsed.sender.standing == "single" else ""
+    except AddressInvalid:
+        sender = ""
     ranks = dict.fromkeys(ArtifactKind, 0)
     made = []
     for candidate, tied in found:
-        id_, kind = new_id("art"), candidate.kind
+        id_, kind = ids.new("art"), candidate.kind
         vouched = covers_candidate(verdict, parsed, candidate)
-        value = ArtifactValue(
-            value=_storable_text(candidate.value),
-            shown=_storable_text(candidate.shown),
-            wrapped=candidate.wrapped,
-            target=_storable_text(candidate.target),
+        value, shown, target = (
+            text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be stored
+            for text in (candidate.value, candidate.shown, candidate.target)
         )
+        sealed = ArtifactValue(value=value, shown=shown, wrapped=candidate.wrapped, target=target)
+        unproven = [] if proven and vouched else [SENDER_UNPROVEN]
         made.append(
             NewArtifact(
                 id=id_,
-                event_id=new_id("evt"),
+                event_id=ids.new("evt"),
                 kind=kind,
-                fingerprint=strongbox.value_fingerprint(tenant, inbox_id, kind, value.value),
-                encrypted=strongbox.encrypt(tenant, id_, value),
+                fingerprint=cipher.value_fingerprint(tenant, inbox_id, kind, value),
+                encrypted=cipher.encrypt(tenant, id_, sealed),
                 rank=ranks[kind],
                 confidence=to_thousandths(candidate.confidence),
                 tied=tied,
                 purposes=tuple(map(str, parsed.purposes)),
-                sender=_sender_key(parsed.sender),
-                signed_at=_signed_at(parsed, verdict) if vouched else None,
+                sender=sender,
+                signed_at=signed_at if vouched else None,
                 vouched=vouched,
                 matched=vouched or not authenticated,
-                warnings=_artifact_warnings(candidate, proven=proven and vouched),
+                warnings=(*unproven, *([LINK_WRAPPED] if candidate.wrapped else [])),
             )
         )
         ranks[kind] += 1
     return tuple(made)
 
 
-def _sender_key(sender: ParsedSender) -> str:
-    """Return an address as it is compared; nothing where there is not exactly one."""
-    if sender.standing != "single":
-        return ""
-    try:
-        return sender_key(sender.address)
-    except AddressInvalid:
-        return ""
-
-
-def _signed_at(parsed: ParsedMail, verdict: SenderVerdict) -> int | None:
-    """Return the date of a mail, if the one who sent it has signed it."""
-    signed = _DATE_IS_SIGNED in verdict.details and is_sender_proven(verdict, parsed.sender.domain)
-    return parsed.date if signed else None
-
-
-def _artifact_warnings(candidate: Candidate, *, proven: bool) -> tuple[str, ...]:
-    told = ((SENDER_UNPROVEN, not proven), (LINK_WRAPPED, bool(candidate.wrapped)))
-    return tuple(code for code, holds in told if holds)
-
-
-def _storable_text(text: str) -> str:
-    """Return a text that can be written down: lone surrogates are spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-#: seconds between two looks while there is no mail, however often something else becomes due
+#: seconds between two queries while there is no mail, however often other work becomes due
 _POLL_EVERY = 0.02
-#: tries after which a mail is filed without being read: whatever it does, it is still a message
+#: tries after which a mail is filed unparsed
 _MAX_PARSE_TRIES = 3
-#: milliseconds after which it is tried again when nobody could read
+#: milliseconds before the next try if no parser is available
 _RETRY_AFTER_MS = 2_000
 _UNPARSED = ParsedMail(status=ParseStatus.UNPARSED, warnings=("not_readable",))
 _TEMPERROR = SenderVerdict(
@@ -149,33 +124,21 @@ _TEMPERROR = SenderVerdict(
 )
 
 
-class _NoParser(Exception):
+class _ParserUnavailable(Exception):
     """The mail parser is not available."""
 
 
-class MailParser(Protocol):
+class MailParser(AbstractAsyncContextManager[Any], Protocol):
     """Parses mail in other processes, so that no mail can crash this one."""
 
     async def parse(self, raw: bytes) -> ParsedMail:
-        """Return what a mail says."""
+        """Return the parsed mail."""
 
     async def check(self, raw: bytes, answers: Any) -> Any:
-        """Return what the signatures of a mail prove."""
-
-    async def __aenter__(self) -> Any:
-        """Begin."""
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> Any:
-        """End."""
+        """Return the results of a mail's DKIM signatures."""
 
 
-#: judges who sent a mail: its envelope, what it says, its bytes, and what checks signatures
+#: authenticates a sender: envelope, parsed mail, raw mail, and the check of signatures
 AuthenticateSender = Callable[
     [Envelope, ParsedMail, bytes, Callable[..., Awaitable[Any]]], Awaitable[SenderVerdict]
 ]
@@ -185,33 +148,22 @@ class MailTargets:
     """The claim targets of mail: the tenants that have some."""
 
     def __init__(self, ledger: Ledger, *, worker: str, lease: float, rules: RetryRules) -> None:
-        """Claim for this worker."""
         self._ledger = ledger
         self._worker = worker
         self._lease = int(lease * 1000)
         self._rules = rules
         self._poll_at = 0.0
 
-    @property
-    def list_targets(self) -> ListTargets:
-        """Returns the targets to claim from now."""
-        return self._list_targets
-
-    async def _list_targets(self) -> list[DeliveryClaimant]:
+    async def list_targets(self) -> list[DeliveryClaimant]:
+        """Return the targets to claim from now."""
         if (wait := self._poll_at - clock.steady()) > 0:
             await asyncio.sleep(wait)
         tenants = await self._ledger.read(messages.tenants_with_mail, self._ledger.clock())
         if not tenants:
             self._poll_at = clock.steady() + _POLL_EVERY
+        tries, budget = self._rules.tries, self._rules.budget
         return [
-            DeliveryClaimant(
-                tenant,
-                MAIL_SOURCE,
-                self._worker,
-                self._lease,
-                self._rules.tries,
-                self._rules.budget,
-            )
+            DeliveryClaimant(tenant, MAIL_SOURCE, self._worker, self._lease, tries, budget)
             for tenant in tenants
         ]
 
@@ -232,7 +184,6 @@ class MailProcessor:
         limit: float,
         random: Callable[[], float],
     ) -> None:
-        """Prepare; the parser starts with the first mail."""
         self._ledger = ledger
         self._policies = ledger.retrying().shared(messages.inbox_policies)
         self._parser = parser
@@ -241,7 +192,7 @@ class MailProcessor:
         self._telemetry = telemetry
         self._mail_cipher = mail_cipher
         #: one function for all mails: commit hooks with the same function share one call
-        self._file = partial(messages.file, vault=mail_cipher)
+        self._file = partial(messages.file, cipher=mail_cipher)
         self._rules = rules
         self._limit = limit
         self._random = random
@@ -262,7 +213,7 @@ class MailProcessor:
     async def process(self, delivery: Delivery) -> Settlement:
         """Parse one mail and return a settlement that files it."""
         faults.point("mail.claimed")
-        message = await self._build_filing(delivery)
+        message = await self._new_message(delivery)
         return Settlement(
             delivery=delivery,
             state=DeliveryState.DONE,
@@ -271,140 +222,100 @@ class MailProcessor:
         )
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
-        """Return how a mail that could not be filed goes on: later, or not at all."""
+        """Return whether a mail that could not be filed is tried again, and when."""
         now = self._ledger.clock()
-        if isinstance(error, _NoParser):  # not the fault of the mail
+        if isinstance(error, _ParserUnavailable):  # not the fault of the mail
             return release_settlement(delivery, now + _RETRY_AFTER_MS)
         failure = failure_from_error(error)
-        if not isinstance(error, Permanent):  # our own text; that of others may quote the mail
-            failure = msgspec.structs.replace(failure, error=_error_name(error))
+        if not isinstance(error, Permanent):  # the text of other errors may quote the mail
+            name = error.code if isinstance(error, OnceboxError) else type(error).__name__
+            failure = msgspec.structs.replace(failure, error=name)
         return settle_failure(delivery, failure, self._rules, now=now, random=self._random)
 
-    async def _build_filing(self, delivery: Delivery) -> NewMessage:
+    async def _new_message(self, delivery: Delivery) -> NewMessage:
         envelope = received_mail.decode_envelope(delivery.headers)
-        recipient = _recipient(delivery, envelope)
-        policy = await self._policies.read((recipient.inbox_id, delivery.tenant))
+        inbox_id = delivery.key.rpartition(":")[0]
+        recipient = next((each for each in envelope.recipients if each.inbox_id == inbox_id), None)
+        if recipient is None:
+            raise Permanent("the envelope does not name the inbox")
+        policy = await self._policies.read((inbox_id, delivery.tenant))
         if policy is None:
             raise Permanent("there is no such inbox")
-        delivery = await self._decrypt(delivery)
-        parsed = await self._parse(delivery)
+        delivery, parsed = await self._decrypt_and_parse(delivery)
         faults.point("mail.parsed")
-        verdict = await self._sender_verdict(envelope, parsed, delivery.body)
+        try:
+            verdict = await self._authenticate(envelope, parsed, delivery.body, self._parser.check)
+        except Exception:
+            self._telemetry.log.exception("sender_authentication_failed")
+            verdict = _TEMPERROR
         expected, why = match_policy(policy, parsed, verdict, recipient.address)
         found = build_artifacts(
             self._artifact_cipher,
             delivery.tenant,
-            recipient.inbox_id,
+            inbox_id,
             parsed,
             verdict,
             authenticated=policy.authenticated,
         )
         faults.point("artifacts.sealed")
-        known = _MailFacts(delivery, recipient, envelope, verdict)
+        make = partial(
+            new_message,
+            delivery,
+            recipient,
+            envelope,
+            verdict=verdict,
+            ids=(ids.new("msg"), ids.new("evt")),
+        )
         try:
-            read = _filing(known, parsed, "" if expected else why, found)
-        except ValueError:  # it holds what no JSON can say
-            read = _filing(known, _UNPARSED, "unparsed", ())
-        place = vaults.document_aad(delivery.tenant, read.message_id)
-        return msgspec.structs.replace(read, encoded=self._mail_cipher.encrypt(read.encoded, place))
+            message = make(parsed=parsed, mismatch="" if expected else why, artifacts=found)
+        except ValueError:  # it contains text that cannot be encoded as JSON
+            message = make(parsed=_UNPARSED, mismatch="unparsed")
+        aad = ciphers.document_aad(delivery.tenant, message.message_id)
+        encoded = self._mail_cipher.encrypt(message.encoded, aad)
+        return msgspec.structs.replace(message, encoded=encoded)
 
-    async def _decrypt(self, delivery: Delivery) -> Delivery:
-        """Return a delivery with its mail as it was received.
+    async def _decrypt_and_parse(self, delivery: Delivery) -> tuple[Delivery, ParsedMail]:
+        """Return a delivery with its raw mail, and the parsed mail.
 
-        Raises: Permanent, when it cannot be opened; no other try would open it.
+        Raises: Permanent, if it cannot be decrypted; another try would fail too.
         """
-        place = vaults.mail_aad(delivery.tenant, delivery.payload_id)
+        decrypt, aad = (
+            self._mail_cipher.decrypt,
+            ciphers.mail_aad(delivery.tenant, delivery.payload_id),
+        )
         try:
             if len(delivery.body) < LARGE:
-                body = self._mail_cipher.decrypt(delivery.body, place)
+                raw = decrypt(delivery.body, aad)
             else:
-                body = await asyncio.to_thread(self._mail_cipher.decrypt, delivery.body, place)
+                raw = await asyncio.to_thread(decrypt, delivery.body, aad)
         except MailDecryptionFailed as error:
             raise Permanent(str(error)) from error
-        return msgspec.structs.replace(delivery, body=body)
-
-    async def _parse(self, delivery: Delivery) -> ParsedMail:
-        """Return what a mail says; nothing of one that was too much for those who tried before."""
+        delivery = msgspec.structs.replace(delivery, body=raw)
         if delivery.tries > _MAX_PARSE_TRIES:
-            return _UNPARSED
+            return delivery, _UNPARSED
         try:
-            await self._start_parser()
-            parsed = await self._parser.parse(delivery.body)
+            async with self._parser_starting:
+                if not self._parser_started:
+                    await self._exit_stack.enter_async_context(self._parser)
+                    self._parser_started = True
+            parsed = await self._parser.parse(raw)
         except OnceboxError as error:
             if not error.retry_safe:
                 raise
-            self._telemetry.log.warning("mail_not_read", code=error.code)
-            raise _NoParser from error
-        return msgspec.structs.replace(
-            parsed, identity=self._mail_cipher.message_fingerprint(parsed.identity)
-        )
-
-    async def _sender_verdict(
-        self, envelope: Envelope, parsed: ParsedMail, raw: bytes
-    ) -> SenderVerdict:
-        try:
-            return await self._authenticate(envelope, parsed, raw, self._parser.check)
-        except Exception:
-            self._telemetry.log.exception("sender_not_judged")
-            return _TEMPERROR
-
-    async def _start_parser(self) -> None:
-        if self._parser_started:
-            return
-        async with self._parser_starting:
-            if not self._parser_started:
-                await self._exit_stack.enter_async_context(self._parser)
-                self._parser_started = True
+            self._telemetry.log.warning("mail_not_parsed", code=error.code)
+            raise _ParserUnavailable from error
+        identity = self._mail_cipher.message_fingerprint(parsed.identity)
+        return delivery, msgspec.structs.replace(parsed, identity=identity)
 
     def _on_filed(self, filed: NewMessageResult) -> None:
-        """Count a filed message, and wake those waiting for it."""
+        """Count a filed message, and wake the long polls that wait for it."""
         faults.point("mail.committed")
         if filed.sequence is not None:
             self._telemetry.messages.labels(filed.status).inc()
-            self._count_artifacts(filed)
+            for kind, end in filed.artifacts:
+                self._telemetry.artifacts.labels(kind.value, end).inc()
+                if end == "duplicate":
+                    self._telemetry.artifact_duplicates.labels(kind.value).inc()
             self._ledger.notify(MESSAGES, EVENTS)
         elif filed.duplicate:
             self._telemetry.duplicates.labels("message", "copy").inc()
-
-    def _count_artifacts(self, filed: NewMessageResult) -> None:
-        for kind, end in filed.artifacts:
-            self._telemetry.artifacts.labels(kind.value, end).inc()
-            if end == "duplicate":
-                self._telemetry.artifact_duplicates.labels(kind.value).inc()
-
-
-def _error_name(error: BaseException) -> str:
-    return error.code if isinstance(error, OnceboxError) else type(error).__name__
-
-
-def _recipient(delivery: Delivery, envelope: Envelope) -> EnvelopeRecipient:
-    """Return for whom this delivery of a mail is: its key begins with the inbox."""
-    inbox_id = delivery.key.rpartition(":")[0]
-    for each in envelope.recipients:
-        if each.inbox_id == inbox_id:
-            return each
-    raise Permanent("the envelope does not name the inbox")
-
-
-class _MailFacts(NamedTuple):
-    """What is known of a mail besides what it says."""
-
-    delivery: Delivery
-    recipient: EnvelopeRecipient
-    envelope: Envelope
-    verdict: SenderVerdict
-
-
-def _filing(
-    known: _MailFacts, parsed: ParsedMail, mismatch: str, artifacts: tuple[NewArtifact, ...]
-) -> NewMessage:
-    return new_message(
-        known.delivery,
-        known.recipient,
-        known.envelope,
-        parsed=parsed,
-        verdict=known.verdict,
-        mismatch=mismatch,
-        ids=(ids.new("msg"), ids.new("evt")),
-        artifacts=artifacts,
-    )

@@ -1,9 +1,9 @@
 """Pool of child processes that parse mail under CPU, time and memory limits.
 
 Children live long and are sent several mails ahead. They answer in order, so the oldest mail
-without an answer is the one a dead child was reading. A mail that took too long is ``limited``;
+without an answer is the one a dead child was parsing. A mail that took too long is ``limited``;
 one whose child died of something else gets a second child to itself, and is ``limited`` or
-``unparsed`` if that one dies too. The others go to the next child as if nothing had been.
+``unparsed`` if that one dies too. The other mails go to the next child.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
@@ -26,92 +25,107 @@ from oncebox.mail.limits import ParseLimits
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus
 from oncebox.settings import ParserSettings
 from oncebox.workers.mail.parser_process import (
+    LENGTH_BYTES,
     NO_MEMORY,
+    READY,
     ChildOptions,
-    FrameSplitter,
+    Operation,
     ParserReply,
     ParserRequest,
-    encode_frame,
 )
 from oncebox.workers.process.supervisor import Backoff
 
 _REPLY = msgspec.msgpack.Decoder(ParserReply)
-_READY_NUMBER = -1
 _START_WITHIN = 30.0
-#: mails a child has before it, so that it need not wait for the next one, and their bytes
+#: mails that a child has at once, so that it need not wait for the next one, and their bytes
 _MAX_QUEUED = 4
 _MAX_QUEUED_BYTES = 4 * 1024 * 1024
+_MAX_FRAME = 1 << 30
 _MIB = 1024 * 1024
-#: all that a child is told of our surroundings: nothing that could be a secret
+#: the environment of a child: nothing that could be a secret
 _PASSED_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
 
 
 class ChildDeath(StrEnum):
-    """What a child died of."""
+    """The cause of a child's death."""
 
-    #: the mail took more processor time than it may
+    #: the mail exceeded the limit of processor time
     CPU = "cpu"
-    #: it did not answer in time
+    #: the child did not answer in time
     WALL = "wall"
-    #: it needed more memory than it may
+    #: the mail exceeded the memory limit
     MEMORY = "memory"
     #: anything else
     CRASH = "crash"
 
 
 class ParseTask:
-    """One mail, and who waits for it."""
+    """One mail, and the future of its result."""
 
-    __slots__ = ("alone", "death", "done", "raw", "rest", "result", "verb")
+    __slots__ = ("alone", "done", "operation", "raw", "records")
 
-    def __init__(self, verb: str, raw: bytes, rest: bytes, done: asyncio.Future[None]) -> None:
-        """Take what is to be done, and the promise to keep."""
-        self.verb = verb
+    def __init__(
+        self, operation: Operation, raw: bytes, records: Mapping[str, list[bytes]]
+    ) -> None:
+        self.operation = operation
         self.raw = raw
-        self.rest = rest
-        self.done = done
-        self.result: bytes | None = None
-        self.death: ChildDeath | None = None
-        #: a child died with it; the next one gets nothing else
+        self.records = dict(records)
+        self.done: asyncio.Future[bytes | ChildDeath | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+        #: a child died with it; the next one gets no other mail
         self.alone = False
 
-    def answer(self, result: bytes | None) -> None:
-        """Keep the promise."""
-        self.result = result
-        self._release()
-
-    def end(self, death: ChildDeath) -> None:
-        """Say that a child died of it."""
-        self.death = death
-        self._release()
-
-    def refuse(self, error: Exception) -> None:
-        """Say that nothing will come of it."""
+    def finish(self, result: bytes | ChildDeath | None) -> None:
+        """Set the result, unless the caller is gone."""
         if not self.done.done():
-            self.done.set_exception(error)
+            self.done.set_result(result)
 
-    def _release(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+
+class FrameSplitter:
+    """Splits a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add bytes; return the frames that are complete now.
+
+        Raises: ValueError, if a frame is too long.
+        """
+        self._waiting += data
+        found: list[bytes] = []
+        at = 0
+        while len(self._waiting) - at >= LENGTH_BYTES:
+            start = at + LENGTH_BYTES
+            size = int.from_bytes(self._waiting[at:start])
+            if size > _MAX_FRAME:
+                raise ValueError("the length of a frame exceeds the limit")
+            if len(self._waiting) < start + size:
+                break
+            at = start + size
+            found.append(bytes(self._waiting[start:at]))
+        del self._waiting[:at]
+        return found
 
 
 class ParserChild(asyncio.SubprocessProtocol):
-    """A process that reads mails in the order they are given."""
+    """A process that parses mails in the order they are sent."""
 
     def __init__(
         self,
         settings: ParserSettings,
-        answered: Callable[[], None],
-        died: Callable[["ParserChild", ChildDeath], None],
+        on_answer: Callable[[], None],
+        on_death: Callable[["ParserChild", ChildDeath], None],
     ) -> None:
-        """Prepare; ``start`` makes one that runs."""
         self.ready = False
+        #: the mails that it has not answered, oldest first
+        self.queued: deque[ParseTask] = deque()
         self._settings = settings
-        self._on_answer = answered
-        self._on_death = died
-        self._queued: deque[ParseTask] = deque()
-        self._numbers = 0
-        self._expected = 0
+        self._on_answer = on_answer
+        self._on_death = on_death
+        self._sent = 0
+        self._answered = 0
         self._splitter = FrameSplitter()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -120,67 +134,31 @@ class ParserChild(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport
         self._pipe: asyncio.WriteTransport
 
-    @classmethod
-    async def start(
-        cls,
-        settings: ParserSettings,
-        limits: ParseLimits,
-        answered: Callable[[], None],
-        died: Callable[["ParserChild", ChildDeath], None],
-    ) -> "ParserChild":
-        """Start a process.
-
-        Raises: OSError.
-        """
-        orders = ChildOptions(cpu=settings.cpu, memory=settings.memory * _MIB, limits=limits)
-        _, child = await asyncio.get_running_loop().subprocess_exec(
-            lambda: cls(settings, answered, died),
-            sys.executable, "-P", "-m", "oncebox.workers.mail.parser_process",
-            msgspec.json.encode(orders).decode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # it could quote mail
-            env=_child_environment(),
-            close_fds=True,
-            start_new_session=True,
-        )  # fmt: skip
-        return child
-
     @property
     def pid(self) -> int:
         """The id of the process."""
         return self._transport.get_pid()
 
     def accepts(self, task: ParseTask) -> bool:
-        """Say whether it may have this mail too; a heavy one, or a suspect, is alone."""
-        if not self._queued:
+        """Say whether it may have this mail too; a large or suspect one is parsed alone."""
+        if not self.queued:
             return True
-        if (
-            task.alone
-            or len(self._queued) >= _MAX_QUEUED
-            or any(each.alone for each in self._queued)
-        ):
+        if task.alone or len(self.queued) >= _MAX_QUEUED or any(each.alone for each in self.queued):
             return False
-        return sum(len(each.raw) for each in self._queued) + len(task.raw) <= _MAX_QUEUED_BYTES
-
-    def load(self) -> int:
-        """Return how many mails it has."""
-        return len(self._queued)
+        return sum(len(each.raw) for each in self.queued) + len(task.raw) <= _MAX_QUEUED_BYTES
 
     def send(self, task: ParseTask) -> None:
         """Send a mail to the process."""
-        if not self._queued and self.ready:
+        if not self.queued and self.ready:
             self._set_deadline(self._settings.wall)
-        self._queued.append(task)
-        self._pipe.write(encode_frame(ParserRequest(self._numbers, task.verb, task.raw, task.rest)))
-        self._numbers += 1
-
-    def unanswered(self) -> list[ParseTask]:
-        """Return the mails that it has not answered, oldest first."""
-        return list(self._queued)
+        self.queued.append(task)
+        request = ParserRequest(self._sent, task.operation, task.raw, task.records)
+        frame = msgspec.msgpack.encode(request)
+        self._pipe.write(len(frame).to_bytes(LENGTH_BYTES) + frame)
+        self._sent += 1
 
     async def stop(self, within: float) -> None:
-        """Let it end by itself for a moment, then end it; it is gone when this returns."""
+        """Give the process some time to end, then kill it; it is gone when this returns."""
         self._pipe.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -188,16 +166,14 @@ class ParserChild(asyncio.SubprocessProtocol):
         self._kill()
         await self._ended
 
-    # what the loop tells
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the pipes."""
+        """Wait for the process to be ready."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pipe = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         self._set_deadline(_START_WITHIN)
 
     def pipe_data_received(self, _fd: int, data: bytes) -> None:
-        """Take answers; what makes no sense ends the child."""
+        """Read replies; kill a child that sends anything else."""
         try:
             for frame in self._splitter.feed(data):
                 self._handle_reply(_REPLY.decode(frame))
@@ -205,28 +181,28 @@ class ParserChild(asyncio.SubprocessProtocol):
             self._kill()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Tell that the process has ended and its pipes are closed."""
+        """Report that the process has ended and its pipes are closed."""
         self._set_deadline(None)
         self._transport.close()
         if not self._ended.done():
             self._ended.set_result(None)
-        self._on_death(self, self._death())
-
-    # inside
+        causes = {-signal.SIGPROF: ChildDeath.CPU, NO_MEMORY: ChildDeath.MEMORY}
+        cause = causes.get(self._transport.get_returncode() or 0, ChildDeath.CRASH)
+        self._on_death(self, ChildDeath.WALL if self._late else cause)
 
     def _handle_reply(self, reply: ParserReply) -> None:
-        if reply.number == _READY_NUMBER:
+        if reply.number == READY:
             self.ready = True
-        elif not self._queued or reply.number != self._expected:
-            raise ValueError("an answer to nothing that was asked")
+        elif not self.queued or reply.number != self._answered:
+            raise ValueError("a reply without a request")
         else:
-            self._expected += 1
-            self._queued.popleft().answer(reply.result)
-        self._set_deadline(self._settings.wall if self._queued else None)
+            self._answered += 1
+            self.queued.popleft().finish(reply.result)
+        self._set_deadline(self._settings.wall if self.queued else None)
         self._on_answer()
 
     def _set_deadline(self, seconds: float | None) -> None:
-        """Expect the next answer within so many seconds."""
+        """Expect the next reply within so many seconds."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = (
@@ -241,21 +217,8 @@ class ParserChild(asyncio.SubprocessProtocol):
         with suppress(ProcessLookupError):
             self._transport.kill()
 
-    def _death(self) -> ChildDeath:
-        status = self._transport.get_returncode()
-        if self._late:
-            return ChildDeath.WALL
-        return {-signal.SIGPROF: ChildDeath.CPU, NO_MEMORY: ChildDeath.MEMORY}.get(
-            status or 0, ChildDeath.CRASH
-        )
 
-
-def _child_environment() -> dict[str, str]:
-    passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-    return {**passed, "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-#: a child that dies so often before it is ready will not do better
+#: failed starts in a row after which waiting mails are refused
 _MAX_FAILED_STARTS = 5
 _MAX_CHILDREN = 8
 _STOP_WITHIN = 2.0
@@ -264,15 +227,11 @@ _NO_RECORDS: Mapping[str, list[bytes]] = {}
 
 
 class ParserPool:
-    """Reads any number of mails at a time, each in a child process under limits."""
+    """Parses any number of mails at a time, each in a child process under limits."""
 
     def __init__(
-        self,
-        settings: ParserSettings,
-        telemetry: Telemetry,
-        limits: ParseLimits | None = None,
+        self, settings: ParserSettings, telemetry: Telemetry, limits: ParseLimits | None = None
     ) -> None:
-        """Prepare; children are started by ``async with``, and as they are needed."""
         self._settings = settings
         self._telemetry = telemetry
         self._limits = limits or ParseLimits()
@@ -289,86 +248,85 @@ class ParserPool:
             self._start_child_after(0)
         return self
 
-    async def __aexit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        """Stop the children; who still waits is told that there is no parser."""
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop the children; the calls that still wait fail with ParserUnavailable."""
         self._stopping = True
-        for keeper in list(self._starters):
-            keeper.cancel()
+        for starter in list(self._starters):
+            starter.cancel()
         await asyncio.gather(*self._starters, return_exceptions=True)
         await asyncio.gather(*(child.stop(_STOP_WITHIN) for child in list(self._children)))
         self._fail_waiting()
 
     async def parse(self, raw: bytes) -> ParsedMail:
-        """Return all that is known of a mail; one that breaks its reader is still a message.
+        """Return the parsed mail; one that breaks the parser has no content.
 
         Raises: ParserUnavailable, if no child can be started, or all are being stopped.
         """
-        task = await self._submit("parse", raw, b"")
-        if task.death is not None:
-            parsed = ParsedMail(status=_STATUS_BY_DEATH[task.death])
-        elif task.result is None:
+        result = await self._submit(ParseTask("parse", raw, _NO_RECORDS))
+        if isinstance(result, bytes):
+            parsed = _PARSED.decode(result)
+        elif result is None or result is ChildDeath.CRASH:
             parsed = ParsedMail(status=ParseStatus.UNPARSED)
         else:
-            parsed = _PARSED.decode(task.result)
+            parsed = ParsedMail(status=ParseStatus.LIMITED)
         self._telemetry.parsed.labels(parsed.status.value).inc()
         faults.point("parse.answered")
         return parsed
 
     async def check(self, raw: bytes, answers: Mapping[str, list[bytes]] = _NO_RECORDS) -> Any:
-        """Return what the verb ``check`` says of a mail's signatures, given the keys' records.
+        """Return the results of a mail's DKIM signatures, given the TXT records of their keys.
 
-        None if it broke its reader. Raises: ParserUnavailable.
+        None if the mail broke the parser. Raises: ParserUnavailable.
         """
-        task = await self._submit("check", raw, msgspec.msgpack.encode(answers))
-        return None if task.result is None else msgspec.msgpack.decode(task.result)
+        result = await self._submit(ParseTask("check", raw, answers))
+        return msgspec.msgpack.decode(result) if isinstance(result, bytes) else None
 
     @property
     def pids(self) -> list[int]:
         """The ids of the children's processes."""
         return [child.pid for child in self._children]
 
-    # sharing out
-
-    async def _submit(self, verb: str, raw: bytes, rest: bytes) -> ParseTask:
+    async def _submit(self, task: ParseTask) -> bytes | ChildDeath | None:
         if self._stopping:
             raise _unavailable()
-        task = ParseTask(verb, raw, rest, asyncio.get_running_loop().create_future())
         self._waiting.append(task)
         self._dispatch()
-        await task.done
-        return task
+        return await task.done
 
     def _dispatch(self) -> None:
-        """Give waiting mails to the children that have least to do."""
+        """Send waiting mails to the children with the fewest mails."""
         while self._waiting:
-            if self._waiting[0].done.done():  # nobody waits for it any more
+            if self._waiting[0].done.done():  # the caller is gone
                 self._waiting.popleft()
                 continue
-            child = min(self._children, key=ParserChild.load, default=None)
+            child = min(self._children, key=lambda each: len(each.queued), default=None)
             if child is None or not child.accepts(self._waiting[0]):
                 return
             child.send(self._waiting.popleft())
 
-    # children
-
     def _start_child_after(self, wait: float) -> None:
-        """Start a child after a while, without keeping anybody waiting."""
-        keeper = asyncio.create_task(self._start_child(wait), name="oncebox-parsers")
-        self._starters.add(keeper)
-        keeper.add_done_callback(self._starters.discard)
+        starter = asyncio.create_task(self._start_child(wait), name="oncebox-parsers")
+        self._starters.add(starter)
+        starter.add_done_callback(self._starters.discard)
 
     async def _start_child(self, wait: float) -> None:
         await asyncio.sleep(wait)
+        settings = self._settings
+        options = ChildOptions(cpu=settings.cpu, memory=settings.memory * _MIB, limits=self._limits)
+        passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         try:
-            child = await ParserChild.start(
-                self._settings, self._limits, self._on_answer, self._on_death
-            )
-        except OSError:  # no room for a process now
+            _, child = await asyncio.get_running_loop().subprocess_exec(
+                lambda: ParserChild(settings, self._on_answer, self._on_death),
+                sys.executable, "-P", "-m", "oncebox.workers.mail.parser_process",
+                msgspec.json.encode(options).decode(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,  # it could quote mail
+                env={**passed, "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                close_fds=True,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError:  # no process can be started now
             self._count_failed_start()
             return
         if self._stopping:
@@ -378,22 +336,26 @@ class ParserPool:
         self._dispatch()
 
     def _on_answer(self) -> None:
-        """Go on after an answer, or after a child's first word."""
         self._failed_starts = 0
         self._dispatch()
 
     def _on_death(self, child: ParserChild, death: ChildDeath) -> None:
-        """Take a dead child's mails back, and start another one."""
+        """Take a dead child's mails back, and start another child."""
         with suppress(ValueError):
             self._children.remove(child)
-        left = child.unanswered()
+        left = list(child.queued)
         if self._stopping:
             self._waiting.extend(left)
             return
         self._telemetry.parser_deaths.labels(death.value).inc()
         self._telemetry.log.warning("parser_died", cause=death.value)
         if left and child.ready:
-            self._blame_oldest_mail(left, death)
+            suspect = left[0]  # the oldest mail is the one that the child was parsing
+            if suspect.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:
+                suspect.finish(death)
+                del left[0]
+            else:
+                suspect.alone = True  # perhaps not its fault: parse it again, alone
         self._waiting.extendleft(reversed(left))
         if child.ready:
             self._start_child_after(0)
@@ -401,40 +363,24 @@ class ParserPool:
         else:
             self._count_failed_start()
 
-    def _blame_oldest_mail(self, left: list[ParseTask], death: ChildDeath) -> None:
-        """Find the mail that a child died of, the oldest one, and decide what becomes of it."""
-        guilty = left[0]
-        if guilty.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:
-            guilty.end(death)
-            del left[0]
-        else:
-            guilty.alone = True  # it may not have been its fault: once more, with nobody near
-
     def _count_failed_start(self) -> None:
         self._failed_starts += 1
         if self._failed_starts >= _MAX_FAILED_STARTS:
-            self._fail_waiting()  # who comes later may find better times
+            self._fail_waiting()  # later calls may be luckier
         self._start_child_after(self._backoff.delay_after(0))
 
     def _fail_waiting(self) -> None:
         for task in self._waiting:
-            task.refuse(_unavailable())
+            if not task.done.done():
+                task.done.set_exception(_unavailable())
         self._waiting.clear()
 
 
-_STATUS_BY_DEATH = {
-    ChildDeath.CPU: ParseStatus.LIMITED,
-    ChildDeath.WALL: ParseStatus.LIMITED,
-    ChildDeath.MEMORY: ParseStatus.LIMITED,
-    ChildDeath.CRASH: ParseStatus.UNPARSED,
-}
-
-
 def child_count(settings: ParserSettings) -> int:
-    """Return how many children to have: as asked, else one for each processor but one."""
+    """Return the number of children: as configured, else one for each processor but one."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return settings.children or max(1, min(_MAX_CHILDREN, processors - 1))
 
 
 def _unavailable() -> ParserUnavailable:
-    return ParserUnavailable("there is no process to read mail with just now; try again shortly")
+    return ParserUnavailable("no parser process is available just now; try again shortly")

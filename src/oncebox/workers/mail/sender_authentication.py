@@ -1,8 +1,11 @@
-"""Sender authentication (SPF, DKIM, DMARC) of one mail within a time limit."""
+"""Sender authentication (SPF, DKIM, DMARC) of one mail within a time limit.
+
+See docs/decisions/0025-use-bounded-pure-functions-for-dkim-and-spf.md.
+"""
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,38 +28,35 @@ from oncebox.model.public_internet import is_public_ip
 from oncebox.settings import MailSettings
 from oncebox.workers.mail.dns_resolver import DnsResolver, Resolver
 
-#: checks the signatures of a mail, given the records of the keys' names: ``mail.dkim.check`` in
-#: a process that may be killed, so the results may come as plain values, and None if it was
+#: checks the signatures of a mail, given the TXT records of their keys: ``check_dkim`` in a
+#: parser process, so the results are plain values, or None if the process died
 CheckSignatures = Callable[[bytes, Mapping[str, list[bytes]]], Awaitable[Any]]
 
-#: how wrong a signer's clock may be, and how long a mail may have waited for us
+#: milliseconds by which a signer's clock may be wrong, or a mail delayed
 _CLOCK_SLACK = 3_600_000
-#: how long a check that has run out of time may take to notice
+#: seconds that a cancelled check may take to end
 _GRACE = 0.1
-
-#: which of several signatures speaks for the mail
+#: the result of several signatures is the first of these that occurs
 _PRECEDENCE = (
     AuthResult.PASS, AuthResult.TEMPERROR, AuthResult.FAIL,
     AuthResult.NEUTRAL, AuthResult.PERMERROR, AuthResult.NONE,
 )  # fmt: skip
-
-
-#: the share of the time that one question may take, so that its trouble is noticed and kept
+#: the share of the time that one query may take, so that its failure is cached
 _QUERY_TIME_SHARE = 0.75
 
 
 class _PartialResults(msgspec.Struct):
-    """What is known so far; whatever is still so at the end was not answered."""
+    """The results so far; at the time limit, the rest stay temporary errors."""
 
     spf: SpfResult = SpfResult(result=AuthResult.TEMPERROR)
     dkim: tuple[DkimResult, ...] = (DkimResult(result=AuthResult.TEMPERROR),)
-    #: None is not known
+    #: None: unknown
     policy: dmarc.DmarcRecord | None = None
     flags: tuple[str, ...] = ()
 
 
 def make_authenticator(settings: MailSettings) -> "SenderAuthenticator":
-    """Return an authenticator that asks the name servers of the settings.
+    """Return an authenticator that queries the name servers of the settings.
 
     Raises: ConfigInvalid.
     """
@@ -65,12 +65,11 @@ def make_authenticator(settings: MailSettings) -> "SenderAuthenticator":
 
 
 class SenderAuthenticator:
-    """Judges mails, any number at a time."""
+    """Authenticates the senders of any number of mails at a time."""
 
     def __init__(
         self, resolver: Resolver, settings: MailSettings, *, now: clock.Clock = clock.system
     ) -> None:
-        """Ask this resolver."""
         self._resolver = resolver
         self._settings = settings
         self._now = now
@@ -78,23 +77,20 @@ class SenderAuthenticator:
     async def authenticate(
         self, envelope: Envelope, parsed: ParsedMail, raw: bytes, check: CheckSignatures
     ) -> SenderVerdict:
-        """Return the verdict on a mail that our SMTP edge took, in bounded time.
-
-        What is not answered by then is a temperror. Raises nothing of its own.
-        """
+        """Return the verdict on a mail; a check without an answer in time is a temperror."""
         if not self._settings.authenticate:
             return SenderVerdict(details=("not_checked",))
         client = _public_address(envelope.client)
         if not client and not parsed.signatures:
             return SenderVerdict(details=("nothing_to_judge",))
         found = _PartialResults()
-        parts = [
+        checks = [
             self._check_spf(found, client, envelope),
             self._check_dkim(found, parsed, raw, check),
             self._find_policy(found, _author_domain(parsed)),
         ]
-        troubles = await _run_within(self._settings.authenticate_within, parts)
-        found.flags += troubles
+        failures = await _run_within(self._settings.authenticate_within, checks)
+        found.flags += failures  # only now: the checks add flags too
         return _verdict(found, envelope, parsed, self._now())
 
     async def _check_spf(self, found: _PartialResults, client: str, envelope: Envelope) -> None:
@@ -103,12 +99,12 @@ class SenderAuthenticator:
             return
         answers: dict[DnsQuestion, Sequence[Any] | None] = {}
         while True:
-            judged = check_spf(client, envelope.helo, envelope.sender, answers)
-            if isinstance(judged, SpfResult):
-                found.spf = judged
+            result = check_spf(client, envelope.helo, envelope.sender, answers)
+            if isinstance(result, SpfResult):
+                found.spf = result
                 return
-            said = await asyncio.gather(*(self._query(*asked) for asked in judged.questions))
-            answers.update(zip(judged.questions, said, strict=True))
+            records = await asyncio.gather(*(self._query(*each) for each in result.questions))
+            answers.update(zip(result.questions, records, strict=True))
 
     async def _check_dkim(
         self, found: _PartialResults, parsed: ParsedMail, raw: bytes, check: CheckSignatures
@@ -118,9 +114,7 @@ class SenderAuthenticator:
             found.dkim = ()
             return
         names = {dkim_key_name(hint.domain, hint.selector) for hint in hints} - {""}
-        records = await self._txt_records(names)
-        known = {name: texts for name, texts in records.items() if texts is not None}
-        results = await check(raw, known)
+        results = await check(raw, await self._txt_records(names))
         if results is None:
             found.flags += ("check_failed",)
         else:
@@ -130,18 +124,22 @@ class SenderAuthenticator:
         if not author:
             found.policy = dmarc.DmarcRecord()
             return
-        texts = await self._txt_records(dmarc.dmarc_record_names(author))
-        known = {name: text for name, text in texts.items() if text is not None}
-        if len(known) == len(texts):
-            found.policy = dmarc.read_dmarc(author, known)
+        names = dmarc.dmarc_record_names(author)
+        records = await self._txt_records(names)
+        if len(records) == len(names):
+            found.policy = dmarc.read_dmarc(author, records)
 
-    async def _txt_records(self, names: Iterable[str]) -> dict[str, list[bytes] | None]:
-        names = list(names)
-        said = await asyncio.gather(*(self._query("txt", name) for name in names))
-        return dict(zip(names, said, strict=True))
+    async def _txt_records(self, names: Collection[str]) -> dict[str, list[bytes]]:
+        """Return the records by name, without the names whose query failed."""
+        answers = await asyncio.gather(*(self._query("txt", name) for name in names))
+        return {
+            name: records
+            for name, records in zip(names, answers, strict=True)
+            if records is not None
+        }
 
     async def _query(self, kind: str, name: str) -> list[Any] | None:
-        """Return the answer; there may be nothing in it, and None is no answer."""
+        """Return the records, perhaps none; None if the query failed."""
         ask: Callable[[str], Awaitable[list[Any]]] = getattr(self._resolver, kind)
         try:
             return await ask(name)
@@ -152,10 +150,10 @@ class SenderAuthenticator:
 
 
 async def _run_within(
-    seconds: float, parts: Iterable[Coroutine[Any, Any, None]]
+    seconds: float, checks: Iterable[Coroutine[Any, Any, None]]
 ) -> tuple[str, ...]:
-    """Run all parts to their end or to the end of time; return what went wrong."""
-    tasks = [asyncio.create_task(part) for part in parts]
+    """Run all checks, within a time limit; return the flags of failures."""
+    tasks = [asyncio.create_task(check) for check in checks]
     try:
         done, pending = await asyncio.wait(tasks, timeout=seconds)
     finally:
@@ -168,7 +166,7 @@ async def _run_within(
 
 
 def _public_address(client: str) -> str:
-    """Return the client's address if it is public, otherwise nothing."""
+    """Return the client's address; empty unless it is public."""
     try:
         address = ipaddress.ip_address(client.partition("%")[0])
     except ValueError:
@@ -179,7 +177,7 @@ def _public_address(client: str) -> str:
 
 
 def _author_domain(parsed: ParsedMail) -> str:
-    """Return the domain in From, if there is exactly one."""
+    """Return the domain in From; empty unless there is exactly one."""
     return ascii_domain(parsed.sender.domain) if parsed.sender.standing == "single" else ""
 
 
@@ -210,8 +208,10 @@ def _verdict(
         *(found.policy.flags if found.policy else ()),
         *(["dkim_aligned"] if by_dkim else []),
         *(["spf_aligned"] if by_spf else []),
-        *([] if author else [_author_flag(parsed)]),
     }
+    if not author:
+        ambiguous = parsed.sender.standing == "ambiguous"
+        flags.add("from_ambiguous" if ambiguous else "from_missing")
     return SenderVerdict(
         spf=found.spf.result,
         dkim=dkim,
@@ -224,28 +224,27 @@ def _verdict(
 def _missing_answer_could_pass(
     found: _PartialResults, author: str, bouncing: str, parsed: ParsedMail
 ) -> bool:
-    """Say whether an answer that is missing could have proven the author.
+    """Say whether a missing answer could have proven the author.
 
-    What a stranger leaves unanswered about a domain of its own could not, or a forger would
-    only need a name server that is down.
+    An answer about an unaligned domain could not. Otherwise a name server that is down would be
+    all a forger needs.
     """
     if found.spf.result is AuthResult.TEMPERROR and dmarc.is_aligned(
         author, bouncing, strict=False
     ):
         return True
     missing = {one.domain for one in found.dkim if one.result is AuthResult.TEMPERROR}
-    if "" in missing:  # nothing is known of any of them
+    if "" in missing:  # none of the signatures was checked
         missing |= {hint.domain for hint in parsed.signatures}
     return any(dmarc.is_aligned(author, domain, strict=False) for domain in missing)
 
 
 def _envelope_domain(envelope: Envelope) -> str:
-    """Return the domain that SPF is about."""
+    """Return the domain that SPF checks."""
     return ascii_domain(envelope.sender.rpartition("@")[2] if envelope.sender else envelope.helo)
 
 
 def _apply_signature_times(one: DkimResult, now: int) -> DkimResult:
-    """Return the signature as it counts at this time."""
     if one.result is not AuthResult.PASS:
         return one
     if one.expires_at is not None and one.expires_at < now - _CLOCK_SLACK:
@@ -258,7 +257,7 @@ def _apply_signature_times(one: DkimResult, now: int) -> DkimResult:
 
 
 def _alignment_policy(published: dmarc.DmarcRecord | None) -> dmarc.DmarcPolicy:
-    """Return how close a domain must be; strictly the same where the owner's wish is unknown."""
+    """Return the alignment to require; strict if the owner's policy is unknown."""
     if published is not None and published.policy is not None:
         return published.policy
     unknown = published is None or bool(published.flags)
@@ -273,7 +272,3 @@ def _dmarc(published: dmarc.DmarcRecord | None, *, proven: bool, unsure: bool) -
     if proven:
         return AuthResult.PASS
     return AuthResult.TEMPERROR if unsure else AuthResult.FAIL
-
-
-def _author_flag(parsed: ParsedMail) -> str:
-    return "from_ambiguous" if parsed.sender.standing == "ambiguous" else "from_missing"

@@ -3,6 +3,7 @@
 Any number of processes run one. A process takes the duty only when there is something to number,
 so that an idle ledger is not written to, and keeps it for a lease. If a lease is too short or a
 clock is wrong, the fence decides, not the time.
+See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
 import asyncio
@@ -36,7 +37,6 @@ class Sequencer:
         *,
         name: str | None = None,
     ) -> None:
-        """Prepare; nothing is numbered before ``run``."""
         self._ledger = ledger
         self._telemetry = telemetry
         self._lease = round(settings.lease * 1000)
@@ -63,10 +63,12 @@ class Sequencer:
             self._fence = 0
         except StoreError as error:
             self._telemetry.store_errors.labels(error.code).inc()
-            self._log_store_error(error)
+            if clock.steady() >= self._log_at:
+                self._log_at = clock.steady() + _LOG_EVERY
+                self._telemetry.log.warning("events_not_numbered", code=error.code)
         except Exception:
             # Readers depend on this; the next round may succeed.
-            self._telemetry.log.exception("sequencer_stumbled")
+            self._telemetry.log.exception("sequencer_failed")
         return _POLL
 
     async def number(self) -> float:
@@ -116,8 +118,3 @@ class Sequencer:
             self._ledger.notify(EVENTS)
         except StoreError as error:
             self._telemetry.store_errors.labels(error.code).inc()
-
-    def _log_store_error(self, error: StoreError) -> None:
-        if clock.steady() >= self._log_at:
-            self._log_at = clock.steady() + _LOG_EVERY
-            self._telemetry.log.warning("events_not_numbered", code=error.code)

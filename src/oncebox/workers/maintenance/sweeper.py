@@ -1,13 +1,12 @@
-"""Retention sweeper and inbox expiry, in small transactions."""
+"""Retention sweeper and inbox expiry, in small transactions; every process may run both."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from oncebox.core.clock import steady
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import StoreError
 from oncebox.ledger import maintenance
-from oncebox.ledger import maintenance as messages
-from oncebox.ledger import maintenance as sends
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries import pull
 from oncebox.ledger.events import event_log
@@ -18,41 +17,51 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.settings import EventSettings, RetentionSettings
 
-#: seconds between two looks
-EXPIRE_EVERY = 1.0
-#: how many inboxes one transaction takes on; where it found as many, there may be more
+#: inboxes that one transaction expires; if it found as many, there may be more
 _EXPIRY_BATCH = 500
+#: seconds between two sweeps
+_SWEEP_EVERY = 60.0
+#: milliseconds for which a claim can be repeated
+_KEEP_CLAIMS = 24 * 3_600_000
+_DAY = 24 * 3_600_000
+#: seconds between two purges of what is kept for days
+_PURGE_EVERY = 3_600.0
+#: rows that one transaction deletes; if it found as many, there may be more
+_SWEEP_BATCH = 1_000
+
+
+async def _repeat(
+    step: Callable[[], Awaitable[None]], every: float, telemetry: Telemetry, failed: str
+) -> None:
+    """Repeat a step until cancelled; after an error, the next one may succeed."""
+    while True:
+        try:
+            await step()
+        except StoreError as error:
+            telemetry.store_errors.labels(error.code).inc()
+        except Exception:
+            telemetry.log.exception(failed)
+        await asyncio.sleep(every)
 
 
 class InboxExpirer:
-    """Lets inboxes drain whose time is over, and ends those that have drained."""
+    """Drains inboxes whose time is over, and ends those that have drained."""
 
     def __init__(
-        self, counter: Ledger, telemetry: Telemetry, *, draining: int, every: float = EXPIRE_EVERY
+        self, ledger: Ledger, telemetry: Telemetry, *, draining: int, every: float = 1.0
     ) -> None:
-        """Look after all tenants; any number of processes may.
-
-        An inbox drains for so many milliseconds after its time.
-        """
-        self._ledger = counter
+        """Drain for so many milliseconds; check every so many seconds."""
+        self._ledger = ledger
         self._telemetry = telemetry
         self._draining = draining
         self._every = every
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            try:
-                await self.run_once()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                # What does not end now ends later; nobody gets mail through it meanwhile.
-                self._telemetry.log.exception("expiry_stumbled")
-            await asyncio.sleep(self._every)
+        """Expire inboxes until cancelled."""
+        await _repeat(self.run_once, self._every, self._telemetry, "inbox_expiry_failed")
 
     async def run_once(self) -> None:
-        """Take every step that is due, in small transactions that keep nobody waiting."""
+        """Take every step that is due, in small transactions."""
         found = _EXPIRY_BATCH
         while found >= _EXPIRY_BATCH:
             now = self._ledger.clock()
@@ -65,72 +74,39 @@ class InboxExpirer:
             found = turned.found
 
 
-#: seconds between two rounds
-SWEEP_EVERY = 60.0
-#: milliseconds for which a claim can be told again
-_KEEP_CLAIMS = 24 * 3_600_000
-_DAY = 24 * 3_600_000
-#: seconds between two looks at what has been kept for days
-_PURGE_EVERY = 3_600.0
-#: how many rows a verb takes on at once; where it found as many, there may be more
-_SWEEP_BATCH = 1_000
-
-
 class Sweeper:
-    """Forgets old answers, claims and events, erases secrets, empties what was kept long enough."""
+    """Deletes old answers, claims and events, and what its retention no longer keeps."""
 
     def __init__(
         self,
-        counter: Ledger,
-        book: SourceCache,
+        ledger: Ledger,
+        sources: SourceCache,
         telemetry: Telemetry,
         *,
         events: EventSettings,
         keep: RetentionSettings | None = None,
-        every: float = SWEEP_EVERY,
     ) -> None:
-        """Sweep for all tenants; any number of processes may."""
-        self._ledger = counter
-        self._sources = book
+        self._ledger = ledger
+        self._sources = sources
         self._telemetry = telemetry
         self._events_kept = events.keep * _DAY
         self._retention = keep or RetentionSettings()
-        self._every = every
         self._purge_at = 0.0
-        #: all messages up to this one are empty; those that may not be are looked at every day
+        #: all messages up to this one are empty; once a day the search starts again
         self._emptied_upto = ""
         self._restart_at = 0.0
 
     async def run(self) -> None:
-        """Sweep again and again, until cancelled."""
-        while True:
-            try:
-                await self.sweep()
-            except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
-            except Exception:
-                # What is not swept today is swept tomorrow; the sweeper must live.
-                self._telemetry.log.exception("sweep_stumbled")
-            await asyncio.sleep(self._every)
+        """Sweep until cancelled."""
+        await _repeat(self.sweep, _SWEEP_EVERY, self._telemetry, "sweep_failed")
 
     async def sweep(self) -> None:
-        """Sweep once, in small transactions that keep nobody waiting."""
-        clock = self._ledger.clock
-        while (
-            await self._ledger.write(maintenance.purge_idempotency_and_secrets, clock())
-            >= _SWEEP_BATCH
-        ):
-            pass
-        await self._ledger.write(pull.forget_claims, clock() - _KEEP_CLAIMS)
-        while (
-            await self._ledger.write(submission.forget_guards, clock(), _SWEEP_BATCH)
-            >= _SWEEP_BATCH
-        ):
-            pass
-        while (
-            await self._ledger.write(event_log.forget, clock() - self._events_kept) >= _SWEEP_BATCH
-        ):
-            pass
+        """Sweep once, in small transactions."""
+        write, clock = self._ledger.write, self._ledger.clock
+        await _in_batches(lambda: write(maintenance.purge_idempotency_and_secrets, clock()))
+        await write(pull.forget_claims, clock() - _KEEP_CLAIMS)
+        await _in_batches(lambda: write(submission.forget_guards, clock(), _SWEEP_BATCH))
+        await _in_batches(lambda: write(event_log.forget, clock() - self._events_kept))
         if steady() >= self._purge_at:
             self._purge_at = steady() + _PURGE_EVERY
             await self._purge_bodies()
@@ -143,7 +119,7 @@ class Sweeper:
         return self._ledger.clock() - days * _DAY
 
     async def _purge_bodies(self) -> None:
-        """Let the bodies go that sources keep no longer, and raw mail."""
+        """Delete bodies after the retention of their source, and raw mail."""
         now = self._ledger.clock()
         cutoffs = {
             (each.source.tenant, each.source.name): now - each.source.retention * _DAY
@@ -158,7 +134,7 @@ class Sweeper:
             after = purged.after
 
     async def _purge_journals(self) -> None:
-        """Let the journals go of what has no body any more, if they are not kept for ever."""
+        """Delete journals of deliveries without a body, unless they are kept for ever."""
         after: str | None = "" if self._retention.journals else None
         while after is not None:
             before = self._before(self._retention.journals)
@@ -166,7 +142,7 @@ class Sweeper:
             after = purged.after
 
     async def _empty_messages(self) -> None:
-        """Let go of what was read of old messages."""
+        """Delete the parsed content of old messages."""
         if steady() >= self._restart_at:
             self._restart_at = steady() + _DAY / 1000
             self._emptied_upto = ""
@@ -174,32 +150,32 @@ class Sweeper:
         while has_more:
             before = self._before(self._retention.documents)
             emptied = await self._ledger.write(
-                messages.empty_messages, before, self._ledger.clock(), self._emptied_upto
+                maintenance.empty_messages, before, self._ledger.clock(), self._emptied_upto
             )
             self._emptied_upto, has_more = emptied.after, emptied.has_more
 
     async def _overwrite_artifacts(self) -> None:
-        """Overwrite what old codes and links say."""
+        """Overwrite old codes and links."""
         has_more = bool(self._retention.artifacts)
         while has_more:
-            before = self._before(self._retention.artifacts)
-            gone = await self._ledger.write(
-                messages.overwrite_artifacts, before, self._ledger.clock()
-            )
+            before, now = self._before(self._retention.artifacts), self._ledger.clock()
+            gone = await self._ledger.write(maintenance.overwrite_artifacts, before, now)
             for kind, count in gone.items():
                 self._telemetry.artifacts.labels(kind, "overwritten").inc(count)
             has_more = bool(gone)
 
     async def _empty_sends(self) -> None:
-        """Let go of what sends said, and forget keys that are not kept for ever."""
-        while (
-            await self._ledger.write(sends.empty_sends, self._ledger.clock(), _SWEEP_BATCH)
-            >= _SWEEP_BATCH
-        ):
-            pass
-        has_more = bool(self._retention.sends)
-        while has_more:
-            before = self._before(self._retention.sends)
-            has_more = (
-                await self._ledger.write(sends.forget_sends, before, _SWEEP_BATCH) >= _SWEEP_BATCH
+        """Delete the content of old sends, and keys that are not kept for ever."""
+        write, clock = self._ledger.write, self._ledger.clock
+        await _in_batches(lambda: write(maintenance.empty_sends, clock(), _SWEEP_BATCH))
+        days = self._retention.sends
+        if days:
+            await _in_batches(
+                lambda: write(maintenance.forget_sends, self._before(days), _SWEEP_BATCH)
             )
+
+
+async def _in_batches(delete: Callable[[], Awaitable[int]]) -> None:
+    """Repeat a deletion until it finds less than a full batch."""
+    while await delete() >= _SWEEP_BATCH:
+        pass

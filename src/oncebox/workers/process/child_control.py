@@ -1,7 +1,7 @@
 """Controls inside a child process: stop with the parent, memory limit, event-loop watchdog.
 
-A child holds one end of a pipe whose other end only its parent has; when the parent is gone,
-however it went, the pipe closes and the child stops.
+A child holds one end of a pipe whose other end only its parent has; when the parent ends, the
+pipe closes and the child stops.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from threading import Event, Thread
 from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
 
-#: a child ends with this when it could not end in time what it was doing
+#: exit status of a child that did not stop in time, or whose event loop was blocked
 EXIT_TOO_SLOW = 75
 
 
 class ParentWatch:
-    """Stops a child when it is told to, or when its parent is gone; and if need be, ends it.
+    """Stops a child on a signal or when its parent is gone, and kills it if it does not stop.
 
-    A thread waits for either, so that a blocked event loop cannot miss it.
+    A thread waits for both, so that a blocked event loop cannot miss them.
     """
 
     def __init__(self, stop: Callable[[], None], *, within: float) -> None:
@@ -35,11 +35,11 @@ class ParentWatch:
         self._stop_read, self._stop_write = os.pipe()
 
     def start(self) -> None:
-        """Begin to listen to signals and to the parent's end of the pipe."""
+        """Begin to watch for signals and for the end of the parent."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            # A handler that only writes a byte cannot disturb what it interrupts.
+            # A handler that only writes a byte is safe at any point of the program.
             signal.signal(number, lambda *_: os.write(self._stop_write, b"."))
-        Thread(target=self._wait_for_stop, name="oncebox-leash", daemon=True).start()
+        Thread(target=self._wait_for_stop, name="oncebox-parent-watch", daemon=True).start()
 
     def _wait_for_stop(self) -> None:
         select.select([self._stop_read, self._parent_pipe], [], [])
@@ -50,7 +50,7 @@ class ParentWatch:
 
 
 def _take_stdin() -> int:
-    """Keep the parent's pipe for ourselves; whoever reads standard input finds it empty."""
+    """Return the parent's pipe; readers of standard input find it empty."""
     parent = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -59,7 +59,7 @@ def _take_stdin() -> int:
 
 
 def limit_memory(mebibytes: int) -> None:
-    """Bound the address space of this process, so that one handler cannot eat the machine."""
+    """Limit the address space of this process."""
     if mebibytes:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         wanted = mebibytes * 1024 * 1024
@@ -67,19 +67,15 @@ def limit_memory(mebibytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
-#: the exit status of a process that the watchdog ended
-EXIT_BLOCKED = 75
-
-
-def _end_process() -> None:
-    os._exit(EXIT_BLOCKED)
-
-
 class Watchdog:
-    """A thread that expects a sign of life from the loop."""
+    """A thread that ends the process when the event loop is blocked."""
 
     def __init__(
-        self, telemetry: Telemetry, *, limit: float, end: Callable[[], None] = _end_process
+        self,
+        telemetry: Telemetry,
+        *,
+        limit: float,
+        end: Callable[[], None] = lambda: os._exit(EXIT_TOO_SLOW),
     ) -> None:
         """Call ``end`` once the loop has been blocked for ``limit`` seconds; 0 is never."""
         self._telemetry = telemetry
@@ -89,7 +85,7 @@ class Watchdog:
         self._stopped = Event()
 
     async def watch(self) -> None:
-        """Give signs of life until cancelled."""
+        """Show that the loop is running, until cancelled."""
         if not self._limit:
             return
         Thread(target=self._check_loop, name="oncebox-watchdog", daemon=True).start()

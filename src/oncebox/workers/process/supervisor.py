@@ -1,9 +1,8 @@
 """Supervisor: a parent process that starts, restarts and stops worker processes.
 
-Only for a parent that is still alone: one thread, nothing open.
-
-It does nothing but start, restart and stop, and loads nothing that its children need. What they
-do is in ``leash``: each hangs on a pipe that closes when this process ends.
+It loads nothing that its children need. Each child holds a pipe that closes when this process
+ends; see ``child_control``.
+See docs/decisions/0003-use-a-supervisor-process-for-serve-and-worker.md.
 """
 
 import os
@@ -22,20 +21,17 @@ from oncebox.core.logging import Log
 
 
 class ForkedChild:
-    """A child as ``subprocess.Popen`` would show it, as far as a supervisor looks."""
+    """A forked child with the methods of ``subprocess.Popen`` that a supervisor uses."""
 
-    def __init__(self, pid: int, leash: int) -> None:
-        """Know its process, and the end of its pipe that closes when this process ends."""
+    def __init__(self, pid: int, pipe: int) -> None:
         self._pid = pid
-        self._pipe = leash
+        self._pipe = pipe
         self._status: int | None = None
 
     def __enter__(self) -> Self:
-        """Hold the pipe."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Let the pipe go."""
         os.close(self._pipe)
 
     def wait(self) -> int:
@@ -45,7 +41,7 @@ class ForkedChild:
         return self._status
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has been buried."""
+        """Send a signal, unless the child has been waited for."""
         if self._status is None:
             os.kill(self._pid, number)
 
@@ -55,21 +51,24 @@ class ForkedChild:
 
 
 def fork() -> ForkedChild | None:
-    """Return the child to the parent, and None to the child, whose standard input is the pipe."""
-    end, leash = os.pipe()
+    """Return the child to the parent, and None to the child, whose standard input is the pipe.
+
+    Only for a process with one thread and nothing open.
+    """
+    end, pipe = os.pipe()
     pid = os.fork()
     if pid:
         os.close(end)
-        return ForkedChild(pid, leash)
+        return ForkedChild(pid, pipe)
     os.setpgid(0, 0)  # ^C at the terminal is for the parent, which passes it on once
-    os.close(leash)
+    os.close(pipe)
     if end:  # it is the standard input already, where that was closed
         os.dup2(end, 0)
         os.close(end)
     return None
 
 
-#: a child ends with this when starting it again cannot help; the reason is on its stderr
+#: exit status of a child that a restart cannot help; the reason is on its stderr
 GIVE_UP = 78
 
 _NOT_STARTED = 71
@@ -82,10 +81,9 @@ Command = Callable[[int, int], Sequence[str]]
 
 
 class Backoff:
-    """Waits before a restart: doubling, and short again after a healthy life."""
+    """Waits before a restart: doubling, and short again after a long run."""
 
     def __init__(self) -> None:
-        """Begin with the shortest wait."""
         self._next = _FIRST_WAIT
 
     def delay_after(self, lived: float) -> float:
@@ -98,7 +96,7 @@ class Backoff:
 
 
 class _Message(Enum):
-    """What whoever runs the supervisor is told."""
+    """Messages to the thread that runs the supervisor."""
 
     STOP = auto()
     GAVE_UP = auto()
@@ -117,7 +115,7 @@ class Supervisor:
         log: Log,
         first: ForkedChild | None = None,
     ) -> None:
-        """Prepare; nothing is started before ``run``, but a ``first`` may be there already."""
+        """Start nothing before ``run``; ``first`` is a child that runs already."""
         self._command = command
         self._numbers = range(processes)
         self._environ = environ
@@ -134,24 +132,21 @@ class Supervisor:
             signal.signal(number, lambda *_: self.stop())
 
     def run(self) -> bool:
-        """Keep the children running until ``stop``; say whether all went well."""
-        keepers = [
-            Thread(target=self._keep_running, args=(each,), daemon=True) for each in self._numbers
-        ]
-        for each in keepers:
-            each.start()
-        at_work = len(keepers)
-        while at_work:
-            word = self._messages.get()
-            if word is _Message.ENDED:
-                at_work -= 1
+        """Keep the children running until ``stop``; return False if one gave up."""
+        for number in self._numbers:
+            Thread(target=self._keep_running, args=(number,), daemon=True).start()
+        running = len(self._numbers)
+        while running:
+            message = self._messages.get()
+            if message is _Message.ENDED:
+                running -= 1
             else:
-                self._stop(again=word is _Message.STOP)
+                self._stop(again=message is _Message.STOP)
         return not self._gave_up
 
     def stop(self) -> None:
         """Ask every child to finish; the second time, end them at once."""
-        # Only a word, which may come from a signal in the middle of anything.
+        # Only a message: this may be called by a signal handler at any point.
         self._messages.put(_Message.STOP)
 
     def _stop(self, *, again: bool) -> None:
@@ -167,7 +162,7 @@ class Supervisor:
                 child.send_signal(how)
 
     def _keep_running(self, number: int) -> None:
-        """Start one child again and again."""
+        """Start one child, and restart it whenever it ends."""
         backoff = Backoff()
         starts = 0
         while not self._stopping.is_set():
@@ -185,10 +180,10 @@ class Supervisor:
         self._messages.put(_Message.ENDED)
 
     def _run_child(self, number: int, starts: int) -> int:
-        """See one child through its life; return how it ended."""
+        """Start one child and wait for its end; return its status."""
         try:
             child = self._start(number, starts)
-        except OSError:  # no room for a process now; there may be later
+        except OSError:  # too many processes now; a later try may succeed
             return _NOT_STARTED
         with child:
             self._running[number] = child

@@ -6,6 +6,7 @@ holds it and reads what an earlier one left.
 Without the ledger nobody can look up repeats, suppressed recipients or the sends of others. So
 each key is sent once per process and spool, never a key the ledger is known to have, and every
 step is recorded on this machine; once the ledger is back, the spool is merged into it.
+See docs/decisions/0035-use-an-encrypted-spool-for-fail-open-sends.md.
 """
 
 import asyncio
@@ -13,7 +14,6 @@ import base64
 import binascii
 import fcntl
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,30 +21,23 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.core.encryption import MasterKey
+from oncebox.core.files import sync_folder
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import MasterKeyWrong, OnceboxError, StoreError, StoreUnavailable
+from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown
 from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import fail_open, submission, transports
+from oncebox.ledger.sends.fail_open import SpooledSend
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends.send import (
     BUDGET_WINDOW,
-    AnswerStatus,
     ClaimedSend,
     IntentAccepted,
     IntentIdentity,
-    IntentRefused,
     NewSend,
+    Send,
     SendState,
-    answer_status,
-)
-from oncebox.model.sends.spool import (
-    SpoolBegun,
-    SpooledSend,
-    SpoolEnded,
-    SpoolMarked,
-    SpoolStep,
-    send_from_spool,
 )
 from oncebox.model.sends.transports import (
     LOG_TRANSPORT,
@@ -65,8 +58,32 @@ _ENCRYPTION_CONTEXT = b"oncebox fail open spool 1"
 _END = b"\n"
 #: bytes that a spool may have
 _MAX_SIZE = 512 * 1024 * 1024
-#: of a mail whose process was lost after the marker
+#: outcome of a mail whose process was lost after the marker
 _PROCESS_LOST = SendUnknown(code="process_lost", phase=SendPhase.MARKED)
+
+
+class SpoolBegun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
+    """A mail is about to be sent."""
+
+    new: NewSend
+    at: int
+
+
+class SpoolMarked(msgspec.Struct, frozen=True, kw_only=True, tag="marked"):
+    """It may be accepted from now on."""
+
+    id: str
+    at: int
+
+
+class SpoolEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """Its outcome is known."""
+
+    id: str
+    outcome: SendOutcome
+
+
+SpoolStep = SpoolBegun | SpoolMarked | SpoolEnded
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SpoolStep).decode
@@ -80,39 +97,41 @@ class FailOpenSpool:
     """Steps of sends in a file. Its methods block on the disk: call them in a thread."""
 
     def __init__(self, path: Path, key: MasterKey) -> None:
-        """Open nothing yet."""
         self._path = path
         self._key = key
         self._handle: int | None = None
         self._size = 0
 
-    def open(self) -> list[SpooledSend] | None:
-        """Lock the spool and return its contents; None if this process holds it already.
+    def open(self) -> list[SpooledSend]:
+        """Lock the spool and return its contents; nothing if this process holds it already.
 
         Raises: SpoolUnusable, also if another process has it.
         """
         if self._handle is not None:
-            return None
+            return []
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            handle = self._open_locked()
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self._path, flags, 0o600)
             try:
-                left = self._read(handle)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                sync_folder(self._path.parent)
+                spooled = self._read(handle)
             except BaseException:
                 os.close(handle)
                 raise
         except (OSError, MasterKeyWrong, msgspec.MsgspecError, binascii.Error) as error:
             raise SpoolUnusable from error
         self._handle = handle
-        return left
+        return spooled
 
     def append(self, step: SpoolStep) -> None:
         """Append a step; on disk when this returns.
 
         Raises: SpoolUnusable; the step is not in the file then.
         """
-        line = (
-            base64.b64encode(self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT)) + _END
-        )
+        encrypted = self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT)
+        line = base64.b64encode(encrypted) + _END
         if self._handle is None or self._size + len(line) > _MAX_SIZE:
             raise SpoolUnusable
         try:
@@ -124,10 +143,7 @@ class FailOpenSpool:
         self._size += len(line)
 
     def empty(self) -> None:
-        """Delete all steps.
-
-        Raises: SpoolUnusable.
-        """
+        """Delete all steps."""
         self._truncate(0)
 
     def close(self) -> None:
@@ -135,18 +151,6 @@ class FailOpenSpool:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-    def _open_locked(self) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(self._path, flags, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _sync_folder(self._path.parent)
-        except BaseException:
-            os.close(handle)
-            raise
-        return handle
 
     def _read(self, handle: int) -> list[SpooledSend]:
         """Return the contents; an incomplete last line is dropped."""
@@ -156,12 +160,9 @@ class FailOpenSpool:
         if torn:
             os.ftruncate(handle, self._size)
             os.fsync(handle)
-        return _fold_steps([self._step(line) for line in whole.split(_END) if line])
-
-    def _step(self, line: bytes) -> SpoolStep:
-        sealed = base64.b64decode(line, validate=True)
-        step: SpoolStep = _decode(self._key.decrypt(sealed, bound_to=_ENCRYPTION_CONTEXT))
-        return step
+        encrypted = [base64.b64decode(line, validate=True) for line in whole.split(_END) if line]
+        steps = [self._key.decrypt(each, bound_to=_ENCRYPTION_CONTEXT) for each in encrypted]
+        return _fold_steps([_decode(step) for step in steps])
 
     def _truncate(self, size: int) -> None:
         if self._handle is None:
@@ -182,13 +183,13 @@ def _fold_steps(steps: list[SpoolStep]) -> list[SpooledSend]:
     for step in steps:
         if isinstance(step, SpoolBegun):
             begun[step.new.id] = step
-        elif step.id in begun:
-            outcome, at = (
-                (_PROCESS_LOST, step.at) if isinstance(step, SpoolMarked) else (step.outcome, None)
-            )
-            was = found.get(step.id)
-            at = at or (was.at if was else begun[step.id].at)
-            found[step.id] = SpooledSend(new=begun[step.id].new, at=at, outcome=outcome)
+        elif step.id in begun and isinstance(step, SpoolMarked):
+            new = begun[step.id].new
+            found[step.id] = SpooledSend(new=new, at=step.at, outcome=_PROCESS_LOST)
+        elif step.id in begun and isinstance(step, SpoolEnded):
+            at = found[step.id].at if step.id in found else begun[step.id].at
+            new = begun[step.id].new
+            found[step.id] = SpooledSend(new=new, at=at, outcome=step.outcome)
     return [each for each in found.values() if not isinstance(each.outcome, NotSent)]
 
 
@@ -196,15 +197,6 @@ def _write_all(handle: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush a directory to disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 #: seconds between two checks whether the ledger is back
@@ -219,8 +211,6 @@ _SendKey = tuple[str, bytes]
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """A mail sent without the ledger."""
-
     new: NewSend
     at: int
     task: asyncio.Task[SendOutcome] | None = None
@@ -230,8 +220,6 @@ class _Entry:
 
 
 class _Breaker:
-    """Circuit breaker of this process."""
-
     def __init__(self, rules: BreakerRules) -> None:
         self._rules = rules
         self._failures = 0
@@ -264,7 +252,6 @@ class FailOpenWorker:
         timeout: float,
         rules: BreakerRules | None = None,
     ) -> None:
-        """Hand over within ``timeout`` seconds."""
         self._spool = spool
         self._ledger = ledger
         self._cipher = cipher
@@ -289,13 +276,13 @@ class FailOpenWorker:
             except StoreError as error:
                 self._telemetry.store_errors.labels(error.code).inc()
             except Exception:
-                self._telemetry.log.exception("fail_open_stumbled")
+                self._telemetry.log.exception("fail_open_failed")
             await asyncio.sleep(_CHECK_EVERY)
 
     async def merge_when_available(self) -> int:
         """Refresh the transports and merge the spool into the ledger; return the number of sends.
 
-        Raises: StoreError, if the ledger is away.
+        Raises: StoreError, if the ledger is unavailable.
         """
         found: dict[str, list[Row]] = {}
         for row in await self._ledger.read(transports.of_all_tenants):
@@ -330,10 +317,7 @@ class FailOpenWorker:
         if not self._spool_tried:
             await self._acquire_spool()
         entry = self._entries.get((asked.tenant, asked.key))
-        outcome = None if entry is None else await _wait_outcome(entry)
-        if entry is None or outcome is None or isinstance(outcome, NotSent):
-            return None
-        return _answer(entry, outcome, asked, repeated=True)
+        return None if entry is None else await _answer(entry, asked, repeated=True)
 
     async def send(self, new: NewSend, error: StoreUnavailable) -> IntentAccepted:
         """Send a mail without the ledger, or return the answer of an earlier call.
@@ -341,24 +325,23 @@ class FailOpenWorker:
         Raises: the given error, if sending is not possible; SendCoolingDown, SendBudgetSpent.
         """
         key = (new.tenant, new.key)
-        await self._require_spool(error)
+        if not await self._acquire_spool():  # it knows the sends of an earlier process
+            self._telemetry.log.warning("fail_open_spool_unusable")
+            raise error
         entry, repeated = self._entries.get(key), True
         if entry is None:
-            row = self._transport_for(new, error)
-            entry, repeated = _Entry(_with_transport(new, row), self._ledger.clock()), False
+            row = self._transport_for(new)
+            if row is None:
+                raise error
+            chosen = msgspec.structs.replace(new, transport=row.name)
+            entry, repeated = _Entry(chosen, self._ledger.clock()), False
             self._check_limits(new, entry.at)
             self._entries[key] = entry
             entry.task = asyncio.create_task(self._run_send(entry, row))
-        outcome = await _wait_outcome(entry)
-        if outcome is None or isinstance(outcome, NotSent):
+        answer = await _answer(entry, new, repeated=repeated)
+        if answer is None:
             raise error
-        return _answer(entry, outcome, new, repeated=repeated)
-
-    async def _require_spool(self, error: StoreUnavailable) -> None:
-        """Open the spool, so that sends of an earlier process are known."""
-        if not await self._acquire_spool():
-            self._telemetry.log.warning("fail_open_spool_unusable")
-            raise error
+        return answer
 
     async def _acquire_spool(self) -> bool:
         async with self._writing:
@@ -368,58 +351,56 @@ class FailOpenWorker:
         """Open the spool and load its contents; return whether this process holds it."""
         self._spool_tried = True
         try:
-            self._load_unmerged(await asyncio.to_thread(self._spool.open))
+            spooled = await asyncio.to_thread(self._spool.open)
         except SpoolUnusable:
             return False
+        for each in spooled:
+            entry = _Entry(each.new, each.at, begun=True, outcome=each.outcome)
+            self._entries.setdefault((each.new.tenant, each.new.key), entry)
         return True
 
-    def _transport_for(self, new: NewSend, error: StoreUnavailable) -> Row:
-        """Return the transport the ledger would choose, for mail that is due now."""
-        rows = self._known_transports.get(new.tenant, ())
-        named = [row for row in rows if new.transport in {"", row.name}]
+    def _transport_for(self, new: NewSend) -> Row | None:
+        """Return the transport the ledger would choose; None if the mail must wait for it."""
         later = new.send_at is not None and new.send_at > self._ledger.clock()
         known = (new.tenant, new.key) in self._in_ledger
-        if not named or later or known or self._breaker.is_open():
-            raise error
-        if named[0].kind == LOG_TRANSPORT or named[0].paused or len(self._entries) >= _MAX_UNMERGED:
-            raise error
-        return named[0]
+        if later or known or self._breaker.is_open() or len(self._entries) >= _MAX_UNMERGED:
+            return None
+        rows = self._known_transports.get(new.tenant, ())
+        row = next((row for row in rows if new.transport in {"", row.name}), None)
+        return None if row is None or row.kind == LOG_TRANSPORT or row.paused else row
 
     def _check_limits(self, new: NewSend, now: int) -> None:
-        """Apply the limits as far as this process can know.
-
-        Raises: SendCoolingDown, SendBudgetSpent.
-        """
+        """Apply the limits as far as this process can know."""
         sent = [
             each
             for each in self._entries.values()
             if each.new.tenant == new.tenant and not isinstance(each.outcome, SendRejected)
         ]
         limits, marks = new.guards, set(new.marks)
-        alike = [
+        cooling = [
             each
             for each in sent
-            if each.new.event_type == new.event_type and marks.intersection(each.new.marks)
+            if each.new.event_type == new.event_type
+            and marks.intersection(each.new.marks)
+            and each.at + limits.cool_down > now
         ]
-        cooling = [each for each in alike if each.at + limits.cool_down > now]
         if limits.cool_down and cooling:
             last = max(cooling, key=lambda each: each.at)
-            wait, id_ = last.at + limits.cool_down - now, last.new.id
-            told = IntentRefused(status=AnswerStatus.COOLING_DOWN, retry_after=wait, earlier=id_)
-            raise submission.guard_error(told)
+            raise SendCoolingDown(
+                send_id=last.new.id, wait=(last.at + limits.cool_down - now) / 1000
+            )
         recent = [each.new for each in sent if each.at + BUDGET_WINDOW > now]
         by_key = sum(each.owner == new.owner for each in recent)
         to_one = max((sum(mark in each.marks for each in recent) for mark in marks), default=0)
         if (limits.per_key and new.owner is not None and by_key >= limits.per_key) or (
             limits.per_recipient and to_one >= limits.per_recipient
         ):
-            told = IntentRefused(status=AnswerStatus.OVER_BUDGET, retry_after=BUDGET_WINDOW)
-            raise submission.guard_error(told)
+            raise SendBudgetSpent(wait=BUDGET_WINDOW / 1000)
 
-    # handover
+    # transmission
 
     async def _run_send(self, entry: _Entry, row: Row) -> SendOutcome:
-        """Hand one mail over and spool its steps; never raises."""
+        """Transmit one mail and spool its steps; never raises."""
         outcome = await self._transmit(entry, row)
         if entry.begun:
             try:
@@ -446,11 +427,12 @@ class FailOpenWorker:
             return True
 
         try:
-            await self._begin(entry)
-            send = send_from_spool(entry.new, entry.at, SendState.SENDING)
+            await self._append(SpoolBegun(new=entry.new, at=entry.at))
+            entry.begun = True
+            send = submission.pending_send(entry.new, entry.new.transport, entry.at)
             claimed = ClaimedSend(send, entry.new.message, entry.new.envelope)
             async with self._transports.acquire(row) as transport:
-                # With the ledger's provider key: a provider that knows keys accepts one handover.
+                # With the ledger's provider key, so that the provider recognises a repeat.
                 deadline = clock.steady() + self._timeout
                 mail = outgoing_mail(claimed, self._cipher, transport.capability, deadline)
                 return await transport.send(mail, marker)
@@ -464,12 +446,7 @@ class FailOpenWorker:
             return SendUnknown(code="transport_failed", phase=SendPhase.HANDED_OVER)
         return NotSent(code="fail_open_failed", phase=SendPhase.CONNECT)
 
-    async def _begin(self, entry: _Entry) -> None:
-        async with self._writing:
-            await asyncio.to_thread(self._spool.append, SpoolBegun(new=entry.new, at=entry.at))
-            entry.begun = True
-
-    async def _append(self, step: SpoolMarked | SpoolEnded) -> None:
+    async def _append(self, step: SpoolStep) -> None:
         async with self._writing:
             await asyncio.to_thread(self._spool.append, step)
 
@@ -480,30 +457,23 @@ class FailOpenWorker:
             if not await self._open_spool():
                 return 0  # another process holds it
             if any(each.begun and each.outcome is None for each in self._entries.values()):
-                return 0  # a handover is in progress
-            over = {
+                return 0  # a mail is being sent
+            ended = {
                 key: SpooledSend(new=each.new, at=each.at, outcome=each.outcome)
                 for key, each in self._entries.items()
                 if each.outcome is not None
             }
-            if not over:
+            if not ended:
                 return 0
-            now = self._ledger.clock()
-            await self._ledger.write(fail_open.merge, [*over.values()], now)
+            await self._ledger.write(fail_open.merge, [*ended.values()], self._ledger.clock())
             self._ledger.notify(SENDS, EVENTS)
             # After a crash here the next process merges them again, which changes nothing.
             await asyncio.to_thread(self._spool.empty)
-        for key in over:
+        for key in ended:
             del self._entries[key]
             self.remember(*key)
-        self._telemetry.log.warning("fail_open_merged", sends=len(over))
-        return len(over)
-
-    def _load_unmerged(self, left: Iterable[SpooledSend] | None) -> None:
-        """Load sends an earlier process left in the spool."""
-        for each in left or ():
-            entry = _Entry(each.new, each.at, begun=True, outcome=each.outcome)
-            self._entries.setdefault((each.new.tenant, each.new.key), entry)
+        self._telemetry.log.warning("fail_open_merged", sends=len(ended))
+        return len(ended)
 
 
 _STATE_BY_OUTCOME: dict[type[SendOutcome], SendState] = {
@@ -513,25 +483,38 @@ _STATE_BY_OUTCOME: dict[type[SendOutcome], SendState] = {
 }
 
 
-async def _wait_outcome(entry: _Entry) -> SendOutcome | None:
-    """Wait for the outcome of a mail."""
-    if entry.outcome is not None or entry.task is None:
-        return entry.outcome
-    # A cancelled caller must not cancel the handover.
-    return await asyncio.shield(entry.task)
+async def _answer(
+    entry: _Entry, asked: NewSend | IntentIdentity, *, repeated: bool
+) -> IntentAccepted | None:
+    """Wait for the outcome of a mail; return the answer the ledger would give, None if not sent."""
+    outcome = entry.outcome
+    if outcome is None and entry.task is not None:
+        # A cancelled caller must not cancel the transmission.
+        outcome = await asyncio.shield(entry.task)
+    if outcome is None or isinstance(outcome, NotSent):
+        return None
+    return submission.answer_intent(
+        asked, _sent_without_ledger(entry, outcome), created=not repeated
+    )
 
 
-def _with_transport(new: NewSend, row: Row) -> NewSend:
-    return msgspec.structs.replace(new, transport=row.name)
-
-
-def _answer(
-    entry: _Entry, outcome: SendOutcome, asked: NewSend | IntentIdentity, *, repeated: bool
-) -> IntentAccepted:
-    """Return the answer the ledger would give."""
-    send = send_from_spool(entry.new, entry.at, _STATE_BY_OUTCOME[type(outcome)], outcome)
-    drift = send.content != asked.content
-    if send.protected != asked.protected:
-        return IntentAccepted(status=AnswerStatus.CONFLICT, send=send, drift=drift)
-    told = answer_status(send.state, repeated=repeated)
-    return IntentAccepted(status=told, send=send, created=not repeated, drift=drift)
+def _sent_without_ledger(entry: _Entry, outcome: SendOutcome) -> Send:
+    """Return a send as the ledger will show it after the merge."""
+    new, at, state = entry.new, entry.at, _STATE_BY_OUTCOME[type(outcome)]
+    is_unknown = state is SendState.UNKNOWN
+    failure = None if isinstance(outcome, SendAccepted) else outcome
+    return msgspec.structs.replace(
+        submission.pending_send(new, new.transport, at),
+        state=state,
+        due_at=None,
+        fence=1,
+        tries=1,
+        claimed_at=at,
+        marked_at=at,
+        unknown_since=at if is_unknown else None,
+        code=failure.code if failure else None,
+        phase=outcome.phase,
+        reply=failure.reply if failure else 0,
+        provider_id=outcome.provider_id if isinstance(outcome, SendAccepted) else "",
+        ended_at=None if is_unknown else at,
+    )

@@ -1,4 +1,4 @@
-"""Send worker: claim, hand over to a transport, decide on retry or failover, settle."""
+"""Send worker: claims sends, transmits them, decides on retry or failover, settles."""
 
 import asyncio
 from collections import Counter
@@ -60,28 +60,19 @@ _MAX_DOUBLINGS = 40
 _OWN_CODES = frozenset({GIVEN_BACK, STORE_UNAVAILABLE})
 
 
-class SendRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a send is tried, and the waits between; times in milliseconds."""
-
-    tries: int = 12
-    first_wait: int = 5_000
-    longest_wait: int = 3_600_000
-
-
-class RetryContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a retry decision depends on besides the try itself."""
-
-    now: int
-    #: between 0 and 1
-    random: Callable[[], float]
-    #: the tenant's transports, in their order of preference
-    transports: Sequence[ConfiguredTransport] = ()
-
-
 def decide_retry(
-    send: Send, outcome: SendOutcome, rules: SendRules, context: RetryContext
+    send: Send,
+    outcome: SendOutcome,
+    settings: SendSettings,
+    *,
+    now: int,
+    random: Callable[[], float],
+    transports: Sequence[ConfiguredTransport] = (),
 ) -> SendReport:
-    """Return the report of a try, with the time and the transport of the next one."""
+    """Return the report of a try, with the time and the transport of the next one.
+
+    ``random`` returns a number between 0 and 1; ``transports`` are the tenant's, in their order.
+    """
     report = SendReport(
         tenant=send.tenant,
         id=send.id,
@@ -92,14 +83,16 @@ def decide_retry(
     if isinstance(outcome, SendAccepted | SendRejected) or outcome.code == KEY_MISMATCH:
         return report
     free = isinstance(outcome, NotSent) and (outcome.opens_circuit or outcome.code in _OWN_CODES)
-    if send.tries >= rules.tries and not free:
+    if send.tries >= settings.tries and not free:
         return report
-    move_to = failover_transport(send, outcome, context)
-    due_at = context.now + _backoff(send, outcome, rules, context.random, moves=move_to is not None)
+    move_to = _failover_transport(send, outcome, transports, now)
+    due_at = now + _backoff(send, outcome, settings, random, moves=move_to is not None)
     return msgspec.structs.replace(report, due_at=due_at, move_to=move_to, uncounted=free)
 
 
-def failover_transport(send: Send, outcome: SendOutcome, context: RetryContext) -> str | None:
+def _failover_transport(
+    send: Send, outcome: SendOutcome, transports: Sequence[ConfiguredTransport], now: int
+) -> str | None:
     """Return another transport for the next try, if this one fails and the send is not unknown.
 
     The log transport is never chosen.
@@ -112,20 +105,21 @@ def failover_transport(send: Send, outcome: SendOutcome, context: RetryContext) 
         return None
     working = (
         each.name
-        for each in context.transports
+        for each in transports
         if each.kind != LOG_TRANSPORT
-        and not each.paused
-        and not _circuit_is_open(each, context.now)
+        and each.state(now) == "working"
+        and each.name != send.transport
     )
-    return next((name for name in working if name != send.transport), None)
-
-
-def _circuit_is_open(transport: ConfiguredTransport, now: int) -> bool:
-    return transport.rests_until is not None and transport.rests_until > now
+    return next(working, None)
 
 
 def _backoff(
-    send: Send, outcome: SendOutcome, rules: SendRules, random: Callable[[], float], *, moves: bool
+    send: Send,
+    outcome: SendOutcome,
+    settings: SendSettings,
+    random: Callable[[], float],
+    *,
+    moves: bool,
 ) -> int:
     """Return the milliseconds until the next try: between half and all of a doubling bound."""
     if isinstance(outcome, NotSent) and outcome.code in _OWN_CODES:
@@ -134,7 +128,7 @@ def _backoff(
     if moves and send.tries <= 1:
         return 0
     doublings = min(max(send.tries - 1, 0), _MAX_DOUBLINGS)
-    bound: int = min(rules.longest_wait, rules.first_wait * 2**doublings)
+    bound = int(min(settings.longest_wait, settings.first_wait * 2**doublings) * 1000)
     asked = (outcome.retry_after or 0) if isinstance(outcome, NotSent) and not moves else 0
     return max(asked, bound // 2 + int(bound / 2 * random()))
 
@@ -153,7 +147,7 @@ def replay_until(capability: Capability, now: int) -> int | None:
 def outgoing_mail(
     claimed: ClaimedSend, cipher: SendCipher, capability: Capability, deadline: float
 ) -> OutgoingMail:
-    """Return a claimed send as a transport takes it.
+    """Return a claimed send as a transport needs it.
 
     Raises: MasterKeyWrong, MsgspecError.
     """
@@ -180,31 +174,20 @@ class _Try:
     """A claimed send in this process."""
 
     claimed: ClaimedSend
+    send: Send
     transport: ConfiguredTransport
     renew_at: float
     task: asyncio.Task[None] | None = field(default=None, repr=False)
-    #: the marker is committed: the transport may hand the mail over
+    #: the marker is committed: the mail may be transmitted
     marked: bool = False
     #: the outcome is known and only has to be settled
     outcome_known: bool = False
 
-    @property
-    def send(self) -> Send:
-        return self.claimed.send
-
-    @property
-    def transport_ref(self) -> TransportRef:
-        return (self.send.tenant, self.send.transport)
-
-
-#: codes of tries that were not given back, because they may have been accepted
-_UNKNOWN_CODES = {GIVEN_BACK: WORKER_STOPPED}
-
 
 def _stopped_outcome(one: _Try, code: str) -> NotSent | SendUnknown:
-    """Return the outcome of a handover that this process ended."""
     if one.marked:
-        return SendUnknown(code=_UNKNOWN_CODES.get(code, code), phase=SendPhase.HANDED_OVER)
+        code = WORKER_STOPPED if code == GIVEN_BACK else code
+        return SendUnknown(code=code, phase=SendPhase.HANDED_OVER)
     return NotSent(code=code, phase=SendPhase.CONNECT)
 
 
@@ -216,7 +199,7 @@ _LOGGED_STATES = frozenset({SendState.FAILED, SendState.UNKNOWN})
 
 
 class SendWorker:
-    """Claims due sends per transport, hands them over and settles them, many at a time."""
+    """Claims due sends per transport, transmits and settles them, many at a time."""
 
     def __init__(  # noqa: PLR0913 - its collaborators
         self,
@@ -231,7 +214,6 @@ class SendWorker:
         random: Callable[[], float],
         transports: TransportPool | None = None,
     ) -> None:
-        """Prepare; nothing is claimed before ``run``."""
         self._ledger = ledger
         #: for calls a fence makes safe to repeat
         self._retrying = ledger.retrying()
@@ -243,12 +225,7 @@ class SendWorker:
         self._random = random
         self._poll, self._stop_within = worker.poll, worker.stop_within
         self._lease, self._concurrency = settings.lease, settings.concurrency
-        self._timeout = settings.transport_timeout
-        self._rules = SendRules(
-            tries=settings.tries,
-            first_wait=int(settings.first_wait * 1000),
-            longest_wait=int(settings.longest_wait * 1000),
-        )
+        self._settings = settings
         self._tries: set[_Try] = set()
         self._per_transport: Counter[TransportRef] = Counter()
         self._try_ended = asyncio.Event()
@@ -286,7 +263,7 @@ class SendWorker:
             self._telemetry.store_errors.labels(error.code).inc()
             await asyncio.sleep(min(0.5, self._poll))
         except Exception:
-            self._telemetry.log.exception("send_worker_stumbled")
+            self._telemetry.log.exception("send_worker_failed")
             await asyncio.sleep(self._poll)
 
     async def _recover_lost_when_due(self) -> None:
@@ -301,7 +278,7 @@ class SendWorker:
 
     async def _sweep(self) -> None:
         swept, diverted = await self._ledger.write(
-            lifecycle.sweep_and_divert, self._ledger.clock(), self._rules.tries
+            lifecycle.sweep_and_divert, self._ledger.clock(), self._settings.tries
         )
         if diverted or swept.given_back or swept.unknown:
             self._ledger.notify(SENDS)
@@ -309,7 +286,7 @@ class SendWorker:
             self._ledger.notify(EVENTS)
         if swept.unknown:
             self._telemetry.sends.labels(SendState.UNKNOWN).inc(swept.unknown)
-            self._telemetry.log.warning("sends_in_doubt", sends=swept.unknown)
+            self._telemetry.log.warning("sends_unknown", sends=swept.unknown)
         if swept.expired:
             self._telemetry.sends.labels(SendState.EXPIRED).inc(swept.expired)
 
@@ -343,8 +320,9 @@ class SendWorker:
             lifecycle.claim, claimant, capacity, self._ledger.clock()
         )
         faults.point("sends.claimed")
+        renew_at = clock.steady() + self._lease / 3
         for each in claimed:
-            self._start(_Try(each, transport, clock.steady() + self._lease / 3))
+            self._start(_Try(each, each.send, transport, renew_at))
         return len(claimed)
 
     def _capacity(self, ref: TransportRef) -> int:
@@ -359,23 +337,22 @@ class SendWorker:
 
     def _start(self, one: _Try) -> None:
         self._tries.add(one)
-        self._per_transport[one.transport_ref] += 1
+        self._per_transport[one.send.tenant, one.send.transport] += 1
         one.task = asyncio.create_task(self._run_try(one))
         one.task.add_done_callback(lambda _: self._remove(one))
 
     def _remove(self, one: _Try) -> None:
         self._tries.discard(one)
-        self._per_transport[one.transport_ref] -= 1
-        if not self._per_transport[one.transport_ref]:
-            del self._per_transport[one.transport_ref]
+        # Unary plus drops transports without tries.
+        self._per_transport[one.send.tenant, one.send.transport] -= 1
+        self._per_transport = +self._per_transport
         self._try_ended.set()
 
-    # hand over
+    # transmit
 
     async def _run_try(self, one: _Try) -> None:
-        """Hand one send over and settle its outcome."""
         try:
-            outcome = await self._hand_over(one)
+            outcome = await self._open_and_transmit(one)
         finally:
             one.outcome_known = True
         try:
@@ -388,7 +365,7 @@ class SendWorker:
             return
         self._count(one, outcome, settled)
 
-    async def _hand_over(self, one: _Try) -> SendOutcome:
+    async def _open_and_transmit(self, one: _Try) -> SendOutcome:
         """Return the outcome of one try; never raises."""
         name = one.transport.name
         try:
@@ -402,7 +379,7 @@ class SendWorker:
             return NotSent(code="transport_failed", phase=SendPhase.CONNECT)
 
     async def _transmit(self, one: _Try, transport: MailTransport) -> SendOutcome:
-        deadline = clock.steady() + self._timeout
+        deadline = clock.steady() + self._settings.transport_timeout
         try:
             mail = outgoing_mail(one.claimed, self._cipher, transport.capability, deadline)
         except (MasterKeyWrong, msgspec.MsgspecError):
@@ -425,7 +402,7 @@ class SendWorker:
             return _stopped_outcome(one, "transport_failed")
 
     async def _commit_marker(self, send: Send, capability: Capability) -> bool:
-        """Commit the marker; False: the lease is lost, or the send must not be handed over."""
+        """Commit the marker; False: the lease is lost, or the send must not be transmitted."""
         replay = replay_until(capability, self._ledger.clock())
         marked = await self._ledger.submit(lifecycle.mark_sending, self._marker(send, replay))
         faults.point("sends.marker_committed")
@@ -443,8 +420,14 @@ class SendWorker:
         configured: list[ConfiguredTransport] = []
         if isinstance(outcome, NotSent) and counts_as_failure(outcome):
             configured = await self._retrying.read(transports.of_tenant, one.transport.tenant)
-        context = RetryContext(now=self._ledger.clock(), random=self._random, transports=configured)
-        report = decide_retry(one.send, outcome, self._rules, context)
+        report = decide_retry(
+            one.send,
+            outcome,
+            self._settings,
+            now=self._ledger.clock(),
+            random=self._random,
+            transports=configured,
+        )
         report = msgspec.structs.replace(report, logged=one.transport.kind == LOG_TRANSPORT)
         settled = await self._retrying.submit(lifecycle.settle, report)
         faults.point("sends.result_committed")
@@ -453,8 +436,10 @@ class SendWorker:
         return settled
 
     def _count(self, one: _Try, outcome: SendOutcome, settled: SendSettled | None) -> None:
+        # The marker ends a send we still hold if a recipient is suppressed, or if it is too late.
         if settled is None or not (
-            settled.counted or _ended_before_transport(one.send, settled.send)
+            settled.counted
+            or (settled.send.fence == one.send.fence and settled.send.state in FINAL_STATES)
         ):
             self._telemetry.lease_conflicts.inc()
             return
@@ -464,7 +449,9 @@ class SendWorker:
             self._telemetry.provider_dedupe.labels(one.transport.kind).inc()
         if state in _LOGGED_STATES:
             code = settled.send.code
-            self._telemetry.log.warning("send_stands", send=one.send.id, state=state, code=code)
+            self._telemetry.log.warning(
+                "send_unsuccessful", send=one.send.id, state=state, code=code
+            )
 
     # leases and the end
 
@@ -482,7 +469,7 @@ class SendWorker:
                 self._telemetry.lease_conflicts.inc()
 
     async def _drain(self) -> None:
-        """Wait for handovers, then cancel: unmarked ones are given back, others unknown."""
+        """Wait for the tries, then cancel: unmarked ones are given back, others unknown."""
         if await self._wait_until(lambda: not self._tries, self._stop_within):
             return
         for each in self._tries:
@@ -502,8 +489,3 @@ class SendWorker:
         except TimeoutError:
             return False
         return True
-
-
-def _ended_before_transport(ours: Send, found: Send) -> bool:
-    """Tell whether the marker ended a send we still held: suppressed, or too late."""
-    return found.fence == ours.fence and found.state in FINAL_STATES

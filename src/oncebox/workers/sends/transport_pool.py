@@ -35,7 +35,6 @@ class TransportPool:
     def __init__(
         self, cipher: SendCipher, open_transport: OpenTransport = transport_config.open_transport
     ) -> None:
-        """Open nothing yet."""
         self._cipher = cipher
         self._open_transport = open_transport
         self._open: dict[_TransportKey, _OpenTransport] = {}
@@ -77,11 +76,16 @@ class TransportPool:
         return opened
 
     def _read_config(self, row: Row) -> TransportConfig:
-        plain = row.config and self._cipher.decrypt_config(row.tenant, row.name, row.config)
+        plain = row.config and self._cipher.decrypt_field(
+            "config", row.tenant, row.name, row.config
+        )
         found = transport_config.decode_config(plain)
         # A damaged row must never turn into the log transport, which sends nothing.
         if transport_config.transport_kind(found) != row.kind:
-            raise ConfigInvalid("the transport is of another kind than its configuration")
+            raise ConfigInvalid(
+                "the kind of the transport does not match its configuration; configure it again "
+                "with: oncebox transport change"
+            )
         return found
 
     def _close(self, opened: _OpenTransport) -> None:
