@@ -8,6 +8,7 @@ application. Wherever the next move is the client's, the connection is in the qu
 
 import asyncio
 import re
+from contextlib import suppress
 from enum import IntEnum, auto
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -406,7 +407,8 @@ class HttpConnection(asyncio.Protocol):
         """Close our side; the client has a moment to read what was written."""
         self._unparsed = b""
         if self._transport.can_write_eof() and not self._transport.is_closing():
-            self._transport.write_eof()
+            with suppress(OSError):  # the client is gone
+                self._transport.write_eof()
         self._wait_for_client(Stage.CLOSING, _CLOSE_WITHIN)
 
     def _wait_for_client(self, stage: Stage, within: float) -> None:

@@ -2,16 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from oncebox.core import clock
-from oncebox.errors import BodyTooLarge, OnceboxError
+from oncebox.errors import BodyTooLarge
 from oncebox.errors import http as http_errors
-from oncebox.server.http import problems
 from oncebox.server.http.request_context import (
     CONTEXT,
+    MAIL_PATHS,
     REQUEST_ID,
     WEBHOOK_PATH,
     Headers,
@@ -26,8 +25,6 @@ from oncebox.server.http.request_parsing import (
 if TYPE_CHECKING:
     from oncebox.server.http.http_connection import HttpConnection
 
-#: where whole mails are sent with their attachments, in bodies with a limit of their own
-MAIL_PATHS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
 #: served even when everything else is busy
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
@@ -45,9 +42,6 @@ _HIGH_WATER = 64 * 1024
 _UNCOUNTED_BODY = 64 * 1024
 #: seconds a client has to read the last response
 _CLOSE_WITHIN = 2.0
-
-#: called with a complete request below ``/in/``; must call ``respond`` or ``refuse`` once
-WebhookHandler = Callable[["HttpExchange", bytes], None]
 
 
 class HttpExchange(RequestContext):
@@ -81,10 +75,8 @@ class HttpExchange(RequestContext):
         state = connection.state
         given = head.by_name.get(REQUEST_ID, b"")
         id_header = given if _VALID_ID.fullmatch(given) else state.ids.new()
-        super().__init__(id_header, address, head.by_name)
+        super().__init__(id_header, head, address, scheme)
         self._connection = connection
-        self.head = head
-        self.scheme = scheme
         is_mail = head.path in MAIL_PATHS
         self._body_limit = state.settings.mail_body if is_mail else state.settings.body
         self.keep_alive = head.keep_alive
@@ -97,15 +89,15 @@ class HttpExchange(RequestContext):
         """Check the limits; start the application, or wait for a webhook's body."""
         state, head = self._connection.state, self.head
         state.in_flight += 1
-        is_webhook = state.webhooks is not None and head.path.startswith(WEBHOOK_PATH)
-        if is_webhook:
+        is_intake = head.path.startswith(WEBHOOK_PATH)
+        if is_intake:
             self.route = WEBHOOK_PATH
-        error = state.admit(self, reserved=is_webhook or head.path in PROBE_PATHS)
+        error = state.admit(self, reserved=is_intake or head.path in PROBE_PATHS)
         if error is None and (head.length or 0) > self._body_limit:
             error = BodyTooLarge()
         if error is not None:
             self.refuse(error)
-        elif not is_webhook:
+        elif not is_intake or state.webhooks is None:
             self._changed = asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._run_app())
         elif head.length != 0:
@@ -122,7 +114,8 @@ class HttpExchange(RequestContext):
             raise http_errors.RequestMalformed
         if self.done:
             return
-        if self.body_size > _UNCOUNTED_BODY and not self._count_body():
+        limit = min(_UNCOUNTED_BODY, self._body_limit)
+        if self.body_size > limit and not self._count_body():
             return
         if part:
             self._parts.append(part)
@@ -251,14 +244,6 @@ class HttpExchange(RequestContext):
         if self._task is None:
             self.status = self.status or status
             self._end()
-
-    def refuse(self, error: OnceboxError | type[OnceboxError]) -> None:
-        """Respond with a problem, unless a response has started."""
-        if self.status:
-            return
-        described = problems.describe(error, self.request_id)
-        headers, body = problems.response(described, getattr(error, "retry_after", None))
-        self.respond(described.status, headers, body)
 
     def abort(self) -> None:
         """Cut the connection instead of responding; only tests want that."""

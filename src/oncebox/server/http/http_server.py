@@ -18,9 +18,9 @@ from oncebox.core.metrics import Telemetry
 from oncebox.errors import ListenAddressUnavailable, OnceboxError
 from oncebox.errors.http import ServerBusy, TooManyRequests
 from oncebox.server.http.http_connection import HttpConnection
-from oncebox.server.http.http_exchange import HttpExchange, WebhookHandler
+from oncebox.server.http.http_exchange import HttpExchange
 from oncebox.server.http.proxies import TrustedProxies
-from oncebox.server.http.request_context import App, RequestIds
+from oncebox.server.http.request_context import App, RequestIds, WebhookHandler
 from oncebox.server.http.request_parsing import HeadLimits
 from oncebox.server.rate_limits import TokenBuckets, limit_key
 from oncebox.settings import HttpSettings

@@ -1,13 +1,14 @@
-"""What is known of an HTTP request besides its head, for those who answer it; ASGI types."""
+"""A request that is being answered: its context, the exchange a handler responds to; ASGI types."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, MutableMapping
 from itertools import count
 from typing import Any
 
 from oncebox.core import clock, ids
-from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError
 from oncebox.server.http import problems
+from oncebox.server.http.request_parsing import RequestHead
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,9 +23,11 @@ REQUEST_ID = b"x-request-id"
 CONTEXT = "oncebox.context"
 #: webhooks arrive below this path
 WEBHOOK_PATH = "/in/"
+#: where whole mails are sent with their attachments, in bodies with a limit of their own
+MAIL_PATHS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
 
 
-class RequestContext:
+class RequestContext(ABC):
     """A request that is being answered."""
 
     #: name of the route in metrics
@@ -32,38 +35,48 @@ class RequestContext:
     #: status of the response; 0 until it starts
     status = 0
 
-    def __init__(self, id_header: bytes, address: str, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, id_header: bytes, head: RequestHead, address: str, scheme: str) -> None:
         self.id_header = id_header
+        self.head = head
         #: the client's address; behind a trusted proxy, the one the proxy reports
         self.address = address
-        #: by name; of a field that occurs several times, the last value
-        self.headers = headers
+        self.scheme = scheme
         self.began = clock.steady()
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """Header fields by name; of one that occurs several times, the last value."""
+        return self.head.by_name
 
     @property
     def request_id(self) -> str:
         """Id of the request."""
         return self.id_header.decode()
 
+    @abstractmethod
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole response; without a client, or after another response, nothing."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Cut the connection instead of responding; only tests want that."""
+
+    def refuse(self, error: OnceboxError | type[OnceboxError]) -> None:
+        """Respond with a problem, unless a response has started."""
+        if not self.status:
+            described = problems.describe(error, self.request_id)
+            headers, body = problems.response(described, getattr(error, "retry_after", None))
+            self.respond(described.status, headers, body)
+
+
+#: called with a complete request below ``/in/``; must call ``respond`` or ``refuse`` once
+WebhookHandler = Callable[[RequestContext, bytes], None]
+
 
 def request_context(scope: Scope) -> RequestContext:
     """Return the context of a request."""
     found: RequestContext = scope[CONTEXT]
     return found
-
-
-def problem_messages(
-    error: OnceboxError | type[OnceboxError],
-    context: RequestContext,
-    headers: Headers = [],  # noqa: B006 - never changed
-) -> tuple[Message, Message]:
-    """Return an error as an ASGI response."""
-    described = problems.describe(error, context.request_id)
-    own, body = problems.response(described, getattr(error, "retry_after", None))
-    return (
-        {"type": "http.response.start", "status": described.status, "headers": [*own, *headers]},
-        {"type": "http.response.body", "body": body},
-    )
 
 
 class RequestIds:
@@ -76,31 +89,3 @@ class RequestIds:
     def new(self) -> bytes:
         """Return the next id."""
         return b"%s-%x" % (self._prefix, next(self._numbers))
-
-
-class InProcessApp:
-    """Gives requests made in this process, without a connection, their context."""
-
-    def __init__(self, app: App, telemetry: Telemetry) -> None:
-        self._app = app
-        self._count = telemetry.http.count
-        self._ids = RequestIds()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        client = scope.get("client")
-        context = RequestContext(
-            self._ids.new(), client[0] if client else "", dict(scope["headers"])
-        )
-        scope[CONTEXT] = context
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                context.status = message["status"]
-                message["headers"] = [*message["headers"], (REQUEST_ID, context.id_header)]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            self._count(context.route, context.status, clock.steady() - context.began)

@@ -37,6 +37,8 @@ _FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[\t\x20-\x7e\x80-\xff
 _MAX_TARGET = 4_096
 _MAX_FIELD = 8_000
 _MAX_SIZE_DIGITS = 16
+#: chunks of a body; each costs time, however small it is
+_MAX_CHUNKS = 50_000
 _MAX_LENGTH_DIGITS = 18
 
 
@@ -217,12 +219,13 @@ class LengthBody:
 class ChunkedBody:
     """Decodes a chunked body; drops chunk extensions and trailer fields, within limits."""
 
-    __slots__ = ("_extra", "_held", "_left", "_max_extra", "_read_line", "done")
+    __slots__ = ("_chunks", "_extra", "_held", "_left", "_max_extra", "_read_line", "done")
 
     def __init__(self, max_extra: int) -> None:
         self._max_extra = max_extra
         #: bytes of extensions and trailer fields so far
         self._extra = 0
+        self._chunks = 0
         #: an incomplete line
         self._held = b""
         #: bytes still to come of a chunk
@@ -262,8 +265,10 @@ class ChunkedBody:
         match = _CHUNK_LINE.fullmatch(line)
         if match is None:
             raise RequestMalformed
-        # Every chunk costs something, so that a body does not come in millions of them.
-        self._extra += 1 + len(line) - len(match[1])
+        self._extra += len(line) - len(match[1])
+        self._chunks += 1
+        if self._chunks > _MAX_CHUNKS:
+            raise HeadersTooLarge
         self._left = int(match[1], 16)
         self._read_line = self._read_chunk_end if self._left else self._read_trailer
 
