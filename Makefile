@@ -18,11 +18,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test quick check compiled format sync-client docs dist bench torture corpus mutants lock clean
+.PHONY: help setup install run test quick check compiled format sync-client docs dist bench torture corpus mutants lock clean
 
 help:
 	@echo 'make setup    create .venv with everything for development'
-	@echo 'make run      run the service with the example handler; installs only what it needs'
+	@echo 'make install  create .venv with the service and its command line only'
+	@echo 'make run      make install, then run the service with the example handler'
 	@echo 'make test     check, then every test, and where the time went'
 	@echo 'make quick    the unit and contract tests, on SQLite only'
 	@echo 'make check    format, lint, import rules, types'
@@ -40,7 +41,9 @@ help:
 setup: .venv/.ready
 
 # The service needs the runtime requirements only; a full environment has them already.
-run: $(if $(wildcard .venv/.ready),setup,.venv/.runtime)
+install: $(if $(wildcard .venv/.ready),setup,.venv/.runtime)
+
+run: install
 	$(BIN)/oncebox serve examples.hello:box
 
 test: setup
@@ -52,7 +55,7 @@ quick: setup
 	$(BIN)/python -m pytest --sqlite-only --timetable $(PYTEST_ARGS) tests/core tests/model tests/db tests/ledger tests/contract
 
 # pytest rewrites every test once, and keeps the result; done here, no worker has to do it again.
-# mypy has the other core meanwhile. What is wrong with a test is told when it runs.
+# mypy has the other core meanwhile. Errors in a test are reported when it runs.
 compiled: setup
 	-@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 

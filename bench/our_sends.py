@@ -30,8 +30,8 @@ async def send(options: argparse.Namespace) -> None:
 
         async def call(key: str, body: bytes) -> None:
             mail = _mail(body.decode())
-            told = await box.send(mail, event_type=TYPE, entity_id=key, wait=30)
-            assert told.status is AnswerStatus.LOGGED
+            accepted = await box.send(mail, event_type=TYPE, entity_id=key, wait=30)
+            assert accepted.status is AnswerStatus.LOGGED
 
         await _measure(call, options)
 
@@ -49,22 +49,22 @@ async def claim(options: argparse.Namespace) -> None:
             digest = hashlib.sha256(key.encode()).digest()
             message_id = f"<{digest.hex()[:32]}@example.com>"
             one = replace(new, id=ids.new("snd"), key=digest, message_id=message_id)
-            told = await ledger.submit(submission.store_intents, one)
-            assert isinstance(told, IntentAccepted)
-            assert told.created
+            accepted = await ledger.submit(submission.store_intents, one)
+            assert isinstance(accepted, IntentAccepted)
+            assert accepted.created
 
         await _measure(call, options)
 
 
 async def duplicate(options: argparse.Namespace) -> None:
-    """Report how many are told that their mail was sent before."""
+    """Report how many repeats are answered as duplicates."""
     async with _opened(options) as box:
         me, outbox = _me(box), box.components.outbox
         await _fill(box)
 
         async def call(key: str, _body: bytes) -> None:
-            told = await outbox.send(me, _intent(str(hash(key) % KNOWN)))
-            assert told.status is AnswerStatus.DUPLICATE
+            accepted = await outbox.send(me, _intent(str(hash(key) % KNOWN)))
+            assert accepted.status is AnswerStatus.DUPLICATE
 
         await _measure(call, options)
 
@@ -76,13 +76,13 @@ async def _measure(call: load.Accept, options: argparse.Namespace) -> None:
 
 
 async def _fill(box: Oncebox) -> None:
-    """Store sends that were taken by the other side."""
-    me, rooms = _me(box), box.components
+    """Store sends that the provider accepted."""
+    me, components = _me(box), box.components
 
     async def taken(number: int) -> None:
-        told = await rooms.outbox.send(me, _intent(str(number)))
-        word = SendReport(tenant=me.tenant, id=told.send.id, fence=0, outcome=SendAccepted())
-        settled = await rooms.ledger.submit(lifecycle.settle, word)
+        accepted = await components.outbox.send(me, _intent(str(number)))
+        report = SendReport(tenant=me.tenant, id=accepted.send.id, fence=0, outcome=SendAccepted())
+        settled = await components.ledger.submit(lifecycle.settle, report)
         assert settled is not None
         assert settled.send.state is SendState.SENT
 

@@ -22,7 +22,7 @@ SETTLED_WITHIN = 60.0
 
 
 def new_box(options: argparse.Namespace) -> Oncebox:
-    """Return a box on the given database, with the default settings unless told otherwise."""
+    """Return a box on the given database, with the default settings unless others are given."""
     concurrency = getattr(options, "concurrency", None)
     worker = {"concurrency": concurrency} if concurrency else None
     settings = load_settings(database_url=options.url, master_key=MASTER_KEY, worker=worker)

@@ -5,9 +5,8 @@
     DIE=1 python examples/dbos_step.py order_7       # another
     python examples/dbos_step.py order_7
 
-DBOS runs a step again if it did not hear of its end, so what a step does to the world can happen
-twice. Inside the step, Oncebox makes each deed happen once: the second run is told what became of
-the first.
+DBOS runs a step again if its end was not recorded, so its side effects can happen twice. Inside the
+step, Oncebox makes each of them happen once: the second run gets the results of the first.
 """
 
 import os
@@ -37,7 +36,7 @@ def fulfil(order: str) -> str:
         reserved = client.attempt(order).do("reserve", reserve, order)
         sent = client.send(email, event_type="order.confirmation", entity_id=order, wait=60)
     print(f"{reserved}, the mail is {sent.status}", flush=True)
-    if "DIE" in os.environ:  # after the deeds, and before DBOS hears of them
+    if "DIE" in os.environ:  # after the side effects, before DBOS records the step
         os.kill(os.getpid(), signal.SIGKILL)
     return sent.status
 

@@ -1,4 +1,4 @@
-"""The box inside a program of your own: what arrives twice has its effect once."""
+"""The box embedded in a program: a delivery that arrives twice has its effect once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A handler to play with: `make run`, then hand it a delivery as it says."""
+"""A handler to try out: `make run`, then the command that it prints."""
 
 from oncebox.box import Oncebox
 from oncebox.model.deliveries.delivery import Delivery

@@ -1,4 +1,4 @@
-"""A LangGraph agent whose node crashes after the deed and is retried: the deed happens once.
+"""A LangGraph agent whose node crashes after its action and is retried: it happens once.
 
     pip install langgraph                            # `make setup` has it
     oncebox serve                                    # one terminal
@@ -28,7 +28,7 @@ SITE = os.environ.get("SITE", "http://127.0.0.1:8000")
 client = Client()
 attempt = client.attempt("signup-43")  # the model neither sees nor chooses it
 inbox = client.inboxes.create(attempt_id=attempt.id)
-crashes = [ConnectionError("the node dies after the deed")]
+crashes = [ConnectionError("the node dies after the call")]
 
 
 def post(page: str, **fields: str) -> str:

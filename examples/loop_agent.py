@@ -1,4 +1,4 @@
-"""A plain loop agent: it signs up at a site, is killed on the way, and goes on where it was.
+"""A plain loop agent: it signs up at a site, is killed halfway, and resumes where it was.
 
     oncebox serve                                    # one terminal
     python -m examples.site                          # another

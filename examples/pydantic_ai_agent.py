@@ -1,4 +1,4 @@
-"""A Pydantic AI agent whose model calls a tool twice at once, and which is run twice: one account.
+"""A Pydantic AI agent whose model calls a tool twice at once, run twice: one account.
 
     pip install pydantic-ai-slim                     # `make setup` has it
     oncebox serve                                    # one terminal

@@ -1,9 +1,9 @@
-"""A small site to sign up at, for the other examples: it mails a code and wants it back.
+"""A small signup site for the other examples: it mails a code and asks for it.
 
     python -m examples.site                 # mails to a service on 127.0.0.1:2525
 
-Every code is mailed twice, as it happens when a mail server does not hear the answer, and is good
-for one account. So whoever repeats a step here is found out.
+Every code is mailed twice, as by a mail server that gets no reply, and is valid for one account.
+So a repeated step is noticed here.
 """
 
 import secrets

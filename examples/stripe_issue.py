@@ -1,4 +1,4 @@
-"""An issue for every paid invoice of Stripe: one, however often Stripe tells of it.
+"""One issue per paid Stripe invoice, however often Stripe sends the event.
 
     export STRIPE_SECRET=whsec_…                     # from Stripe's page of the endpoint
     oncebox source add stripe --scheme stripe --secret env:STRIPE_SECRET

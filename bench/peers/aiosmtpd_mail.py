@@ -55,7 +55,7 @@ class Rows:
 
 
 async def serve(handler: Any) -> None:
-    """Serve until told to stop; print where."""
+    """Serve until stopped; print where."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
         lambda: SMTP(handler, hostname="bench.example", enable_SMTPUTF8=True), "127.0.0.1", 0

@@ -9,7 +9,7 @@ import uvicorn
 
 
 def serve(app: Any, *, lifespan: Literal["on", "off"]) -> None:
-    """Serve an ASGI application until told to stop; print where."""
+    """Serve an ASGI application until stopped; print where."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(2048)

@@ -12,7 +12,7 @@ from examples.site import Site
 
 @pytest.fixture(scope="session")
 def base_url(oncebox_server: Any) -> Iterator[str]:
-    """The site, told to mail to the service of the tests, as its settings would have it."""
+    """The site, configured to send its mail to the service of the tests."""
     with Site(f"{oncebox_server.smtp_host}:{oncebox_server.smtp_port}") as site:
         threading.Thread(target=site.serve_forever, daemon=True).start()
         yield site.url

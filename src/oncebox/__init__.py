@@ -65,7 +65,7 @@ _PUBLIC_NAMES = {
 if not TYPE_CHECKING:  # or any name would look like one of ours
 
     def __getattr__(name: str) -> Any:
-        """Load a public name from its room."""
+        """Import a public name from its module on first use."""
         if name not in _PUBLIC_NAMES:
             raise AttributeError(f"module 'oncebox' has no attribute {name!r}")
         return getattr(import_module(f"oncebox.{_PUBLIC_NAMES[name]}"), name)

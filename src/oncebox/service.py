@@ -53,12 +53,12 @@ class ServiceStarted:
 class Service:
     """Runs one box in one role."""
 
-    def __init__(self, box: Oncebox, role: Role, drill: Interceptor | None = None) -> None:
-        """Open nothing before ``run``; only test mode has a ``drill``."""
+    def __init__(self, box: Oncebox, role: Role, interceptor: Interceptor | None = None) -> None:
+        """Open nothing before ``run``; only test mode has an ``interceptor``."""
         self._box = box
-        self._interceptor = drill
-        if drill is not None:
-            box.judge_link = drill.judge_link
+        self._interceptor = interceptor
+        if interceptor is not None:
+            box.judge_link = interceptor.judge_link
         self._role = role
         self._stopping = asyncio.Event()
         self._server: HttpServer | None = None
@@ -148,7 +148,7 @@ class Service:
             components.database, settings.folder, tenant=settings.tenant, url=url
         )
         if not first.known:
-            self._box.telemetry.log.warning("credentials_of_another_database", file=str(first.path))
+            self._box.telemetry.log.warning("credentials_mismatched", file=str(first.path))
             return ServiceStarted(url=url, smtp=mail)
         key = first.credentials.key if first.new else None
         return ServiceStarted(url=url, smtp=mail, credentials=first.path, key=key)

@@ -155,7 +155,7 @@ def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes
 
 
 def build_smtp_server(
-    components: Components, sockets: list[socket.socket], drill: Interceptor | None = None
+    components: Components, sockets: list[socket.socket], interceptor: Interceptor | None = None
 ) -> "SmtpServer":
     """Return the server that receives mail on these sockets."""
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
@@ -165,8 +165,8 @@ def build_smtp_server(
         sockets,
         components.settings.smtp,
         components.telemetry,
-        directory=directory if drill is None else drill.addresses(directory),
-        post=store if drill is None else drill.mail(store),
+        directory=directory if interceptor is None else interceptor.addresses(directory),
+        post=store if interceptor is None else interceptor.mail(store),
         folder=components.settings.folder,
     )
 

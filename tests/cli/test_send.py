@@ -172,7 +172,7 @@ def test_half_a_word_is_refused(relay: Ledger) -> None:
     assert relay.type("send", "cancel", "snd_none", "--why", "x").code == 3
 
 
-def test_the_doctor_sees_doubt_and_that_there_is_only_log(sound_ledger: Ledger) -> None:
+def test_the_doctor_reports_unknown_sends_and_a_missing_transport(sound_ledger: Ledger) -> None:
     assert {each["status"] for each in sound_ledger.type("doctor", "--json").records} == {"ok"}
     mail(sound_ledger)
     only_log = {each["check"]: each for each in sound_ledger.type("doctor", "--json").records}

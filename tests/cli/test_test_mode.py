@@ -167,7 +167,7 @@ def test_it_is_loud_however_quiet_it_shall_be(services: Services, tmp_path: Path
     options = ("--test", "--chaos", str(tmp_path / "rules.toml"), "--quiet")
     text = services.serve(*options).child.text()
 
-    assert "!! TEST MODE: mail for ANY address is taken" in text
+    assert "!! TEST MODE: mail for ANY address is accepted" in text
     assert "!! CHAOS: 3 rules, seed 7." in text
     assert "url:" not in text
 

@@ -110,7 +110,9 @@ def test_a_mail_goes_as_it_was_written(speaker: Speaker) -> None:
     [cut(), problem("commit_unknown", 503, retry_safe=True), problem("server_busy", 503)],
     ids=["cut", "commit-unknown", "busy"],
 )
-def test_a_lost_answer_is_asked_for_again_in_the_same_words(speaker: Speaker, trouble: Any) -> None:
+def test_a_lost_answer_is_requested_again_with_the_same_request(
+    speaker: Speaker, trouble: Any
+) -> None:
     with scripted(trouble, SENT) as script:
         found = send(script.url, speaker)
 
@@ -173,7 +175,7 @@ def test_the_polls_of_a_wait_have_one_deadline_between_them() -> None:
     assert waits == [20.0, 20.0, 10.0]
 
 
-def test_when_the_time_is_over_it_says_how_the_mail_stands(speaker: Speaker) -> None:
+def test_after_the_deadline_the_answer_has_the_current_status(speaker: Speaker) -> None:
     with scripted(MINE) as script:
         found = send(script.url, speaker, wait=0.3)
         looked = speaker.ask(script.url, lambda c: c.sends.wait("snd_1", within=0.3))

@@ -373,7 +373,7 @@ def test_a_grant_whose_answer_was_lost_is_granted_again(service: Running, speake
     assert len(proxy.lost) == 2
 
 
-def test_a_second_agent_is_told_that_it_is_too_late(service: Running, speaker: Speaker) -> None:
+def test_a_second_agent_gets_already_claimed(service: Running, speaker: Speaker) -> None:
     inbox = ask(service, speaker, lambda c: c.inboxes.create(attempt_id="a")).id
     bring(service, inbox, "123456")
     ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox, claim_key="one"))

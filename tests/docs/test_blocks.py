@@ -16,7 +16,7 @@ from tests.project.tree import ROOT
 #: blocks that no test runs as they stand, by page and first line, and why
 NOT_RUN = {
     ("demo.md", "oncebox demo"): "takes half a minute; tests/cli/test_demo.py runs it",
-    ("index.md", "make setup"): "runs until it is stopped; test_quickstart_inboxes.py types it",
+    ("index.md", "make install"): "runs until it is stopped; test_quickstart_inboxes.py types it",
     ("mcp.md", "pip install 'oncebox[mcp]'"): "fetches packages; tests/packaging installs extras",
     ("serving.md", "oncebox serve"): "runs until it is stopped; tests/cli/test_serve.py does it",
     ("serving.md", "oncebox serve --role edge"): "runs until it is stopped",

@@ -63,7 +63,7 @@ REPEATABLE = _effect(EffectState.STARTED, Safety.IDEMPOTENT)
         (
             _facts(DeliveryState.DEAD),
             [DONE, _effect(EffectState.DONE, name="mail")],
-            "replay when the cause is mended: retry-safe, open-issue, mail done",
+            "replay when the cause is fixed: retry-safe, open-issue, mail done",
         ),
         (_facts(DeliveryState.DONE), [DONE], "nothing: it is done; retry-safe, open-issue done"),
         (

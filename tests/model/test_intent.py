@@ -58,7 +58,7 @@ plain = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_
 
 
 @given(plain, plain, plain, st.integers(0, 2**31 - 1))
-def test_anybody_can_make_the_key_with_two_lines_of_python(
+def test_the_key_can_be_computed_with_two_lines_of_python(
     event_type: str, entity_id: str, to: str, version: int
 ) -> None:
     told = json.dumps(

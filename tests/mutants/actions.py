@@ -31,7 +31,7 @@ ACTIONS = (
                 "lease_until <= :now\n",
             ),
         ),
-        (_tests("test_where_the_choices_differ_nobody_repeats"),),
+        (_tests("test_where_the_choices_differ_no_caller_repeats"),),
     ),
     Mutant(
         "an action once that is begun again",

@@ -26,7 +26,7 @@ FAIL_OPEN = (
             ),
         ),
         (
-            _tests("test_a_crash_after_the_marker_leaves_doubt"),
+            _tests("test_a_crash_after_the_marker_leaves_the_outcome_unknown"),
             _tests("test_every_step_is_on_disk_before_the_next"),
         ),
     ),
@@ -41,7 +41,7 @@ FAIL_OPEN = (
         ),
         (
             _tests("test_every_step_is_on_disk_before_the_next"),
-            _tests("test_nothing_is_handed_over_that_cannot_be_spooled"),
+            _tests("test_nothing_is_transmitted_that_cannot_be_spooled"),
         ),
     ),
     Mutant(
@@ -64,7 +64,7 @@ FAIL_OPEN = (
                 "            if result is None and self.fail_open_sender is self:\n",
             ),
         ),
-        (_tests("test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet"),),
+        (_tests("test_a_key_is_sent_once_while_the_ledger_is_back_and_not_updated"),),
     ),
     Mutant(
         "a doubt past the ledger that is forgotten beside its own try",
@@ -88,7 +88,7 @@ FAIL_OPEN = (
         ),
         (
             _tests("test_a_crash_after_the_end_forgets_nothing"),
-            _tests("test_a_crash_after_the_marker_leaves_doubt"),
+            _tests("test_a_crash_after_the_marker_leaves_the_outcome_unknown"),
         ),
     ),
     Mutant(

@@ -91,7 +91,7 @@ GUARDS = (
                 "AND oncebox_sends.id = :id;",
             ),
         ),
-        (_tests("test_what_is_proven_not_sent_keeps_nobody_waiting"),),
+        (_tests("test_a_send_proven_not_sent_starts_no_cool_down"),),
     ),
     Mutant(
         "no cool-down for what may have been sent",

@@ -128,7 +128,7 @@ INBOXES = (
             _tests(
                 "tests/contract/inboxes/test_expiry.py",
                 "test_an_inbox_drains_after_its_time_and_then_expires",
-                "test_an_inbox_with_nothing_matched_is_missed_and_told_once",
+                "test_an_inbox_with_nothing_matched_is_reported_missed_once",
             ),
         ),
     ),
@@ -144,7 +144,7 @@ INBOXES = (
         (
             _tests(
                 "tests/contract/inboxes/test_expiry.py",
-                "test_an_inbox_with_nothing_matched_is_missed_and_told_once",
+                "test_an_inbox_with_nothing_matched_is_reported_missed_once",
                 "test_a_message_that_commits_first_keeps_an_inbox_from_being_missed",
             ),
         ),

@@ -936,7 +936,7 @@ MUTANTS = (
         (
             _tests(
                 "tests/contract/deliveries/test_pull.py",
-                "test_a_repeated_claim_is_told_the_same_leases",
+                "test_a_repeated_claim_gets_the_same_leases",
                 "test_two_claims_with_one_key_at_once_are_told_the_same",
             ),
         ),

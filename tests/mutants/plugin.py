@@ -45,8 +45,8 @@ PLUGIN = (
         (
             Patch(
                 "src/oncebox/testing/fault_injection.py",
-                "_OPERATOR_SCOPES = frozenset({OPERATOR})",
-                '_OPERATOR_SCOPES = frozenset({OPERATOR, "agent"})',
+                "import OPERATORS, ApiCall",
+                "import AGENTS as OPERATORS, ApiCall",
             ),
         ),
         _faults("test_only_operators_ask_for_faults"),

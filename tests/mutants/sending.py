@@ -19,7 +19,8 @@ SENDING = (
             ),
         ),
         _tests(
-            "tests/client/test_sends.py", "test_a_lost_answer_is_asked_for_again_in_the_same_words"
+            "tests/client/test_sends.py",
+            "test_a_lost_answer_is_requested_again_with_the_same_request",
         ),
     ),
     Mutant(
@@ -109,7 +110,10 @@ SENDING = (
                 '        _expect_none("unknown sends", 0',
             ),
         ),
-        _tests("tests/cli/test_send.py", "test_the_doctor_sees_doubt_and_that_there_is_only_log"),
+        _tests(
+            "tests/cli/test_send.py",
+            "test_the_doctor_reports_unknown_sends_and_a_missing_transport",
+        ),
     ),
     Mutant(
         "a deed without a reason",

@@ -60,7 +60,7 @@ SENDS = (
                 "    )\nRETURNING id, fence;\n\n-- name: suppress",
             ),
         ),
-        (_tests("test_no_marker_for_who_is_on_the_suppression_list"), _WALK),
+        (_tests("test_no_marker_for_a_suppressed_recipient"), _WALK),
     ),
     Mutant(
         "a mail that comes too late",
@@ -301,7 +301,7 @@ SENDS = (
         ),
         (
             _tests(
-                "test_what_is_on_the_wire_cannot_be_called_off",
+                "test_a_send_on_the_wire_cannot_be_cancelled",
                 file="tests/contract/sends/test_operations.py",
             ),
             _WALK,

@@ -59,7 +59,7 @@ SENDS_WORKER = (
         ),
         (
             _DECIDED,
-            _tests("test_no_other_way_is_taken_from_doubt_nor_for_a_mail_that_is_only_deferred"),
+            _tests("test_no_other_transport_takes_over_an_unknown_or_deferred_mail"),
         ),
     ),
     Mutant(
@@ -82,7 +82,7 @@ SENDS_WORKER = (
                 "(outcome.code in _OWN_CODES)",
             ),
         ),
-        (_tests("test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try"),),
+        (_tests("test_a_refused_login_rests_the_transport_and_costs_no_mail_a_try"),),
     ),
     Mutant(
         "a transport without configuration that logs",
@@ -104,7 +104,7 @@ SENDS_WORKER = (
                 "found.kind == row.kind",
             ),
         ),
-        (_tests("test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try"),),
+        (_tests("test_a_refused_login_rests_the_transport_and_costs_no_mail_a_try"),),
     ),
     Mutant(
         "mail that was only logged, called sent",
@@ -126,7 +126,7 @@ SENDS_WORKER = (
                 "self._concurrency",
             ),
         ),
-        (_tests("test_a_way_that_answers_nobody_does_not_stop_the_others"),),
+        (_tests("test_a_silent_transport_does_not_stop_the_others"),),
     ),
     Mutant(
         "sends that wait behind a resting transport",

@@ -108,7 +108,7 @@ SERVICE = (
         (
             _tests(
                 "tests/server/http/test_fast_path.py",
-                "test_a_store_that_cannot_commit_is_told_as_temporary",
+                "test_a_failed_commit_is_reported_as_temporary",
             ),
         ),
     ),

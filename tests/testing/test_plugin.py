@@ -140,7 +140,7 @@ def test_a_failing_test_tells_why_each_message_did_not_fit_and_no_secret(
     assert said.count("- oncebox -") == 3
     assert "(number 1): sender_not_allowed" in said
     assert "duplicate (mail 1)" in said
-    assert "(active): 1 messages" in said
+    assert "(active): 1 message" in said
     assert "the service could not be asked: client_closed" in said
     assert SECRET not in said
     assert oncebox_server.api_key not in said

@@ -300,7 +300,7 @@ async def test_a_certificate_of_a_stranger_ends_it_before_the_marker(tmp_path: P
     await server.wait_closed()
 
 
-async def test_without_the_marker_nothing_is_handed_over(
+async def test_without_the_marker_nothing_is_transmitted(
     provider: ScriptedProvider, way: ResendTransport
 ) -> None:
     outcome = await way.send(parcel(), Marks(answer=False))
@@ -311,7 +311,7 @@ async def test_without_the_marker_nothing_is_handed_over(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("disk"), TimeoutError(), OSError("disk")])
-async def test_what_the_marker_raises_is_passed_on_and_nothing_is_handed_over(
+async def test_an_error_of_the_marker_is_raised_and_nothing_is_transmitted(
     provider: ScriptedProvider, way: ResendTransport, error: Exception
 ) -> None:
     async def broken() -> bool:

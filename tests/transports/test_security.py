@@ -53,7 +53,7 @@ async def test_a_mail_goes_through_tls_and_a_login(
 
 
 @pytest.mark.parametrize(("security", "implicit"), SECURED)
-async def test_whom_nobody_vouches_for_gets_no_mail_and_no_password(
+async def test_a_server_with_an_invalid_certificate_gets_no_mail_and_no_password(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], security: RelaySecurity, implicit: bool
 ) -> None:
     async with ScriptedSmtp(

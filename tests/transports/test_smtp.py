@@ -100,7 +100,7 @@ async def test_what_is_not_taken_after_the_dot_is_told_by_the_reply_alone(
         ("accept_then_sleep=30", "no_answer"),
     ],
 )
-async def test_a_lost_answer_leaves_a_mail_unknown_although_it_was_taken(
+async def test_a_lost_answer_leaves_an_accepted_mail_unknown(
     server: ScriptedSmtp, fault: str, code: str
 ) -> None:
     server.script(fault)
@@ -202,7 +202,7 @@ async def test_one_refused_recipient_is_all_refused(
     assert "RCPT TO:<kim@example.net>" not in server.commands
 
 
-async def test_without_the_marker_nothing_is_handed_over(
+async def test_without_the_marker_nothing_is_transmitted(
     server: ScriptedSmtp, way: SmtpTransport
 ) -> None:
     marks = Marks(answer=False)
@@ -216,7 +216,7 @@ async def test_without_the_marker_nothing_is_handed_over(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, TimeoutError])
-async def test_what_the_marker_raises_is_passed_on_and_nothing_is_handed_over(
+async def test_an_error_of_the_marker_is_raised_and_nothing_is_transmitted(
     server: ScriptedSmtp, way: SmtpTransport, error: type[Exception]
 ) -> None:
     async def broken() -> bool:

@@ -18,7 +18,7 @@ _SECONDS_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _AGE_BUCKETS = (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-#: readers of lists that are remembered
+#: readers of lists whose position is remembered
 _MAX_TRACKED_READERS = 4_096
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -59,18 +59,23 @@ class Telemetry:
     duplicates = Metric(
         Counter, "oncebox_duplicates", "Repeats that caused no second effect", "layer", "class"
     )
-    refused = Metric(Counter, "oncebox_refused", "Requests and mails that were not stored", "code")
+    refused = Metric(
+        Counter,
+        "oncebox_refused",
+        "Requests and mails refused before storage, by error code",
+        "code",
+    )
     rejected = Metric(
-        Counter, "oncebox_rejected", "Rejected requests by their most likely class", "class"
+        Counter, "oncebox_rejected", "Rejected webhook requests by their most likely class", "class"
     )
     not_quarantined = Metric(
         Counter, "oncebox_not_quarantined", "Rejected requests dropped by a full quarantine"
     )
-    settled = Metric(Counter, "oncebox_settled", "Tries by how they ended", "outcome")
+    settled = Metric(Counter, "oncebox_settled", "Tries of deliveries by outcome", "outcome")
     lease_conflicts = Metric(
         Counter, "oncebox_lease_conflicts", "Writes refused because the lease was lost"
     )
-    effects = Metric(Counter, "oncebox_effects", "Effects by what once.do did", "outcome")
+    effects = Metric(Counter, "oncebox_effects", "Calls of once.do by outcome", "outcome")
     in_flight = Metric(Gauge, "oncebox_in_flight", "Handlers running in this process")
     handler_seconds = Metric(
         Histogram,
@@ -79,7 +84,7 @@ class Telemetry:
         "source",
         buckets=_SECONDS_BUCKETS,
     )
-    sources = Metric(Gauge, "oncebox_sources", "Sources by whether they accept requests", "state")
+    sources = Metric(Gauge, "oncebox_sources", "Sources by state", "state")
     # database
     commit_rows = Metric(
         Histogram,
@@ -88,34 +93,28 @@ class Telemetry:
         "group",
         buckets=_ROW_BUCKETS,
     )
-    store_errors = Metric(Counter, "oncebox_store_errors", "Failures of the database", "code")
+    store_errors = Metric(Counter, "oncebox_store_errors", "Database errors by code", "code")
     # events
     events_numbered = Metric(Counter, "oncebox_events_numbered", "Events numbered by this process")
     sequencer_turns = Metric(
         Counter, "oncebox_sequencer_turns", "Times this process took over the numbering of events"
     )
     cursor_replays = Metric(
-        Counter, "oncebox_cursor_replays", "Cursors that led back to events shown before", "list"
+        Counter, "oncebox_cursor_replays", "Cursors that returned to events already read", "list"
     )
     event_streams = Metric(Gauge, "oncebox_event_streams", "Open event streams")
     # received mail
-    parsed = Metric(
-        Counter, "oncebox_mail_parsed", "Mails by how completely they were parsed", "status"
-    )
+    parsed = Metric(Counter, "oncebox_mail_parsed", "Mails by parsing status", "status")
     parser_deaths = Metric(
         Counter, "oncebox_parser_deaths", "Parser processes that died, by cause", "cause"
     )
     mail_in_flight = Metric(Gauge, "oncebox_mail_in_flight", "Mails being parsed in this process")
-    messages = Metric(
-        Counter, "oncebox_messages", "New messages by how completely they were parsed", "status"
-    )
-    artifacts = Metric(
-        Counter, "oncebox_artifacts", "Codes and links by what became of them", "kind", "end"
-    )
+    messages = Metric(Counter, "oncebox_messages", "New messages by parsing status", "status")
+    artifacts = Metric(Counter, "oncebox_artifacts", "Codes and links by outcome", "kind", "end")
     artifact_duplicates = Metric(
         Counter,
         "oncebox_artifact_duplicates",
-        "Codes and links repeated by further messages",
+        "Codes and links that arrived again in further messages",
         "kind",
     )
     inboxes_missed = Metric(
@@ -126,8 +125,8 @@ class Telemetry:
     resends = Metric(
         Counter, "oncebox_resends", "Requests to have a mail sent again, by outcome", "outcome"
     )
-    waits_open = Metric(Gauge, "oncebox_waits_open", "Calls that wait for mail")
-    waits = Metric(Counter, "oncebox_waits", "Waits for a code or link by how they ended", "end")
+    waits_open = Metric(Gauge, "oncebox_waits_open", "Open long polls for mail")
+    waits = Metric(Counter, "oncebox_waits", "Waits for a code or link by outcome", "end")
     grant_seconds = Metric(
         Histogram,
         "oncebox_received_to_grant_seconds",
@@ -138,22 +137,25 @@ class Telemetry:
     http_in_flight = Metric(Gauge, "oncebox_http_in_flight", "HTTP requests in flight")
     connections = Metric(Gauge, "oncebox_connections", "Open HTTP connections")
     connections_ended = Metric(
-        Counter, "oncebox_connections_ended", "HTTP connections ended by the service", "why"
+        Counter,
+        "oncebox_connections_ended",
+        "HTTP connections closed by the service, by reason",
+        "why",
     )
     wrong_keys = Metric(Counter, "oncebox_wrong_keys", "HTTP requests without a valid API key")
     smtp_open = Metric(Gauge, "oncebox_smtp_open", "Open SMTP connections")
-    smtp_sessions = Metric(Counter, "oncebox_smtp_sessions", "SMTP connections that were greeted")
+    smtp_sessions = Metric(Counter, "oncebox_smtp_sessions", "SMTP sessions opened")
     smtp_accepted = Metric(
         Counter, "oncebox_smtp_accepted", "Mails stored for all their recipients"
     )
-    smtp_refused = Metric(Counter, "oncebox_smtp_refused", "SMTP error replies", "code")
+    smtp_refused = Metric(Counter, "oncebox_smtp_refused", "SMTP error replies by code", "code")
     smtp_ended = Metric(
-        Counter, "oncebox_smtp_ended", "SMTP connections ended by the service", "why"
+        Counter, "oncebox_smtp_ended", "SMTP connections closed by the service, by reason", "why"
     )
     # sends
-    sends = Metric(Counter, "oncebox_sends", "Tries of sends by the resulting status", "status")
+    sends = Metric(Counter, "oncebox_sends", "Tries of sends by resulting status", "status")
     sends_in_flight = Metric(
-        Gauge, "oncebox_sends_in_flight", "Mails being transmitted by this process"
+        Gauge, "oncebox_sends_in_flight", "Mails being transmitted in this process"
     )
     send_key_age = Metric(
         Histogram,
@@ -171,7 +173,11 @@ class Telemetry:
         Gauge, "oncebox_unknown_sends", "Sends of unknown outcome, of all tenants"
     )
     send_evidence = Metric(
-        Counter, "oncebox_send_evidence", "Provider events about sends", "what", "result"
+        Counter,
+        "oncebox_send_evidence",
+        "Provider events about sends, by kind and result",
+        "what",
+        "result",
     )
     evidence_in_flight = Metric(
         Gauge, "oncebox_send_evidence_in_flight", "Provider events being processed"

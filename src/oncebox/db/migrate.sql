@@ -1,5 +1,5 @@
 -- name: create_table
--- The record of what was applied, so that nothing is applied twice.
+-- The table of applied migrations; each is applied once.
 CREATE TABLE IF NOT EXISTS oncebox_migrations (
     number BIGINT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -8,20 +8,20 @@ CREATE TABLE IF NOT EXISTS oncebox_migrations (
 );
 
 -- name: applied
--- What was applied, with its checksum.
+-- The applied migrations with their checksums.
 SELECT number, checksum FROM oncebox_migrations ORDER BY number;
 
 -- name: newest
--- The name of what was applied last.
+-- The name of the last applied migration.
 SELECT name FROM oncebox_migrations ORDER BY number DESC LIMIT 1;
 
 -- name: record
--- Remember that a migration was applied.
+-- Record an applied migration.
 INSERT INTO oncebox_migrations (number, name, checksum, applied_at)
 VALUES (:number, :name, :checksum, :now);
 
 -- name: keep_fact
--- Write down a fact about the installation unless it is known already.
+-- Record a fact about the installation, unless it is known.
 INSERT INTO oncebox_meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING;
 
 -- name: fact
@@ -29,5 +29,5 @@ INSERT INTO oncebox_meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOT
 SELECT value FROM oncebox_meta WHERE name = :name;
 
 -- name: touch_fact
--- Write a fact as it is, to see whether commits go through.
+-- Rewrite a fact unchanged, to test whether commits succeed.
 UPDATE oncebox_meta SET value = value WHERE name = :name;

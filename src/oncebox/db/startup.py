@@ -80,7 +80,7 @@ async def prepare(database: Database, telemetry: "Telemetry", *, migrate: bool) 
     """
     if migrate:
         for name in await migrations.migrate(database):
-            telemetry.log.info("migrated", migration=name)
+            telemetry.log.info("migration_applied", migration=name)
     else:
         await migrations.check_schema(database)
     if database.kind == "postgres":

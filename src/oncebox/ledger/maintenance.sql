@@ -1,6 +1,6 @@
 -- name: kept
--- Requests whose bodies are still there, in the order of their ids, with the deliveries they
--- belong to: one each, or the elements of a batch.
+-- Requests whose bodies are still stored, by id, with their deliveries: one each, or the elements
+-- of a batch.
 WITH kept AS (SELECT id FROM oncebox_payloads WHERE id > :after ORDER BY id LIMIT :most)
 SELECT kept.id, own.id, own.tenant, own.source, own.state, own.ended_at, own.seen_at
 FROM kept JOIN oncebox_deliveries AS own ON own.id = kept.id
@@ -12,8 +12,8 @@ ORDER BY 1, 2;
 
 -- name: purge
 -- bulk: id text, before bigint
--- Mark a delivery whose body may go: ended before a moment, seen by a person if it is dead, and
--- with no effect in doubt. From now on it cannot run again.
+-- Mark a delivery whose body may be deleted: ended before a given time, acknowledged if it is
+-- dead, and without an effect of unknown outcome. From now on it cannot run again.
 UPDATE oncebox_deliveries SET purged_at = :now
 /* from rows */
 WHERE id = :id AND purged_at IS NULL AND ended_at <= :before
@@ -26,7 +26,7 @@ WHERE id = :id AND purged_at IS NULL AND ended_at <= :before
 
 -- name: delete_payloads
 -- bulk: payload_id text
--- Let a request go that no delivery needs any more.
+-- Delete a request that no delivery needs any more.
 DELETE FROM oncebox_payloads
 WHERE id IN (SELECT :payload_id /* from rows */)
     AND NOT EXISTS (
@@ -40,7 +40,7 @@ WHERE id IN (SELECT :payload_id /* from rows */)
     );
 
 -- name: journalled
--- Deliveries that have tries or effects on record, in the order of their ids.
+-- Deliveries with recorded tries or effects, by id.
 SELECT delivery_id FROM (
     SELECT DISTINCT delivery_id FROM oncebox_effects
     WHERE delivery_id > :after ORDER BY delivery_id LIMIT :most
@@ -54,7 +54,7 @@ ORDER BY 1 LIMIT :most;
 
 -- name: forget_effects
 -- bulk: delivery_id text
--- Let the effects go of deliveries that cannot run again, unless one is in doubt.
+-- Delete the effects of deliveries that cannot run again, unless an outcome is unknown.
 DELETE FROM oncebox_effects
 WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
     AND EXISTS (
@@ -70,7 +70,7 @@ WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
 
 -- name: forget_tries
 -- bulk: delivery_id text
--- Let the tries go of deliveries that cannot run again and have no effects on record any more.
+-- Delete the tries of deliveries that cannot run again and have no recorded effects any more.
 DELETE FROM oncebox_tries
 WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
     AND EXISTS (
@@ -84,12 +84,12 @@ WHERE delivery_id IN (SELECT :delivery_id /* from rows */)
     );
 
 -- name: next
--- Messages in the order of their ids, which is about the order in which they were filed.
+-- Messages by id, which is approximately the order in which they were stored.
 SELECT id, received_at FROM oncebox_messages WHERE id > :after ORDER BY id LIMIT :most;
 
 -- name: empty_messages
 -- bulk: id text
--- Let go of what was read of a message, unless its delivery still needs somebody.
+-- Delete the content of a message, unless its delivery still needs an operator.
 UPDATE oncebox_messages SET document = :nothing, purged_at = :now
 WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <= :before
     AND NOT EXISTS (
@@ -99,26 +99,26 @@ WHERE id IN (SELECT :id /* from rows */) AND purged_at IS NULL AND received_at <
     );
 
 -- name: old_artifacts
--- Artifacts whose time is over, the oldest first.
+-- Artifacts past their retention period, oldest first.
 SELECT id, kind FROM oncebox_artifacts
 WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :most;
 
 -- name: overwrite
 -- bulk: id text, mark bytea
--- Let go of what an artifact says, whoever has it; that it came, and who had it, stays. The mark
--- goes too: if the same value comes again, that is another artifact.
+-- Delete the value of an artifact, claimed or not; the record of the artifact and its claim stays.
+-- The mark is deleted too: if the same value arrives again, that is another artifact.
 UPDATE oncebox_artifacts SET sealed = :nothing, mark = :mark, purged_at = :now
 /* from rows */
 WHERE oncebox_artifacts.id = :id AND purged_at IS NULL AND received_at <= :before;
 
 -- name: over
--- Sends of all tenants that have ended and whose words need not be kept any longer.
+-- Ended sends of all tenants whose content is past its retention period.
 SELECT tenant, id FROM oncebox_sends WHERE keep_until IS NOT NULL AND keep_until <= :now
 ORDER BY keep_until LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: empty_sends
 -- bulk: tenant text, id text
--- Leave a tombstone: the key, how it ended, and no words.
+-- Reduce a send to a tombstone: key and outcome, without content.
 UPDATE oncebox_sends SET keep_until = NULL, purged_at = :now
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND keep_until IS NOT NULL AND keep_until <= :now
@@ -127,7 +127,7 @@ RETURNING id;
 
 -- name: drop_bodies
 -- bulk: send_id text
--- Let go of what sends say.
+-- Delete the content of sends.
 DELETE FROM oncebox_send_bodies WHERE send_id IN (SELECT :send_id /* from rows */);
 
 -- name: forgettable
@@ -137,7 +137,7 @@ ORDER BY ended_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: forget
 -- bulk: tenant text, id text
--- Forget a key; the same intent would be a new one.
+-- Delete a send and its key; the same intent would be a new one.
 DELETE FROM oncebox_sends
 WHERE (tenant, id) IN (SELECT :tenant, :id /* from rows */)
     AND purged_at IS NOT NULL AND ended_at <= :before
@@ -146,27 +146,27 @@ RETURNING id;
 
 -- name: forget_recipients
 -- bulk: id text
--- Forget who it went to.
+-- Delete the recipients of sends.
 DELETE FROM oncebox_send_recipients WHERE send_id IN (SELECT :id /* from rows */);
 
 -- name: forget_send_tries
 -- bulk: id text
--- Forget its tries.
+-- Delete the tries of sends.
 DELETE FROM oncebox_send_tries WHERE send_id IN (SELECT :id /* from rows */);
 
 -- name: forget_places
 -- bulk: id text
--- Forget its places in batches.
+-- Delete the batch positions of sends.
 DELETE FROM oncebox_batch_sends WHERE send_id IN (SELECT :id /* from rows */);
 
 -- name: forget_batches
--- Forget batches of which nothing is left.
+-- Delete empty batches.
 DELETE FROM oncebox_batches WHERE created_at <= :before
     AND NOT EXISTS (SELECT 1 FROM oncebox_batch_sends AS member
         WHERE member.batch_id = oncebox_batches.id);
 
 -- name: void_deliveries
--- Raise the fences of what may still be worked on above all that were given since the backup.
+-- Raise the fences of deliveries that may still run above all fences issued since the backup.
 UPDATE oncebox_deliveries SET fence = fence + :jump
 WHERE state IN ('received', 'processing', 'failed', 'held', 'dead');
 
@@ -179,5 +179,5 @@ UPDATE oncebox_sends SET fence = fence + :jump WHERE state NOT IN ('sent', 'logg
 UPDATE oncebox_actions SET fence = fence + :jump WHERE state <> 'done';
 
 -- name: void_duties
--- The same for what one process does for all.
+-- The same for duties.
 UPDATE oncebox_duties SET fence = fence + :jump;

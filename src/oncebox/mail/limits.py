@@ -23,27 +23,27 @@ class ParseLimits(msgspec.Struct, frozen=True, kw_only=True):
     nesting: int = 500
 
 
-#: description by code; docs/mail.md shows this table
+#: description by code; docs/reference/states.md shows this table
 WARNING_MEANINGS = {
     "addresses_cut": "There are more addresses than are kept.",
     "attachment_name_odd": "An attachment's name has a path, control or direction characters.",
-    "bidi_characters": "The text changes its direction by control characters.",
-    "charset_repaired": "Bytes did not fit the charset that was named, or UTF-8 where none was.",
-    "charset_unknown": "A charset is not one we decode; the bytes are shown as Latin-1.",
-    "date_unreadable": "The Date field is no date.",
-    "encoding_unknown": "A part names a transfer encoding that nobody uses for mail.",
-    "foreign_verdict": "The mail brings verdicts of its own about its sender; they do not count.",
-    "from_ambiguous": "Readers may disagree about who it is from.",
-    "header_limit": "The header is over a limit; what is beyond was not read.",
-    "headers_broken": "A line of the header is no field; the body begins there.",
-    "hidden_text": "There is text that a person would not see.",
-    "html_limit": "The HTML is over a limit; what is beyond was not read.",
-    "invisible_characters": "The text has characters that nobody sees.",
+    "bidi_characters": "The text contains direction control characters.",
+    "charset_repaired": "Bytes did not fit the declared charset, or UTF-8 without one.",
+    "charset_unknown": "A charset is not supported; the bytes are shown as Latin-1.",
+    "date_unreadable": "The Date field is not a valid date.",
+    "encoding_unknown": "A part has an unknown transfer encoding.",
+    "foreign_verdict": "The mail contains verdicts about its own sender; they are ignored.",
+    "from_ambiguous": "Mail programs may disagree about the sender.",
+    "header_limit": "The header is over a limit; the rest was not read.",
+    "headers_broken": "A line of the header is not a field; the body begins there.",
+    "hidden_text": "There is text that a reader would not see.",
+    "html_limit": "The HTML is over a limit; the rest was not read.",
+    "invisible_characters": "The text has invisible characters.",
     "message_id_repeated": "There are several Message-ID fields; the first one counts.",
-    "parts_limit": "There are more parts, or deeper ones, than are read.",
+    "parts_limit": "There are too many parts, or they are nested too deeply.",
     "structure_broken": "A multipart has no boundary; it is read as text.",
-    "text_html_differ": "The text part and the HTML part do not say the same.",
-    "text_limit": "The text is over a limit; what is beyond was not read.",
+    "text_html_differ": "The text part and the HTML part differ.",
+    "text_limit": "The text is over a limit; the rest was not read.",
 }
 
 #: warnings that make a mail ``limited``

@@ -10,27 +10,27 @@ Scope = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^(admin|operator|agent|read:text|worker:([A-Za-z0-9][A-Za-z0-9._:/-]{0,99}|\*))$",
-        description="admin, operator, agent, read:text beside agent, or worker:SOURCE",
+        description="admin, operator, agent, read:text together with agent, or worker:SOURCE",
     ),
 ]
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key to be made."""
+    """An API key to create."""
 
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=50)]
-    #: what people call it
+    #: a name for humans
     name: Annotated[str, msgspec.Meta(max_length=100)] = ""
-    #: seconds from now; for ever unless set
+    #: seconds from now; default: never
     expires_in: Annotated[float, msgspec.Meta(ge=1, le=3_000_000_000)] | None = None
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key without its text."""
+    """An API key without its secret."""
 
     id: str
     name: str
-    #: the beginning of its text, to tell keys apart
+    #: the first characters, to distinguish keys
     hint: str
     scopes: list[str]
     #: ``active``, ``expired`` or ``revoked``
@@ -42,50 +42,50 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedApiKey(ApiKey, frozen=True, kw_only=True):
-    """A new key, with its text this once."""
+    """A new API key with its secret, which is shown only once."""
 
-    #: send it as ``Authorization: Bearer …``; it cannot be shown again
+    #: the secret: send it as ``Authorization: Bearer …``
     key: str
 
     def __repr__(self) -> str:
-        """Show which one it is, never its text."""
+        """Show the id, never the secret."""
         return f"CreatedApiKey(id={self.id!r}, hint={self.hint!r})"
 
 
 class KeyPage(ListPage, frozen=True, kw_only=True):
-    """Some of the keys."""
+    """A page of API keys."""
 
     data: list[ApiKey]
 
 
 class CurrentKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asking."""
+    """The tenant and key of this request."""
 
     tenant: str
     key: ApiKey
 
 
 class NewTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tenant to be made."""
+    """A tenant to create."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several parties that share the installation."""
+    """A tenant of this installation."""
 
     name: str
-    #: 0 for the one that was always there
+    #: 0 for the default tenant
     created_at: Timestamp
 
 
 class CreatedTenant(Tenant, frozen=True, kw_only=True):
-    """A new tenant, with its first key."""
+    """A new tenant and its first key."""
 
     key: CreatedApiKey
 
 
 class TenantPage(ListPage, frozen=True, kw_only=True):
-    """Some of the tenants."""
+    """A page of tenants."""
 
     data: list[Tenant]

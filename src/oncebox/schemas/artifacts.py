@@ -21,91 +21,91 @@ ClaimKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=_LINE,
-        description="who claims: the same one gets it again, another one does not",
+        description="identifies the claimer: a repeat with the same key gets the same grant",
     ),
 ]
 Purpose = Literal["signup", "login", "reset", "invite"]
 
 
 class ArtifactQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which artifacts of an inbox are wanted, newest first."""
+    """Filters for a list of an inbox's artifacts, newest first."""
 
     kind: ArtifactKind | UnsetType = UNSET
     state: ArtifactState | UnsetType = UNSET
 
 
 class ClaimArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who claims."""
+    """A request to claim an artifact."""
 
-    #: the attempt of its inbox unless set, and without one the inbox
+    #: default: the attempt of the inbox, or the inbox itself
     claim_key: ClaimKey | None = None
 
 
 class ReleaseArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why an artifact is taken back from who has claimed it."""
+    """A request to release a claimed artifact."""
 
     why: Reason
 
 
 class ArtifactSender(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of who sent it; nothing here is the sender's own text."""
+    """The sender's domain and its verification; contains no text chosen by the sender."""
 
-    #: in letters, digits and hyphens; empty if there is not exactly one
+    #: in letters, digits and hyphens; empty unless there is exactly one
     domain: str
-    #: whether that domain is proven
+    #: whether the domain is authenticated
     verdict: Literal["pass", "fail", "temperror", "permerror", "none", "ambiguous", "missing"]
 
 
 class ArtifactClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has it."""
+    """The current claim."""
 
     at: Timestamp
-    #: whether it was claimed with the key that asks
+    #: whether it was claimed with the API key of this request
     mine: bool
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """A code or a link that came by mail, without what it says."""
+    """A code or link received by mail, without its value."""
 
     id: str
     inbox_id: str
-    #: the message that brought it
+    #: the message that contained it
     message_id: str
-    #: the place of that message in its inbox
+    #: the position of that message in its inbox
     sequence: int
     kind: ArtifactKind
     state: ArtifactState
     #: from 0 to 1
     confidence: float
-    #: another one of the same message is as good
+    #: whether another candidate in the same message scored equally
     tied: bool
-    #: whether the inbox's policy lets its message through
+    #: whether its message matches the inbox's policy
     matched: bool
     sender: ArtifactSender
-    #: what the message is about, by its words; empty if that is not clear
+    #: the purpose of the message, judged by its text; empty if unclear
     purposes: list[Purpose]
     received_at: Timestamp
-    #: further messages that brought the same
+    #: further messages with the same value
     duplicates: int
-    #: codes of what a reader should know
+    #: warning codes
     warnings: list[str]
-    #: the one that took its place
+    #: the artifact that replaced it
     superseded_by: str | None
     claimed: ArtifactClaim | None
-    #: what it says is no longer kept
+    #: whether the value has been deleted
     purged: bool
 
 
 class GrantedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link in parts, so that a call can replace a browser."""
+    """The parts of a link, for clients that call it without a browser."""
 
     host: str
-    #: what looks like the secret in it; empty if that is not clear
+    #: the part that looks like the secret; empty if unclear
     token: str
     parameters: list[tuple[str, str]]
 
     def __repr__(self) -> str:
-        """Show nothing: this must not end up in a log."""
+        """Show nothing; links must not be logged."""
         return "GrantedLink(***)"
 
     def __rich_repr__(self) -> list[tuple[str, str]]:
@@ -114,17 +114,17 @@ class GrantedLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(Artifact, frozen=True, kw_only=True):
-    """An artifact and what it says, for who has claimed it."""
+    """An artifact with its value, for the claimer."""
 
-    #: the code, or the link exactly as it was judged
+    #: the code, or the link exactly as it was checked
     value: str
-    #: none for a code
+    #: null for a code
     link: GrantedLink | None
-    #: it was granted to the same claim before
+    #: whether the same claim was granted before
     repeated: bool
 
     def __repr__(self) -> str:
-        """Show which one it is, not what it says: this must not end up in a log."""
+        """Show the id, not the value; values must not be logged."""
         return f"Grant(id={self.id!r}, kind={self.kind.value!r}, value=***)"
 
     def __rich_repr__(self) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ class Grant(Artifact, frozen=True, kw_only=True):
 
 
 class ArtifactPage(ListPage, frozen=True, kw_only=True):
-    """Some artifacts of an inbox, newest first."""
+    """A page of an inbox's artifacts, newest first."""
 
     data: list[Artifact]
 
@@ -145,76 +145,76 @@ SubjectPattern = Annotated[
         min_length=1,
         max_length=200,
         pattern=_LINE,
-        description="of the whole subject; * is anything, ? any one character",
+        description="glob pattern for the whole subject: * matches anything, ? one character",
     ),
 ]
 ResumeToken = Annotated[
     str,
     msgspec.Meta(
-        description="as the answer before had it; opaque",
-        # Said to the outside, but judged with the rest of it.
+        description="opaque token from the previous response",
+        # Documentation only: the token is validated as a whole.
         extra_json_schema={"pattern": "^w1_[A-Za-z0-9_-]{38,8000}$"},
     ),
 ]
 
 
 class WaitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is waited for; what is not said may be anything."""
+    """What to wait for; fields left out match anything."""
 
     kind: Literal["code", "link"]
-    #: an address, a domain, or ``*.`` and a domain for all below it
+    #: an address, a domain, or ``*.`` and a domain for its subdomains
     sender: SenderRule | None = None
-    #: what the message is about, by its words
+    #: the purpose of the message, judged by its text
     purpose: Literal["any", "signup", "login", "reset", "invite"] = "any"
-    #: must stand in the recipient, the subject or the visible text
+    #: text that the recipient, the subject or the visible text must contain
     token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)] | None = None
     subject: SubjectPattern | None = None
-    #: the address that the message was sent to, with whatever stands behind the plus sign
+    #: the address the message was sent to, including the part after a plus sign
     recipient: EmailAddress | None = None
-    #: for whom it is claimed: the same one gets it again; the attempt, else the inbox, unless set
+    #: identifies the claimer; default: the attempt of the inbox, or the inbox itself
     claim_key: ClaimKey | None = None
-    #: only messages with a higher number: ``cursor`` of the inbox, or ``sequence`` of a message
+    #: only messages after this ``cursor`` of an inbox or ``sequence`` of a message
     after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    #: of a link: the host that it must lead to; one of the inbox's link_hosts if it has any
+    #: the host a link must point to; one of the inbox's link_hosts if it has any
     host: DomainName | None = None
     wait: Wait = 0
     resume: ResumeToken | None = None
 
 
 class WaitAnyRequest(WaitRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same in any of several inboxes."""
+    """What to wait for in any of several inboxes."""
 
     inboxes: Annotated[list[InboxId], msgspec.Meta(min_length=1, max_length=100)]
 
 
 class InspectedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is not what is waited for."""
+    """A message that did not match the wait."""
 
     message_id: str
     sequence: int
-    #: a code of why not
+    #: reason code
     why: str
 
 
 class WaitReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a wait for an inbox stands."""
+    """The state of a wait on one inbox."""
 
     inbox_id: str
     attempt_id: str | None
     state: InboxState
-    #: the number of its last message
+    #: the sequence number of its last message
     cursor: int
     messages_inspected: int
-    #: the last of them, oldest first
+    #: the latest of them, oldest first
     seen: list[InspectedMessage]
-    #: whether any mail for the inbox was taken by SMTP at all
+    #: whether SMTP has accepted any mail for the inbox
     smtp_saw: bool
-    #: mails that were taken and are not read yet
+    #: mails that were accepted and are not parsed yet
     unread: int
 
 
 class WaitConflict(msgspec.Struct, frozen=True, kw_only=True):
-    """Several that are meant equally, so that nobody can know which one is."""
+    """Several artifacts that match equally well."""
 
     inbox_id: str
     why: str
@@ -222,17 +222,17 @@ class WaitConflict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a wait."""
+    """The result of a wait."""
 
     status: Literal["granted", "conflict", "timeout", "inbox_closed"]
-    #: it is yours; a repeat of the same request is granted the same again
+    #: granted to you; a repeat of the same request gets the same grant
     grant: Grant | UnsetType = UNSET
     conflict: WaitConflict | UnsetType = UNSET
-    #: give it with the same request to go on; after a timeout
+    #: after a timeout: send it with the same request to continue the wait
     resume: str | UnsetType = UNSET
-    #: seconds since the first of the requests that this one resumed
+    #: seconds since the first request of this wait
     waited: float = 0.0
-    #: one for each inbox, unless something was granted
+    #: one per inbox, unless something was granted
     reports: list[WaitReport] = []
 
     @property

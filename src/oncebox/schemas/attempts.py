@@ -8,108 +8,111 @@ from oncebox.model.attempts import ActionState
 from oncebox.schemas.fields import Timestamp
 from oncebox.schemas.inboxes import AttemptInboxStats
 
-Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53, description="as the begin told it")]
+Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53, description="the fence returned by begin")]
 Lease = Annotated[
-    float, msgspec.Meta(ge=1, le=900, description="seconds without a heartbeat; 30 unless set")
+    float,
+    msgspec.Meta(
+        ge=1, le=900, description="seconds until the lease expires without a heartbeat; default 30"
+    ),
 ]
 SafetyChoice = Literal["idempotent", "once", "verify"]
 
 
 class BeginAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A wish to do something once."""
+    """A request to begin an action that must happen once."""
 
-    #: what becomes of it if it is begun and never heard of again
+    #: what to do if the action was begun and its outcome was never reported
     safe: SafetyChoice = "once"
     lease: Lease | None = None
-    #: seconds for which the other side remembers the key
+    #: seconds for which the other service remembers the key
     window: Annotated[float, msgspec.Meta(gt=0, le=31_536_000)] = 86_400
-    #: the same key is told the same, so that a lost answer costs nothing; new for each begin
+    #: a repeat with the same key gets the same response; use a new key for each begin
     request_key: (
         Annotated[str, msgspec.Meta(min_length=8, max_length=200, pattern=r"^[!-~]+$")] | None
     ) = None
 
 
 class BeginActionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now."""
+    """What the caller must do now."""
 
     attempt_id: str
     name: str
-    #: ``begun``: do it; ``look``: it was begun before, look whether it happened and say so;
-    #: ``done``: take the result; ``in_flight``: ask again later; ``held``: wait for a person
+    #: ``begun``: perform it; ``look``: it was begun before, check whether it happened and report
+    #: it; ``done``: use the result; ``in_flight``: retry later; ``held``: an operator decides
     state: Literal["begun", "look", "done", "in_flight", "held"]
-    #: send it along with what you say about the action; none unless it is yours
+    #: required in every later request about the action; null unless you hold the lease
     fence: int | None
-    #: hand it to the other side; the same for every repeat
+    #: idempotency key for the other service; the same for every repeat
     key: str
-    #: until when the action is yours, or somebody's
+    #: when the current lease expires, yours or another caller's
     lease_until: Timestamp | None
-    #: what was stored, where it is done
+    #: the stored result of a finished action
     result: Any
 
 
 class NotDoneAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It did not happen."""
+    """A report that the action did not happen."""
 
     fence: Fence
 
 
 class DoneAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It happened."""
+    """A report that the action happened."""
 
     fence: Fence
-    #: what to give to repeats
+    #: returned to repeats
     result: Any = None
 
 
 class HeartbeatAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It is still being done."""
+    """A renewal of the action's lease."""
 
     fence: Fence
     lease: Lease | None = None
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """How an action stands."""
+    """An action and its state."""
 
     attempt_id: str
     name: str
     state: ActionState
     safe: SafetyChoice
-    #: until when it is somebody's; none once it has ended
+    #: when the lease expires; null once the action has ended
     lease_until: Timestamp | None
     started_at: Timestamp
     ended_at: Timestamp | None
-    #: the first that was stored, where it is done
+    #: the first stored result, if it is done
     result: Any
 
 
 class NewResend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A wish to ask for the mail once more."""
+    """A request for permission to have the mail sent again."""
 
 
 class ResendGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave to ask for the mail once more."""
+    """Permission to have the mail sent again."""
 
     attempt_id: str
-    #: which one of the attempt it is
+    #: the number of this resend within the attempt
     number: int
-    #: how many are left
+    #: how many resends are left
     left: int
     granted_at: Timestamp
 
 
 class ResendCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the mail was asked for again."""
+    """How often the mail was requested again."""
 
     granted: int
-    #: by the strictest policy of the attempt's inboxes
+    #: the limit of the strictest policy among the attempt's inboxes
     allowed: int
     left: int
 
 
 class AttemptStats(AttemptInboxStats, frozen=True, kw_only=True):
-    """What came of an attempt: of all its inboxes, and what was done."""
+    """Statistics of an attempt: its inboxes, resends and actions."""
 
     resends: ResendCounts
-    #: how many actions are in which state
+    #: number of actions by state
     actions: dict[Literal["started", "verifying", "done", "not_done", "unknown"], int]

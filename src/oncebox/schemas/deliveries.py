@@ -10,30 +10,30 @@ from oncebox.schemas.fields import ListPage, ListQuery, Reason, SourceName, Time
 
 
 class DeliveryQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which deliveries are wanted; newest first."""
+    """Filters for a list of deliveries, newest first."""
 
     state: DeliveryState | UnsetType = UNSET
     source: SourceName | UnsetType = UNSET
 
 
 class InspectQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is wanted of a delivery."""
+    """Options for inspecting a delivery."""
 
-    #: also the headers and the body as they arrived
+    #: include the headers and the body as received
     payload: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One accepted arrival and where it stands."""
+    """An accepted delivery and its state."""
 
     id: str
     source: str
-    #: the sender's own id for it, or a hash of its body
+    #: the sender's id for it, or a hash of its body
     key: str
-    #: not empty where another body came under a known key
+    #: not empty if a different body arrived under a known key
     variant: str
     type: str
-    #: the way it came in
+    #: the channel through which it arrived
     road: str
     state: DeliveryState
     lane: str | None
@@ -55,18 +55,18 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None
     last_error: str | None
     ended_at: Timestamp | None
-    #: bytes of its body
+    #: size of the body in bytes
     size: int
 
 
 class DeliveryPage(ListPage, frozen=True, kw_only=True):
-    """Some deliveries, newest first."""
+    """A page of deliveries, newest first."""
 
     data: list[Delivery]
 
 
 class DeliveryTry(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim that did not end its delivery well."""
+    """A try that did not complete its delivery."""
 
     fence: int
     worker: str | None
@@ -77,16 +77,16 @@ class DeliveryTry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """One journalled side effect."""
+    """A journalled side effect."""
 
     name: str
     state: Literal["started", "done", "not_done", "unknown"]
-    #: what is done when it was started and never heard of again
+    #: what to do if it was started and its outcome was never reported
     safe: Literal["idempotent", "once", "verify"]
     fence: int
     first_started_at: Timestamp
     started_at: Timestamp
-    #: from then on the call can no longer be under way
+    #: from this time on the call cannot still be running
     surely_over_at: Timestamp
     ended_at: Timestamp | None
     #: what the call returned
@@ -95,7 +95,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DuplicateCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a delivery was seen again in one class."""
+    """Number of duplicates of a delivery in one class."""
 
     sighting: str
     count: int
@@ -105,7 +105,7 @@ class DuplicateCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person did."""
+    """An operator's action."""
 
     at: Timestamp
     who: str
@@ -115,22 +115,22 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What arrived, exactly."""
+    """Headers and body, exactly as received."""
 
     headers: list[tuple[str, str]]
-    #: in base64
+    #: base64
     body: bytes
 
 
 class DeliveryInspection(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known of one delivery."""
+    """A delivery with its tries, effects, duplicates and audit records."""
 
     delivery: Delivery
     tries: list[DeliveryTry]
     effects: list[Effect]
     sightings: list[DuplicateCount]
     audit: list[AuditRecord]
-    #: what may or must happen next
+    #: what happens next, or what an operator can do
     next_action: str
     payload: Payload | None = None
 
@@ -138,30 +138,30 @@ class DeliveryInspection(msgspec.Struct, frozen=True, kw_only=True):
 EffectResolution = Literal["done", "not_done"]
 EffectResolutions = Annotated[
     dict[str, EffectResolution],
-    msgspec.Meta(max_length=100, description="your word on each effect in doubt"),
+    msgspec.Meta(max_length=100, description="your decision on each effect of unknown outcome"),
 ]
 
 
 class ReplayDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a delivery is to run again."""
+    """A request to run a delivery again."""
 
     why: Reason
     effects: EffectResolutions = {}
-    #: say what would happen, and change nothing
+    #: report what would happen without changing anything
     dry_run: bool = False
 
 
 class HoldDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a delivery must not run now."""
+    """A request to hold a delivery."""
 
     why: Reason
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a delivery stands after a person's word."""
+    """The delivery after an operator's decision."""
 
     delivery: Delivery
-    #: nothing was changed
+    #: whether this was a dry run, which changes nothing
     dry_run: bool
     #: effects that will not run again; their stored results are used
     done: list[str]
@@ -170,43 +170,43 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuarantineQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which rejected requests are wanted; newest first."""
+    """Filters for a list of rejected requests, newest first."""
 
     source: SourceName | UnsetType = UNSET
 
 
 class RejectedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was not believed."""
+    """A webhook request that failed verification."""
 
     id: str
     source: str
-    #: why the signature was not believed
+    #: why verification failed
     reason: str
-    #: what it most likely was
+    #: the most likely explanation
     sighting: str
     received_at: Timestamp
     method: str
-    #: without its query
+    #: without the query string
     url: str
     size: int
 
 
 class RejectedRequestPage(ListPage, frozen=True, kw_only=True):
-    """Some rejected requests, newest first."""
+    """A page of rejected requests, newest first."""
 
     data: list[RejectedRequest]
 
 
 class RejectedRequestDetail(RejectedRequest, frozen=True, kw_only=True):
-    """A rejected request with what it carried; values that may be secrets are left out."""
+    """A rejected request with headers and body; values that may be secrets are removed."""
 
     headers: list[tuple[str, str]]
-    #: in base64
+    #: base64
     body: bytes
 
 
 class AdmittedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One delivery that a request turned out to hold."""
+    """A delivery created from a rejected request."""
 
     id: str
     arrival: str
@@ -214,6 +214,6 @@ class AdmittedDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request turned out to hold after all."""
+    """The deliveries created from a rejected request."""
 
     deliveries: list[AdmittedDelivery]

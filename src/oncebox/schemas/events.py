@@ -12,11 +12,11 @@ EventTypes = Annotated[
     msgspec.Meta(
         max_length=500,
         pattern=r"^[a-z_]+(\.[a-z_]+)+(,[a-z_]+(\.[a-z_]+)+)*$",
-        description="only these types, with commas between them",
+        description="only these types, comma-separated",
     ),
 ]
 InboxId = Annotated[
-    str, msgspec.Meta(max_length=100, pattern=r"^[!-~]+$", description="only of this inbox")
+    str, msgspec.Meta(max_length=100, pattern=r"^[!-~]+$", description="only events of this inbox")
 ]
 AttemptId = Annotated[
     str,
@@ -24,17 +24,17 @@ AttemptId = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
-        description="only of this attempt",
+        description="only events of this attempt",
     ),
 ]
 StartAt = Annotated[
     Literal["oldest", "now"],
-    msgspec.Meta(description="where to begin without a cursor: at the oldest event, or after all"),
+    msgspec.Meta(description="where to start without a cursor: oldest event, or new events only"),
 ]
 
 
 class EventQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which events are wanted; oldest first."""
+    """Filters for a list of events, oldest first."""
 
     types: EventTypes | UnsetType = UNSET
     inbox: InboxId | UnsetType = UNSET
@@ -43,29 +43,29 @@ class EventQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened; typed fields only, never a sender's text."""
+    """An event; contains typed fields only, no text chosen by a sender."""
 
     id: str
-    #: its place in the tenant's stream, which has no gaps
+    #: its position in the tenant's stream, which has no gaps
     number: int
     type: str
     at: Timestamp
     inbox_id: str | None
     attempt_id: str | None
-    #: what it is about: a message, an inbox, a delivery
+    #: the message, inbox or delivery it is about
     subject_id: str
     data: dict[str, Any]
-    #: of its inbox
+    #: the metadata of its inbox
     metadata: dict[str, str]
-    #: keep it once the event is dealt with, and go on after it with the same filters
+    #: store it once the event is processed; continue after it with the same filters
     cursor: str
 
 
 class EventPage(ListPage, frozen=True, kw_only=True):
-    """Some events, oldest first.
+    """A page of events, oldest first.
 
-    Unlike other lists, this one has no last page: ``next_cursor`` is always there, and asking
-    again with it shows what is new. A page may be empty and yet not be the last.
+    Unlike other lists, this one has no last page: ``next_cursor`` is always set, and a later
+    request with it returns new events. An empty page need not be the last one.
     """
 
     data: list[Event]

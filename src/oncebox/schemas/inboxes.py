@@ -9,7 +9,7 @@ from oncebox.model.inboxes.inbox import InboxState
 from oncebox.schemas.fields import ListPage, ListQuery, Timestamp
 
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#: a domain in letters, digits and hyphens; others are taken, and written so
+#: a domain in letters, digits and hyphens; international names are converted to this form
 DOMAIN = rf"({_LABEL}\.)+[A-Za-z]([A-Za-z0-9-]{{0,61}}[A-Za-z0-9])?"
 
 DomainName = Annotated[
@@ -18,22 +18,22 @@ DomainName = Annotated[
         min_length=3,
         max_length=253,
         description="a domain, such as inbox.example.com",
-        # Said to the outside, but judged by the model, which knows other alphabets too.
+        # Documentation only: the model validates it, and accepts other alphabets too.
         extra_json_schema={"pattern": f"^{DOMAIN}$"},
     ),
 ]
 
 
 class NewDomain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A domain to take mail for."""
+    """A domain to receive mail for."""
 
     name: DomainName
-    #: make an inbox for every address of it that no inbox has; else they are refused
+    #: create an inbox for all unknown addresses of the domain; otherwise they are rejected
     catch_all: bool = False
 
 
 class DnsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record to set in the DNS."""
+    """A DNS record to create."""
 
     type: str
     name: str
@@ -41,21 +41,21 @@ class DnsRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """A domain that mail is taken for."""
+    """A domain that receives mail."""
 
     name: str
-    #: the inbox for addresses that no inbox has; none: they are refused
+    #: the inbox for unknown addresses; null: they are rejected
     catch_all: str | None
-    #: addresses are of this domain where none is named
+    #: new inboxes use this domain by default
     is_default: bool
-    #: 0 for the default one, which is there by itself
+    #: 0 for the default domain, which always exists
     created_at: Timestamp
-    #: what must be set in the DNS, so that mail comes here
+    #: the DNS records that route its mail here
     records: list[DnsRecord]
 
 
 class DomainPage(ListPage, frozen=True, kw_only=True):
-    """Some of the domains, by name."""
+    """A page of domains, by name."""
 
     data: list[Domain]
 
@@ -67,12 +67,15 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_000_000_000, description="sec
 AttemptId = Annotated[
     str,
     msgspec.Meta(
-        min_length=1, max_length=200, pattern=_LINE, description="what the agent attempts"
+        min_length=1,
+        max_length=200,
+        pattern=_LINE,
+        description="identifies what the agent attempts",
     ),
 ]
 Label = Annotated[
     str,
-    msgspec.Meta(max_length=100, pattern=_LINE, description="tells inboxes of one attempt apart"),
+    msgspec.Meta(max_length=100, pattern=_LINE, description="distinguishes inboxes of one attempt"),
 ]
 #: atoms between single dots, without a plus sign, and with one
 _ATOM, _TAGGED = r"[A-Za-z0-9#$&'*/=?^_`{|}~-]+", r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+"
@@ -81,7 +84,7 @@ LocalPart = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=64,
-        description="before the @",
+        description="the part before the @",
         extra_json_schema={"pattern": rf"^{_ATOM}(\.{_ATOM})*$"},
     ),
 ]
@@ -99,7 +102,7 @@ LinkOrigin = Annotated[
     msgspec.Meta(
         min_length=8,
         max_length=100,
-        description="a scheme, a host and perhaps a port, such as http://localhost:3000",
+        description="scheme, host and optional port, such as http://localhost:3000",
         extra_json_schema={
             "pattern": r"^https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$"
         },
@@ -110,7 +113,7 @@ EmailAddress = Annotated[
     msgspec.Meta(
         min_length=3,
         max_length=253,
-        description="a whole address",
+        description="a full email address",
         extra_json_schema={"pattern": rf"^{_TAGGED}(\.{_TAGGED})*@{DOMAIN}$"},
     ),
 ]
@@ -120,7 +123,7 @@ LinkHost = Annotated[
         min_length=1,
         max_length=250,
         description="a host, *. and a host, https:// and a path, or * for any public name",
-        # The usual forms; the others are judged by the model too.
+        # The usual forms; the model validates the others.
         extra_json_schema={"pattern": rf"^(\*\.)?{DOMAIN}$"},
     ),
 ]
@@ -128,59 +131,59 @@ MetadataName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=
 MetadataValue = Annotated[str, msgspec.Meta(max_length=500, pattern=_LINE)]
 Metadata = Annotated[
     dict[MetadataName, MetadataValue],
-    msgspec.Meta(max_length=16, description="yours; it comes back on every event"),
+    msgspec.Meta(max_length=16, description="your own data; returned with every event"),
 ]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which messages match; an empty one lets every message through."""
+    """Which messages match; an empty policy matches every message."""
 
-    #: addresses, domains, or ``*.`` and a domain for all below it; anybody if there are none
+    #: addresses, domains, or ``*.`` and a domain for its subdomains; empty: any sender
     senders: Annotated[list[SenderRule], msgspec.Meta(max_length=50)] = []
-    #: whether the sender's domain must have vouched for the message by SPF or DKIM
+    #: whether SPF or DKIM must authenticate the sender's domain
     authenticated: bool = False
-    #: where links may lead
+    #: hosts that links may point to
     link_hosts: Annotated[list[LinkHost], msgspec.Meta(max_length=50)] = []
     #: exact origins for tests; not for agents
     link_origins: Annotated[list[LinkOrigin], msgspec.Meta(max_length=50)] = []
-    #: must stand in the recipient, the subject or the visible text
+    #: text that the recipient, the subject or the visible text must contain
     token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)] | None = None
-    #: what the message is about, by its words
+    #: the purpose of the message, judged by its text
     purpose: Literal["any", "signup", "login", "reset", "invite"] = "any"
-    #: how often the message may be asked for again
+    #: how often the message may be requested again
     resends: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
 
 
 class NewInbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An inbox to be made; the same attempt and label are the same inbox."""
+    """An inbox to create; the same attempt and label mean the same inbox."""
 
     attempt_id: AttemptId | None = None
     label: Label = ""
-    #: one of your domains; the default one unless set
+    #: one of your domains; default: the default domain
     domain: DomainName | None = None
-    #: the part before the ``@``; one that nobody guesses unless set; not for agents
+    #: the part before the ``@``; default: unguessable; not for agents
     local: LocalPart | None = None
-    #: seconds for which it is active; 0 is for ever, null as in the settings
+    #: seconds for which it is active; 0: no end; null: the configured default
     lifetime: Seconds | None = None
     metadata: Metadata = {}
     policy: Policy = Policy()
 
 
 class NewInboxes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Several inboxes to be made, all or none."""
+    """Several inboxes to create, all or none."""
 
     inboxes: Annotated[list[NewInbox], msgspec.Meta(min_length=1, max_length=500)]
 
 
 class CloseInbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an inbox is closed or rotated."""
+    """Options for closing or rotating an inbox."""
 
-    #: seconds for which mail that is on its way is still taken; null as in the settings
+    #: seconds for which mail is still accepted; null: the configured default
     drain: Seconds | None = None
 
 
 class Inbox(msgspec.Struct, frozen=True, kw_only=True):
-    """One address, and what it is for."""
+    """An inbox: one address with its policy and state."""
 
     id: str
     #: the address
@@ -189,77 +192,77 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     state: InboxState
     created_at: Timestamp
-    #: none: for ever
+    #: null: no end
     active_until: Timestamp | None
-    #: until when mail is still taken, once it drains
+    #: when a draining inbox stops accepting mail
     drains_until: Timestamp | None
     ended_at: Timestamp | None
-    #: the number of its last message
+    #: the sequence number of its last message
     cursor: int
     metadata: dict[str, str]
     policy: Policy
-    #: the inbox that it took the place of
+    #: the inbox that this one replaced
     rotated_from: str | None
-    #: the inbox that took its place
+    #: the inbox that replaced this one
     rotated_to: str | None
 
 
 class CreatedInbox(Inbox, frozen=True, kw_only=True):
-    """An inbox, and whether it is new."""
+    """An inbox and whether it is new."""
 
-    #: false where the attempt had it already
+    #: false if it already existed
     created: bool
 
 
 class CreatedInboxes(msgspec.Struct, frozen=True, kw_only=True):
-    """Inboxes, in the order in which they were asked for."""
+    """The inboxes, in request order."""
 
     data: list[CreatedInbox]
 
 
 class InboxPage(ListPage, frozen=True, kw_only=True):
-    """Some of the inboxes, newest first."""
+    """A page of inboxes, newest first."""
 
     data: list[Inbox]
 
 
 class InboxQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which inboxes are wanted."""
+    """Filters for a list of inboxes."""
 
     attempt_id: AttemptId | UnsetType = UNSET
     state: InboxState | UnsetType = UNSET
 
 
 class MessageStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """Message counts and times."""
 
     messages: int
-    #: copies of messages that were there already
+    #: further copies of the same messages
     duplicates: int
-    #: messages that the policy let through
+    #: messages that matched the policy
     matched: int
     created_at: Timestamp
     first_message_at: Timestamp | None
     last_message_at: Timestamp | None
-    #: seconds from the beginning to the first message
+    #: seconds from creation to the first message
     time_to_first_message: float | None
 
 
 class InboxStats(MessageStats, frozen=True, kw_only=True):
-    """What came of an inbox."""
+    """Statistics of an inbox."""
 
     id: str
     state: InboxState
-    #: when its time was over with nothing matched
+    #: when it expired without a matching message
     missed_at: Timestamp | None
 
 
 class AttemptInboxStats(MessageStats, frozen=True, kw_only=True):
-    """What came of all inboxes of an attempt."""
+    """Statistics of all inboxes of an attempt."""
 
     attempt_id: str
     inboxes: int
-    #: how many inboxes are in which state
+    #: number of inboxes by state
     states: dict[Literal["active", "draining", "closed", "expired"], int]
-    #: inboxes whose time was over with nothing matched
+    #: inboxes that expired without a matching message
     missed: int

@@ -8,25 +8,25 @@ from msgspec import UNSET, UnsetType
 from oncebox.schemas.fields import ListPage, ListQuery, Timestamp
 
 Wait = Annotated[
-    float, msgspec.Meta(ge=0, le=55, description="seconds to wait while there is nothing")
+    float, msgspec.Meta(ge=0, le=55, description="seconds to wait while there is no result")
 ]
 AuthResult = Literal["pass", "fail", "softfail", "neutral", "none", "temperror", "permerror"]
 
 
 class MessageQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which messages of an inbox are wanted, in the order in which they were filed."""
+    """Filters for a list of an inbox's messages, in the order in which they were stored."""
 
     wait: Wait = 0
-    #: also what was written, for keys that may read it
+    #: include the text, for keys that may read it
     text: bool = False
 
 
 class MessageSender(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of who sent a message; nothing here is the sender's own text."""
+    """The sender's domain and its verification; contains no text chosen by the sender."""
 
-    #: of the one address in From, in letters, digits and hyphens; empty if there is none
+    #: domain of the From address in letters, digits and hyphens; empty unless there is exactly one
     domain: str
-    #: whether that domain is proven
+    #: whether the domain is authenticated
     verdict: Literal["pass", "fail", "temperror", "permerror", "none", "ambiguous", "missing"]
     spf: AuthResult | UnsetType = UNSET
     dkim: AuthResult | UnsetType = UNSET
@@ -34,33 +34,33 @@ class MessageSender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageText(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written: cut short, without invisible characters, links replaced."""
+    """The text, truncated, without invisible characters and with links replaced."""
 
     subject: str
-    #: the name beside the address in From
+    #: the display name in From
     sender_name: str
     text: str
-    #: names of attachments
+    #: file names of the attachments
     attachments: list[str]
-    #: there is more than is shown
+    #: whether the text was truncated
     cut: bool
-    #: invisible characters that were taken out
+    #: number of invisible characters removed
     removed: int
-    #: links that were replaced
+    #: number of links replaced
     links: int
 
 
 class MessageAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """An address and the name beside it."""
+    """An address and its display name."""
 
     name: str
     address: str
 
 
 class MessageAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an attachment without opening it."""
+    """Metadata of an attachment."""
 
-    #: its place among the attachments, from 1
+    #: its position among the attachments, from 1
     number: int
     name: str
     media_type: str
@@ -71,20 +71,20 @@ class MessageAttachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """One delivery that brought the message."""
+    """A delivery that contained the message."""
 
     delivery_id: str
     at: Timestamp
-    #: the way it came in
+    #: the channel through which it arrived
     road: str
-    #: parts in which it differs from the first
+    #: the parts that differ from the first copy
     differs: list[str]
 
 
 class MessagePeer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who brought the message, in its own words."""
+    """The SMTP client that delivered the message, as it identified itself."""
 
-    #: the address that connected
+    #: its IP address
     client: str
     helo: str
     #: MAIL FROM
@@ -93,7 +93,7 @@ class MessagePeer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was read of a message; a stranger's text."""
+    """The parsed message; untrusted text."""
 
     message_id: str
     date: Timestamp | None
@@ -102,59 +102,59 @@ class MessageContent(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: list[MessageAddress]
     to: list[MessageAddress]
     cc: list[MessageAddress]
-    #: names in lower case, each with all its values
+    #: lower-case names, each with all its values
     headers: list[tuple[str, list[str]]]
-    #: what a person would see
+    #: the visible text
     text: str
-    #: what is there but not seen
+    #: text that a reader would not see
     hidden: str
     text_from: Literal["plain", "html", "none"]
     attachments: list[MessageAttachment]
-    #: a program sent it by itself
+    #: whether it is an automatic mail
     auto_submitted: bool
     carrier: MessagePeer
-    #: codes of what was found about the sender
+    #: codes of findings about the sender
     details: list[str]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; which of the last four fields are there depends on the key."""
+    """A message; the scopes of the key determine which of the last four fields are present."""
 
     id: str
     inbox_id: str
-    #: its place in the inbox: the order in which messages were filed
+    #: its position in the inbox, in the order of storage
     sequence: int
     received_at: Timestamp
     status: Literal["parsed", "limited", "unparsed"]
-    #: bytes as received
+    #: size as received, in bytes
     size: int
     sender: MessageSender
-    #: whether it is what its inbox expects
+    #: whether it matches the inbox's policy
     matched: bool
     #: further deliveries of the same message
     duplicates: int
-    #: codes of what a reader should know
+    #: warning codes
     warnings: list[str]
-    #: give it as ``cursor`` to go on after this one; in lists
+    #: in lists: pass it as ``cursor`` to continue after this message
     cursor: str | UnsetType = UNSET
-    #: why it is not what its inbox expects
+    #: why it does not match the inbox's policy
     mismatch: str | UnsetType = UNSET
-    #: how many attachments it has
+    #: number of attachments
     attachments: int | UnsetType = UNSET
-    #: what was read is no longer kept
+    #: whether the content has been deleted
     purged: bool = False
-    #: as in RCPT TO: what stands behind a plus sign, or before a domain that takes everything, is
-    #: the sender's text; for keys with read:text
+    #: the RCPT TO address, for keys with read:text: the sender chooses the part after a plus
+    #: sign, and the whole local part in a catch-all domain
     recipient: str | UnsetType = UNSET
-    #: what was written; for keys with read:text
+    #: the text; for keys with read:text
     text: MessageText | UnsetType = UNSET
-    #: everything that was read; for operators
+    #: the parsed content; for operators
     content: MessageContent | UnsetType = UNSET
-    #: the deliveries that brought it; for operators
+    #: the deliveries that contained it; for operators
     copies: list[MessageCopy] | UnsetType = UNSET
 
 
 class MessagePage(ListPage, frozen=True, kw_only=True):
-    """Some messages of an inbox; ``next_cursor`` is always there, also after the last one."""
+    """A page of an inbox's messages; ``next_cursor`` is always set, even on the last page."""
 
     data: list[Message]

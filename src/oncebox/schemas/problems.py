@@ -6,7 +6,7 @@ import msgspec
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong with one field of a request."""
+    """An error in one field of a request."""
 
     #: a JSON pointer into the body, or the name of a header or parameter
     pointer: str
@@ -14,45 +14,45 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer that is not the one asked for."""
+    """An error response (RFC 9457)."""
 
-    #: where this kind of problem is described, on the same service
+    #: where this service describes this kind of problem
     type: str
-    #: what kind of problem it is, the same text every time
+    #: the kind of problem; the same text every time
     title: str
     status: int
-    #: what happened and what helps
+    #: what happened and what to do
     detail: str
-    #: names this very occurrence
+    #: identifies this occurrence
     instance: str
-    #: stable; programs decide by this
+    #: stable code for programs
     code: str
-    #: whether sending the same request again is safe and may help
+    #: whether repeating the same request is safe and may help
     retry_safe: bool
     request_id: str
     errors: list[FieldError] = []
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The process is alive."""
+    """The process is running."""
 
     status: Literal["ok"] = "ok"
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """The service can do its work."""
+    """The service can accept work."""
 
     status: Literal["ready"] = "ready"
 
 
 class Version(msgspec.Struct, frozen=True):
-    """Which Oncebox this is."""
+    """The version of Oncebox."""
 
     version: str
 
 
 class ProblemKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind of problem means."""
+    """A kind of problem."""
 
     code: str
     title: str

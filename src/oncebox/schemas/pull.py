@@ -8,90 +8,93 @@ from oncebox.model.deliveries.delivery import DeliveryState
 from oncebox.schemas.deliveries import Effect
 from oncebox.schemas.fields import SourceName, Timestamp
 
-#: the longest a claim may wait for work
+#: the longest time a claim may wait for work
 LONGEST_WAIT = 55
 
-Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53, description="as the claim told it")]
+Fence = Annotated[int, msgspec.Meta(ge=1, le=2**53, description="the fence returned by the claim")]
 Lease = Annotated[
-    float, msgspec.Meta(ge=1, le=900, description="seconds without a heartbeat; 30 unless set")
+    float,
+    msgspec.Meta(
+        ge=1, le=900, description="seconds until the lease expires without a heartbeat; default 30"
+    ),
 ]
 ErrorText = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
 class ClaimWork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A wish for work."""
+    """A request to claim deliveries."""
 
-    #: the same key is answered with the same leases; take a new one for each claim
+    #: a repeat with the same key gets the same leases; use a new key for each claim
     request_key: Annotated[str, msgspec.Meta(min_length=8, max_length=200, pattern=r"^[!-~]+$")]
-    #: all that the key may work on unless set
+    #: default: every source that the API key may work on
     sources: Annotated[list[SourceName], msgspec.Meta(min_length=1, max_length=100)] | None = None
-    #: what this worker calls itself
+    #: the worker's name
     worker: Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")] = "pull"
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
-    #: seconds to wait for work if there is none
+    #: seconds to wait if nothing is due
     wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = 0
     lease: Lease | None = None
 
 
 class ClaimedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at one delivery."""
+    """A claimed delivery: one try."""
 
     id: str
     source: str
     key: str
     type: str
-    #: send it along with everything said about this try
+    #: required in every later request about this try
     fence: int
     tries: int
-    #: it comes after its time: signed long ago, or out of its turn
+    #: it is late: signed too long ago, or out of order
     late: bool
-    #: ``fresh``, ``late``, ``undated`` or nothing
+    #: ``fresh``, ``late``, ``undated`` or empty
     verdict: str
     lane: str | None
     sequence: int | None
     received_at: Timestamp
-    #: when it is no longer tried
+    #: after this time it is not tried again
     give_up_at: Timestamp
     headers: list[tuple[str, str]]
-    #: in base64
+    #: base64
     body: bytes
 
 
 class ClaimResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What is yours to do now; nothing if there was nothing."""
+    """The claimed deliveries; empty if nothing was due."""
 
     deliveries: list[ClaimedDelivery]
-    #: seconds within which a heartbeat must come
+    #: seconds within which a heartbeat is required
     lease: float
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sign of life."""
+    """A renewal of the lease."""
 
     fence: Fence
     lease: Lease | None = None
 
 
 class LeaseRenewed(msgspec.Struct, frozen=True, kw_only=True):
-    """The lease holds."""
+    """The renewed lease."""
 
     until: Timestamp
 
 
 class CompleteTry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It is done."""
+    """A report that the delivery was processed."""
 
     fence: Fence
 
 
 class FailTry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It did not work out."""
+    """A report that the try failed."""
 
     fence: Fence
     error: ErrorText
-    #: trying again will not help
+    #: a retry would not help
     permanent: bool = False
-    #: seconds to wait at least
+    #: minimum seconds before the next try
     retry_after: Annotated[float, msgspec.Meta(ge=0, le=3_000_000)] | None = None
 
 
@@ -99,44 +102,44 @@ class TryEnded(msgspec.Struct, frozen=True, kw_only=True):
     """How the try ended."""
 
     state: DeliveryState
-    #: when it is tried again
+    #: when the next try is due
     due_at: Timestamp | None
 
 
 class BeginEffect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A side effect is about to happen."""
+    """A request to begin a side effect."""
 
     fence: Fence
-    #: what to do if it was started before and never heard of again
+    #: what to do if it was started before and its outcome was never reported
     safe: Literal["idempotent", "once", "verify"] = "once"
-    #: seconds the call may take
+    #: time limit of the call in seconds
     timeout: Annotated[float, msgspec.Meta(gt=0, le=600)] = 20
-    #: seconds for which the other side remembers the key
+    #: seconds for which the other service remembers the key
     window: Annotated[float, msgspec.Meta(gt=0, le=31_536_000)] = 86_400
 
 
 class BeginEffectResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal says to that."""
+    """What the caller must do, according to the journal."""
 
-    #: make the call now
+    #: whether to make the call now
     go: bool
-    #: hand it to the other side; the same for every repeat
+    #: idempotency key for the other service; the same for every repeat
     key: str
-    #: what was journalled before; its result, if it is done
+    #: the earlier journal entry, with its result if it is done
     before: Effect | None
-    #: nobody can know whether it happened: the delivery is held for a person
+    #: the outcome is unknown, and the delivery is held for an operator
     held: bool
-    #: names this start; send it along with how it ended
+    #: identifies this start; required when its outcome is reported
     started_at: Timestamp | None
 
 
 class FinishEffect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a side effect ended."""
+    """The outcome of a side effect."""
 
     fence: Fence
     state: Literal["done", "not_done", "unknown"]
-    #: what to give to repeats
+    #: returned to repeats
     result: Any = None
     error: ErrorText | None = None
-    #: which start did not happen, or is in doubt; the one of this fence unless set
+    #: the start that did not happen or whose outcome is unknown; default: the one of this fence
     started_at: Timestamp | None = None

@@ -1,6 +1,6 @@
 """Resend-compatible email bodies, for programs written for Resend's API.
 
-What may be left out may also be null: that is how some of its packages leave it out.
+Optional fields may also be null, because some of Resend's packages send null.
 """
 
 from typing import Any
@@ -42,14 +42,14 @@ class EmailTag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EmailTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The template of an email, and its variables."""
+    """The template of an email and its variables."""
 
     id: str
     variables: dict[str, Any] | None = None
 
 
 class EmailRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An email to be sent."""
+    """An email to send."""
 
     sender: str | None = msgspec.field(default=None, name="from")
     to: Addresses = None
@@ -62,7 +62,7 @@ class EmailRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     headers: dict[str, str] | None = None
     attachments: list[EmailAttachment] | None = None
     tags: list[EmailTag] | None = None
-    #: ISO 8601 with its offset
+    #: ISO 8601 with an offset
     scheduled_at: str | None = None
     template: EmailTemplate | None = None
     #: refused: Oncebox has no topics
@@ -88,15 +88,15 @@ class EmailError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmailIds(msgspec.Struct, frozen=True, kw_only=True):
-    """The emails of a batch, in their order."""
+    """The emails of a batch, in request order."""
 
     data: list[EmailId]
-    #: the emails left out of a permissive batch
+    #: the rejected emails of a permissive batch
     errors: list[EmailError] | UnsetType = UNSET
 
 
 class ResendEmail(msgspec.Struct, frozen=True, kw_only=True):
-    """An email as it was requested, and its last event."""
+    """An email as requested, and its last event."""
 
     object: str = "email"
     id: str

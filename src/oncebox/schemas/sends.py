@@ -1,6 +1,6 @@
-"""Sends: requests, answers, batches and inspection; no address, subject or text.
+"""Sends: requests, answers, batches and inspection.
 
-Nobody is told an address, a subject or a text here: a send is known by its ids.
+Answers contain no address, subject or text; ids identify a send.
 """
 
 from collections.abc import Sequence
@@ -27,97 +27,98 @@ from oncebox.schemas.inboxes import AttemptId
 from oncebox.schemas.messages import Wait
 
 _SECOND = 1_000
-#: as much as the longest retention of a schedule: a year between two mails
+#: a year: the longest retention of a schedule
 _LONGEST_INTERVAL = 31_536_000
 _LATEST_INSTANT = 2**53
 
 Mailboxes = Annotated[
     str | list[str],
-    msgspec.Meta(description="ann@example.com or Ann Lee <ann@example.com>; one, or a list"),
+    msgspec.Meta(description="one mailbox or a list: ann@example.com or Ann Lee <ann@example.com>"),
 ]
-#: a part of the key; judged with the rest of it
+#: a part of the key; validated together with the other parts
 KeyPart = Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": 512})]
 Instant = Annotated[
     int, msgspec.Meta(ge=0, le=_LATEST_INSTANT, description="milliseconds since 1970")
 ]
 TransportName = Annotated[
-    str, msgspec.Meta(max_length=100, description="as it was configured; the first one unless set")
+    str, msgspec.Meta(max_length=100, description="a configured transport; default: the first one")
 ]
 MessageId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 ProviderId = Annotated[
-    str, msgspec.Meta(max_length=200, pattern=r"^[ -~]*$", description="what the provider calls it")
+    str,
+    msgspec.Meta(max_length=200, pattern=r"^[ -~]*$", description="the provider's id for the mail"),
 ]
 
 
 class SendAttachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that goes with a mail."""
+    """An attachment of a mail."""
 
-    #: as the reader sees it
+    #: the file name shown to the reader
     name: str
-    #: in base64
+    #: base64
     content: bytes
     media_type: str = "application/octet-stream"
-    #: by which HTML shows it in place, as ``cid:ID``
+    #: for inline images in HTML: ``cid:ID``
     content_id: str = ""
 
     def __repr__(self) -> str:
-        """Say how large it is, not what is in it."""
+        """Show the size, not the content."""
         return f"SendAttachment({len(self.content)} bytes)"
 
 
 class SendRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mail to be sent once; the same ``event_type`` and ``entity_id`` are the same mail."""
+    """A mail to send once; the same ``event_type`` and ``entity_id`` mean the same mail."""
 
-    #: who it is from; the default sender unless set
+    #: the From address; default: the configured sender
     sender: str = ""
     to: Mailboxes = []
     cc: Mailboxes = []
-    #: who gets it without the others' knowing
+    #: recipients hidden from the others
     bcc: Mailboxes = []
     reply_to: Mailboxes = []
     subject: str = ""
     text: str = ""
     html: str = ""
-    #: further header fields
+    #: additional header fields
     headers: dict[str, str] = {}
     attachments: list[SendAttachment] = []
-    #: the name of the template that subject, text and HTML are made by
+    #: the template that renders subject, text and HTML
     template: str = ""
-    #: what is filled into it
+    #: values for the template
     variables: dict[str, Any] = {}
-    #: where one click ends such mail: an ``https:`` address, or ``mailto:``
+    #: one-click unsubscribe address: ``https:`` or ``mailto:``
     unsubscribe: str = ""
-    #: words for providers that report them back
+    #: labels that the provider reports back
     tags: dict[str, str] = {}
     #: what happened, such as ``order.confirmation``
     event_type: KeyPart = ""
-    #: to what it happened, such as ``order_4821``
+    #: what it happened to, such as ``order_4821``
     entity_id: KeyPart = ""
-    #: another one is another mail about the same
+    #: a new version is a new mail about the same entity
     version: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
-    #: what becomes of it when nobody can know whether it was sent
+    #: what to do if the outcome is unknown
     on_unknown: OnUnknown = OnUnknown.HOLD
-    #: not before this moment
+    #: do not send before this time
     send_at: Instant | None = None
-    #: not after this moment
+    #: do not send after this time
     valid_until: Instant | None = None
-    #: how long what it says is kept; its key is kept longer
+    #: how long the content is kept; the key is kept longer
     retention: Retention = Retention.TRANSACTIONAL
-    #: seconds between two of a schedule, for the retention ``scheduled``
+    #: seconds between two mails of a schedule, for the retention ``scheduled``
     interval: Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_INTERVAL)] = 0
     transport: TransportName = ""
     attempt_id: AttemptId | None = None
-    #: the message that this one answers; mail that was sent by a program is not answered
+    #: the received message that this mail replies to; automatic mail gets no reply
     answers: MessageId | None = None
-    #: refuse a repeat that says something else, instead of telling ``drift``
+    #: reject a repeat with different content instead of reporting ``drift``
     strict: bool = False
 
     def __repr__(self) -> str:
-        """Show nothing of what it says and whom it is for."""
+        """Show no content and no recipients."""
         return f"SendRequest({self.event_type!r}, {self.entity_id!r})"
 
     def email(self) -> Email:
-        """Return the mail as it was requested."""
+        """Return the requested mail."""
         fields = {name: getattr(self, name) for name in Email.__struct_fields__}
         attachments = [
             msgspec.convert(each, Attachment, from_attributes=True) for each in self.attachments
@@ -136,7 +137,7 @@ _INTENT_OPTIONS = frozenset(Intent.__struct_fields__) - {"email", "key", "interv
 
 
 def request_from_options(email: Email, options: SendOptions) -> SendRequest:
-    """Return the request for a mail with the client's options; a key goes into a header.
+    """Return the request for a mail with the client's options; the key is sent in a header.
 
     Raises: KeyInvalid.
     """
@@ -152,58 +153,58 @@ def request_from_options(email: Email, options: SendOptions) -> SendRequest:
 
 
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Many mails, each to be sent once; asked for as a whole, and again as a whole."""
+    """Several mails, each sent once; a repeat must contain the whole batch."""
 
     sends: Annotated[list[SendRequest], msgspec.Meta(min_length=1, max_length=1_000)]
 
 
 class SendAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What everybody is told of a send."""
+    """The state of a send."""
 
     id: str
-    #: what becomes of this call
+    #: the result of this call
     status: AnswerStatus
-    #: where the send stands
+    #: the state of the send
     state: SendState
-    #: the Message-ID, the same for everybody who asks for the same mail
+    #: the Message-ID; the same in every answer about this mail
     message_id: str
-    #: this very call made it
+    #: whether this call created it
     created: bool = False
-    #: this very call armed it again, after it was proven not sent
+    #: whether this call rearmed it, after it was proven not sent
     rearmed: bool = False
-    #: this call says something else than the first, which stays
+    #: whether the content differs from the first call, whose content is used
     drift: bool = False
-    #: seconds after which it is worth asking again; none: not by waiting
+    #: seconds after which to ask again; null if waiting does not help
     retry_after: float | None = None
     transport: str
     event_type: str = ""
     entity_id: str = ""
-    #: what its last try came to, in a stable word
+    #: stable code for the outcome of the last try
     code: str | None = None
-    #: the reply code of SMTP or HTTP; 0 without a reply
+    #: the SMTP or HTTP reply code; 0 without a reply
     reply: int = 0
-    #: what the provider calls it
+    #: the provider's id for the mail
     provider_id: str = ""
-    #: what the provider told of it since: ``delivered``, ``bounced``, ``complained`` and the like
+    #: the last provider event: ``delivered``, ``bounced``, ``complained`` and so on
     delivery: str | None = None
     created_at: Timestamp
     ended_at: Timestamp | None = None
 
 
 def to_answer(
-    told: IntentAccepted | Send, now: int, *, later: Send | None = None, repeated: bool = False
+    result: IntentAccepted | Send, now: int, *, later: Send | None = None, repeated: bool = False
 ) -> SendAnswer:
-    """Return what is told of a send, or of an intent and what ``later`` became of it."""
-    if isinstance(told, Send):
-        return _build_answer(told, model.answer_status(told.state, repeated=repeated), now)
-    send = later or told.send
-    mine = told.created or told.rearmed
-    status = told.status
+    """Return the answer about a send, or about an accepted intent and its ``later`` state."""
+    if isinstance(result, Send):
+        return _build_answer(result, model.answer_status(result.state, repeated=repeated), now)
+    send = later or result.send
+    mine = result.created or result.rearmed
+    status = result.status
     if later is not None and status is not AnswerStatus.CONFLICT:
         status = model.answer_status(later.state, repeated=not mine)
     answer = _build_answer(send, status, now)
     return msgspec.structs.replace(
-        answer, created=told.created, rearmed=told.rearmed, drift=told.drift
+        answer, created=result.created, rearmed=result.rearmed, drift=result.drift
     )
 
 
@@ -228,91 +229,91 @@ def _build_answer(send: Send, status: AnswerStatus, now: int) -> SendAnswer:
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a batch: one answer for each send, in the order they were asked for."""
+    """A batch: one answer per send, in request order."""
 
     id: str
-    #: this very call made it
+    #: whether this call created it
     created: bool
     data: list[SendAnswer]
     created_at: Timestamp
 
 
 class SendPage(ListPage, frozen=True, kw_only=True):
-    """Some of the sends, newest first."""
+    """A page of sends, newest first."""
 
     data: list[SendAnswer]
 
 
 class SendQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sends are wanted."""
+    """Filters for a list of sends."""
 
     state: SendState | UnsetType = UNSET
     transport: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] | UnsetType = UNSET
 
 
 class SendWait(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long to wait for how a send ends."""
+    """How long to wait for the send to end."""
 
     wait: Wait = 0
 
 
 class CancelSend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a send is called off."""
+    """A request to cancel a send."""
 
     why: OptionalReason = ""
 
 
 class ResolveSend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person's word on a send in doubt."""
+    """An operator's decision on a send of unknown outcome."""
 
-    #: whether the other side took it
+    #: whether the mail was accepted
     sent: bool
     why: Reason
     provider_id: ProviderId = ""
 
 
 class ResendSend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a send is tried again, or one in doubt repeated once."""
+    """A request to retry a send, or to repeat one of unknown outcome once."""
 
     why: Reason
 
 
 class SendInspection(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a send, for operators."""
+    """A send in full, without its content, for operators."""
 
     send: SendAnswer
-    #: what makes two intents the same, in hexadecimal
+    #: the key that identifies the intent, in hexadecimal
     key: str
-    #: the API key that asked
+    #: the API key that requested it
     owner: str | None
     attempt_id: str | None
-    #: the delivery and the effect that asked, where a handler did
+    #: the delivery and the effect that requested it, if a handler did
     delivery_id: str | None
     effect: str | None
     on_unknown: OnUnknown
-    #: how it may be repeated although it is in doubt; none: not at all
+    #: how it may be repeated although its outcome is unknown; null: not at all
     repeat_mode: OnUnknown | None
     send_at: Timestamp | None
     valid_until: Timestamp | None
-    #: when it is tried next, or until when its lease holds
+    #: when the next try is due, or when the lease expires
     due_at: Timestamp | None
     fence: int
     rearms: int
     worker: str | None
     claimed_at: Timestamp | None
     marked_at: Timestamp | None
-    #: since when a hand-over may have been taken
+    #: since when a transmission may have been accepted
     unknown_since: Timestamp | None
-    #: until when the provider surely remembers the key
+    #: until when the provider is guaranteed to remember the key
     replay_until: Timestamp | None
     phase: SendPhase | None
     retention: Retention
-    #: when what it says went; its key stays
+    #: when the content was deleted; the key stays
     purged_at: Timestamp | None
-    #: bytes that are kept of it
+    #: stored size in bytes
     size: int
     tries: list[SendTry]
-    #: what happens next, or what is wanted of whom
+    #: what happens next, or what an operator can do
     next_action: str
 
 
@@ -326,7 +327,7 @@ _COPIED_FIELDS = frozenset(SendInspection.__struct_fields__) - {
 
 
 def to_inspection(send: Send, tries: Sequence[SendTry], now: int) -> SendInspection:
-    """Return everything known of a send but its content."""
+    """Return everything about a send except its content."""
     return SendInspection(
         send=to_answer(send, now),
         key=send.key.hex(),

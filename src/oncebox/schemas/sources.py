@@ -17,7 +17,7 @@ Secret = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=65_536,
-        description="the secret itself; it is sealed, and never shown again",
+        description="the secret value; stored encrypted and never shown again",
     ),
 ]
 Scheme = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
@@ -26,82 +26,82 @@ TextMap = Annotated[dict[str, str], msgspec.Meta(max_length=100)]
 
 
 class SourceFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may be said of a source; null is the default."""
+    """Optional fields of a source; null resets a field to its default."""
 
-    #: what the scheme wants to know, such as ``header``, ``algorithm`` or ``topics``
+    #: options of the scheme, such as ``header``, ``algorithm`` or ``topics``
     options: dict[str, Any] | UnsetType | None = UNSET
-    #: the address as the provider knows it, for schemes that sign it
+    #: the URL known to the provider, for schemes that sign it
     public_url: Annotated[str, msgspec.Meta(max_length=2_000)] | UnsetType | None = UNSET
-    #: what becomes of a genuine request that comes after its time
+    #: what to do with a genuine request that arrives too late
     late: Literal["hold", "run"] | UnsetType | None = UNSET
-    #: what becomes of a known body under a new unsigned id
+    #: what to do with a known body under a new unsigned id
     replay: Literal["hold", "run", "drop"] | UnsetType | None = UNSET
-    #: what a redelivery of failed or dead work does
+    #: what a redelivery of a failed or dead delivery does
     redelivery: Literal["rearm", "count"] | UnsetType | None = UNSET
-    #: where in the body the order key stands; what has the same one runs one at a time
+    #: path of the order key; deliveries with the same key run one at a time
     order_by: JsonPath | UnsetType | None = UNSET
-    #: where in the body a rising number stands
+    #: path of an increasing number
     sequence: JsonPath | UnsetType | None = UNSET
-    #: what becomes of a number below the last one
+    #: what to do with a number below the last one
     stale: Literal["skip", "run"] | UnsetType | None = UNSET
-    #: seconds a missing number is waited for
+    #: seconds to wait for a missing number
     gap_wait: Seconds | UnsetType | None = UNSET
-    #: types that wait for another type of the same lane
+    #: types that wait for another type in the same lane
     after: TextMap | UnsetType | None = UNSET
-    #: seconds they wait
+    #: how many seconds they wait
     after_wait: Seconds | UnsetType | None = UNSET
-    #: tries of one delivery; as in the settings unless set, like the next three
+    #: maximum tries of a delivery; this and the next three default to the settings
     tries: Annotated[int, msgspec.Meta(ge=1, le=1_000)] | UnsetType | None = UNSET
-    #: seconds from the first claim after which no try is begun
+    #: no try begins later than this many seconds after the first claim
     budget: Seconds | UnsetType | None = UNSET
-    #: the first wait between tries is drawn between zero and this
+    #: upper bound of the first, random wait between tries
     first_wait: Seconds | UnsetType | None = UNSET
-    #: no wait between tries is longer than this
+    #: longest wait between tries
     longest_wait: Seconds | UnsetType | None = UNSET
-    #: deliveries begun per second at most
+    #: maximum deliveries started per second
     rate: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | UnsetType | None = UNSET
-    #: deliveries worked on at the same time at most
+    #: maximum deliveries processed at the same time
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | UnsetType | None = UNSET
-    #: days for which bodies are kept; for ever unless set
+    #: days for which bodies are kept; default: no limit
     retention: Annotated[int, msgspec.Meta(ge=1, le=36_500)] | UnsetType | None = UNSET
-    #: who works on it: a handler in a program, or a worker that comes to pull
+    #: who processes it: a handler in a program, or a pull worker
     mode: Literal["handler", "pull"] | UnsetType | None = UNSET
-    #: networks that requests may come from; anywhere if there are none
+    #: networks that may send requests; empty: any
     cidrs: Annotated[list[str], msgspec.Meta(max_length=100)] | UnsetType | None = UNSET
-    #: what a request must say besides its signature, such as ``{"$.account": "acct_1"}``
+    #: values that a request must contain, such as ``{"$.account": "acct_1"}``
     expect: TextMap | UnsetType | None = UNSET
-    #: let requests in that nobody signed; only with the scheme ``none``
+    #: accept unsigned requests; only with the scheme ``none``
     allow_unsigned: bool | UnsetType | None = UNSET
 
 
 class NewSource(SourceFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source to be added."""
+    """A source to add."""
 
     name: SourceName
     scheme: Scheme
-    #: where it listens: ``/in/{public_id}``; chosen for you unless set
+    #: its path is ``/in/{public_id}``; default: generated
     public_id: PublicId | None = None
     secrets: Annotated[list[Secret], msgspec.Meta(max_length=20)] = []
     paused: bool = False
 
     def __repr__(self) -> str:
-        """Show which one it is, never its secrets."""
+        """Show the name, never the secrets."""
         return f"NewSource(name={self.name!r})"
 
 
 class SourceChange(SourceFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is to be different about a source; what is not named stays."""
+    """Changes to a source; fields left out stay unchanged."""
 
     scheme: Scheme | UnsetType = UNSET
 
 
 class NewSecret(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A secret to be added; it is tried before the older ones."""
+    """A secret to add; it is tried before older ones."""
 
     secret: Secret
 
     def __repr__(self) -> str:
-        """Show nothing of it."""
+        """Show nothing."""
         return "NewSecret()"
 
 
@@ -109,14 +109,14 @@ class SourceSecret(msgspec.Struct, frozen=True, kw_only=True):
     """A secret without its value."""
 
     id: str
-    #: where the value is kept, if not in the database
+    #: where the value is stored, if not in the database
     reference: str | None
     created_at: Timestamp
     retired_at: Timestamp | None
 
 
 class SourceTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a source, or one of its secrets, from working."""
+    """A problem of a source or one of its secrets."""
 
     code: str
     message: str
@@ -128,21 +128,21 @@ class CreatedSource(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     public_id: str
-    #: where its provider sends to, below the address of this service
+    #: path of its webhook endpoint on this service
     path: str
     secrets: list[SourceSecret]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where deliveries come from, how they are checked, ordered and worked."""
+    """A webhook source and its configuration."""
 
     name: str
     public_id: str
     path: str
     scheme: str
-    #: ``file`` is written in oncebox.toml and changed only there
+    #: ``file``: defined in oncebox.toml, and changed only there
     origin: Literal["file", "database"]
-    #: whether it takes requests
+    #: whether it accepts requests
     state: Literal["ready", "paused", "unready"]
     troubles: list[SourceTrouble]
     secrets: list[SourceSecret]
@@ -171,6 +171,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourcePage(ListPage, frozen=True, kw_only=True):
-    """Some of the sources, by name."""
+    """A page of sources, by name."""
 
     data: list[Source]

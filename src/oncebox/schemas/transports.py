@@ -11,24 +11,24 @@ SuppressionReason = Literal["manual", "hard_bounce", "complaint", "unsubscribe"]
 
 
 class TransportRate(msgspec.Struct, frozen=True, kw_only=True):
-    """How many sends may begin within how many seconds, by all processes together."""
+    """Rate limit shared by all processes: ``sends`` per ``within`` seconds."""
 
     sends: int
     within: float
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):
-    """A way by which mail leaves; what it is configured with is not shown."""
+    """A transport for outgoing mail, without its configuration."""
 
     name: str
     #: ``log``, ``smtp``, ``resend``
     kind: str
-    #: those with smaller numbers are taken first
+    #: transports with smaller numbers are tried first
     position: int
     rate: TransportRate | None
-    #: ``resting`` after failures, until ``rests_until``; then one send tries whether it works
+    #: ``resting`` after failures, until ``rests_until``; then a single send probes it
     state: Literal["working", "resting", "paused"]
-    #: failures without a success between them
+    #: consecutive failures
     failures: int
     rests_until: Timestamp | None
     created_at: Timestamp
@@ -36,13 +36,13 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransportList(msgspec.Struct, frozen=True, kw_only=True):
-    """The transports of a tenant, those that are taken first first."""
+    """The transports of a tenant, in order of preference."""
 
     data: list[Transport]
 
 
 class NewSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An address that is to get no mail."""
+    """An address to suppress."""
 
     address: EmailAddress
     why: OptionalReason = ""
@@ -53,7 +53,7 @@ class NewSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class FindSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An address that may be on the list; it is asked for in a body, which nobody logs."""
+    """A query for a suppressed address; in a body, because bodies are never logged."""
 
     address: EmailAddress
 
@@ -63,13 +63,13 @@ class FindSuppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True):
-    """An address that gets no mail."""
+    """A suppressed address, which is sent no mail."""
 
-    #: names it where the address should not be named
+    #: identifies the entry where the address must not appear
     id: str
     address: str
     reason: SuppressionReason
-    #: the send that brought it on the list
+    #: the send that caused the suppression
     send_id: str | None
     created_at: Timestamp
 
@@ -79,6 +79,6 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuppressionPage(ListPage, frozen=True, kw_only=True):
-    """Some of the addresses that get no mail."""
+    """A page of suppressed addresses."""
 
     data: list[Suppression]

@@ -6,7 +6,6 @@ See docs/decisions/0038-use-command-line-test-mode-for-fault-injection.md.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from oncebox.components import Components
@@ -22,7 +21,7 @@ from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxS
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.received_mail import Envelope
 from oncebox.server.http.request_context import Headers, RequestContext, WebhookHandler
-from oncebox.server.http.routing import OPERATOR, ApiCall, Route
+from oncebox.server.http.routing import OPERATORS, ApiCall, Route, Routes
 from oncebox.server.smtp.connection import MailStore, RecipientLookup, SessionAborted
 from oncebox.testing.chaos import (
     ChaosRules,
@@ -217,7 +216,6 @@ class WebhookFaultInjector:
 
 #: the states of an address that no inbox has
 _UNASSIGNED = frozenset({RecipientStatus.UNKNOWN, RecipientStatus.NOT_OURS})
-_OPERATOR_SCOPES = frozenset({OPERATOR})
 
 
 class ServiceTestMode:
@@ -242,14 +240,14 @@ class ServiceTestMode:
         lines = []
         if self._test:
             lines += [
-                "TEST MODE: mail for ANY address is taken, and links to this machine are",
-                "handed out. Never start a service so that real mail or real agents reach.",
+                "TEST MODE: mail for ANY address is accepted, and links to this machine are",
+                "granted. Never start a service like this where real mail or agents reach it.",
             ]
         if self._rules is not None:
             count = len(self._rules.mail) + len(self._rules.webhook)
             lines += [
                 f"CHAOS: {count} rules, seed {self._rules.seed}. Mail and webhooks are repeated,",
-                "held, refused and cut off on purpose; what is held is lost by a kill.",
+                "held, refused and cut off on purpose; a kill loses held mail.",
             ]
         return lines
 
@@ -258,39 +256,12 @@ class ServiceTestMode:
         """API routes of test mode."""
         if not self._test:
             return ()
-        faults = partial(
-            Route, path="/v1/test/faults/{id}", scopes=_OPERATOR_SCOPES, answer=FaultReport
-        )
-        return (
-            Route(
-                method="GET",
-                path="/v1/test",
-                name="getTestMode",
-                summary="Show the SMTP address and the catch-all inbox.",
-                scopes=_OPERATOR_SCOPES,
-                answer=TestMode,
-                handler=self._get_test_mode,
-            ),
-            faults(
-                method="PUT",
-                name="setFaults",
-                summary="Inject faults into the mail of an inbox.",
-                body=FaultPlan,
-                handler=self._set_faults,
-            ),
-            faults(
-                method="GET",
-                name="getFaults",
-                summary="Show the faults injected into the mail of an inbox.",
-                handler=self._get_faults,
-            ),
-            faults(
-                method="DELETE",
-                name="forgetFaults",
-                summary="Release held mail and stop injecting faults.",
-                handler=self._delete_faults,
-            ),
-        )
+        table, path = Routes(), "/v1/test/faults/{id}"
+        table("GET", "/v1/test", "getTestMode", scopes=OPERATORS)(self._get_test_mode)
+        table("PUT", path, "setFaults", scopes=OPERATORS, body=FaultPlan)(self._set_faults)
+        table("GET", path, "getFaults", scopes=OPERATORS)(self._get_faults)
+        table("DELETE", path, "forgetFaults", scopes=OPERATORS)(self._delete_faults)
+        return table
 
     def judge_link(self, url: str, policy: InboxPolicy) -> LinkVerdict:
         """Return the verdict on a link; test mode allows links to this machine."""
@@ -362,21 +333,25 @@ class ServiceTestMode:
         return self._webhook_schedule.next(lambda rule: rule.matches(entry.source.name))
 
     async def _get_test_mode(self, _call: ApiCall) -> TestMode:
+        """Show the SMTP address and the catch-all inbox."""
         return TestMode(
             smtp=self._smtp, catch_all=self._catch_all.id, catch_all_email=self._catch_all.email
         )
 
     async def _set_faults(self, call: ApiCall) -> FaultReport:
+        """Inject faults into the mail of an inbox."""
         inbox_id = await self._visible_inbox_id(call)
         plan: FaultPlan = call.body
         self._schedules_by_inbox[inbox_id] = FaultSchedule(plan.rules, plan.seed)
         return FaultReport()
 
     async def _get_faults(self, call: ApiCall) -> FaultReport:
+        """Show the faults injected into the mail of an inbox."""
         own = self._schedules_by_inbox.get(await self._visible_inbox_id(call))
         return FaultReport(happened=own.happened if own else [])
 
     async def _delete_faults(self, call: ApiCall) -> FaultReport:
+        """Release held mail and stop injecting faults."""
         inbox_id = await self._visible_inbox_id(call)
         own = self._schedules_by_inbox.pop(inbox_id, None)
         if self._mail_injector is not None:

@@ -118,8 +118,9 @@ def _settled_report(client: Client, inbox_id: str, after: int) -> WaitReport:
 def inbox_summary(client: Client, inbox: Inbox | AsyncInbox) -> str:
     """Return the state of an inbox as text."""
     report = inbox_report(client, inbox.id)
-    unread = f", {report.unread} more not read yet" if report.unread else ""
-    return f"{inbox.id} {inbox.email} ({report.state}): {report.cursor} messages{unread}"
+    noun = "message" if report.cursor == 1 else "messages"
+    unread = f", {report.unread} more not parsed yet" if report.unread else ""
+    return f"{inbox.id} {inbox.email} ({report.state}): {report.cursor} {noun}{unread}"
 
 
 def inbox_report(client: Client, inbox_id: str) -> WaitReport:

@@ -258,7 +258,7 @@ class ScriptedProvider(LoopbackServer):
 
     @property
     def accepted(self) -> list[ProviderMail]:
-        """Every accepted mail, whatever the client was told."""
+        """Every accepted mail, whatever reply the client got."""
         return list(self.behaviour.accepted)
 
     def count(self, message_id: str) -> int:

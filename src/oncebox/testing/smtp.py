@@ -154,7 +154,7 @@ class SmtpServerState:
     on_accept: Callable[[SmtpMail], object] = bool
 
     def accept(self, mail: SmtpMail) -> None:
-        """Accept a mail, whatever the client is told."""
+        """Accept a mail, whatever reply the client gets."""
         self.accepted.append(mail)
         self.on_accept(mail)
 
@@ -400,7 +400,7 @@ class ScriptedSmtp(LoopbackServer):
 
     @property
     def accepted(self) -> list[SmtpMail]:
-        """Every accepted mail, whatever the client was told."""
+        """Every accepted mail, whatever reply the client got."""
         return list(self._state.accepted)
 
     def count(self, message_id: str) -> int:

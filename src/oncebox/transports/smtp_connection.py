@@ -167,7 +167,7 @@ class SmtpClientConnection(asyncio.Protocol):
             raise SmtpConnectionLost
 
     async def write_final_dot(self) -> None:
-        """Write the final dot: from now on only a reply tells whether the mail was accepted."""
+        """Write the final dot: from now on only a reply shows whether the mail was accepted."""
         self._transport.write(_DOT)
         await self._writable.wait()
 

@@ -238,7 +238,7 @@ async def test_one_secret_that_opens_is_enough_and_the_other_is_told(
 
     assert (entry.state, _values(entry)) == (SourceState.READY, [CANARY])
     assert "NEXT_SECRET" in entry.note
-    told = [each for each in caplog.records if "source_trouble" in str(each.msg)]
+    told = [each for each in caplog.records if "source_unusable" in str(each.msg)]
     assert len(told) == 1
     assert "CANARY" not in caplog.text
 

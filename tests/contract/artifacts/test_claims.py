@@ -125,7 +125,7 @@ def test_what_was_superseded_is_not_granted(finds: Finds) -> None:
     assert granted(second).value.value == "222222"
 
 
-def test_who_has_claimed_it_reads_it_again_after_it_was_superseded(finds: Finds) -> None:
+def test_a_claimer_reads_it_again_after_it_was_superseded(finds: Finds) -> None:
     finds.file(code("111111"))
     (old,) = finds.all()
     finds.claim(finds.ask(old.id))

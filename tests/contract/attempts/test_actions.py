@@ -38,7 +38,7 @@ def two(clerk: Clerk) -> Actor:
 # beginning
 
 
-def test_an_action_is_begun_once_and_others_are_told_to_wait(one: Actor, two: Actor) -> None:
+def test_an_action_is_begun_once_and_others_must_wait(one: Actor, two: Actor) -> None:
     first, second = one.begin(), two.begin()
 
     assert (first.status, first.action.fence) == (BEGUN, 1)
@@ -153,7 +153,7 @@ def test_what_was_lost_goes_on_as_was_chosen(one: Actor, two: Actor, safe: Safet
 
 @pytest.mark.parametrize("first", Safety)
 @pytest.mark.parametrize("second", Safety)
-def test_where_the_choices_differ_nobody_repeats(
+def test_where_the_choices_differ_no_caller_repeats(
     one: Actor, two: Actor, first: Safety, second: Safety
 ) -> None:
     one.begin(first)

@@ -138,7 +138,7 @@ async def test_callers_are_answered_only_after_the_commit_that_holds_their_row(
     await database.close()
 
 
-async def test_nobody_is_answered_while_the_commit_is_under_way(place: Place) -> None:
+async def test_no_caller_is_answered_before_the_commit_ends(place: Place) -> None:
     database = place.open()
     written, commit = threading.Event(), threading.Event()
 
@@ -245,7 +245,7 @@ async def test_lanes_beside_a_refused_row_keep_their_order(
     assert ran == [f"{n:02}" for n in range(10)]
 
 
-async def test_a_failure_of_the_store_is_everybodys_and_nobody_is_told_yes(
+async def test_a_database_failure_fails_every_caller_of_the_commit(
     database: Database, place: Place
 ) -> None:
     def full(tx: Transaction, rows: Sequence[NewDelivery], _now: int) -> list[Accepted]:

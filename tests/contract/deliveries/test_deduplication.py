@@ -346,7 +346,7 @@ def test_a_dead_conflict_is_never_brought_back(clerk: Clerk) -> None:
     assert clerk.state(other.id) is DeliveryState.DEAD
 
 
-def test_dead_work_is_never_brought_back_past_an_effect_in_doubt(clerk: Clerk) -> None:
+def test_dead_work_is_never_rearmed_past_an_unknown_effect(clerk: Clerk) -> None:
     delivery = clerk.accept_and_claim()
     clerk.begin(delivery)
     clerk.finish(delivery, EffectState.UNKNOWN)

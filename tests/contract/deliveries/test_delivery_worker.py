@@ -598,7 +598,7 @@ async def test_work_that_kills_every_worker_is_given_up(place: Place) -> None:
     assert ran == []
     assert seen.delivery.outcome == "tries_used_up"
     assert [each.outcome for each in seen.tries] == ["lost"]
-    assert seen.next_action.startswith("replay when the cause is mended")
+    assert seen.next_action.startswith("replay when the cause is fixed")
 
 
 async def test_a_long_handler_keeps_its_lease(place: Place) -> None:

@@ -91,7 +91,7 @@ def test_a_replay_goes_on_where_redeliveries_end(clerk: Clerk) -> None:
 
 
 @pytest.mark.parametrize("act", [Clerk.release, Clerk.replay])
-def test_nothing_runs_past_an_effect_in_doubt(clerk: Clerk, act: object) -> None:
+def test_nothing_runs_past_an_unknown_effect(clerk: Clerk, act: object) -> None:
     assert callable(act)
     delivery = _in_doubt(clerk)
 
@@ -162,7 +162,7 @@ def test_a_refused_deed_leaves_nothing_half_done(clerk: Clerk) -> None:
     assert clerk.inspect(delivery.id).tries == []
 
 
-def test_every_deed_is_audited_with_who_when_and_why(clerk: Clerk) -> None:
+def test_every_operator_action_is_audited_with_who_when_and_why(clerk: Clerk) -> None:
     id_ = clerk.accept_one().id
     clerk.run(operations.hold, id_, clerk.deed("looks odd"))
     clerk.now += 1

@@ -59,7 +59,7 @@ def _finish(clerk: Clerk, lease: LeaseRef, state: EffectState, **more: Any) -> N
 # claims
 
 
-def test_a_repeated_claim_is_told_the_same_leases(clerk: Clerk) -> None:
+def test_a_repeated_claim_gets_the_same_leases(clerk: Clerk) -> None:
     clerk.accept(*(clerk.arrival(str(number), b"%d" % number) for number in range(8)))
     first = _claim(clerk)
 
@@ -189,7 +189,7 @@ def test_completing_ends_a_delivery_and_may_be_repeated(clerk: Clerk) -> None:
     assert (facts.state, facts.outcome) == (DeliveryState.DONE, DeliveryOutcome.HANDLED)
 
 
-def test_a_stale_worker_cannot_complete_but_its_word_is_kept(clerk: Clerk) -> None:
+def test_a_stale_worker_cannot_complete_but_its_report_is_kept(clerk: Clerk) -> None:
     lease = _one(clerk)
     clerk.take_over()
 

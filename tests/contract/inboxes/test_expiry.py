@@ -86,7 +86,7 @@ def test_an_inbox_for_ever_is_never_due(room: MailRoom) -> None:
 # missed
 
 
-def test_an_inbox_with_nothing_matched_is_missed_and_told_once(room: MailRoom) -> None:
+def test_an_inbox_with_nothing_matched_is_reported_missed_once(room: MailRoom) -> None:
     missed, other = room.make(attempt_id="a"), room.make()
     room.file(missed.id, cursor=4, matched=0)
     room.file(other.id, matched=1)

@@ -60,7 +60,7 @@ def test_an_inbox_may_be_for_ever(room: MailRoom) -> None:
     assert (made.active_until, made.due_at) == (None, None)
 
 
-def test_a_repeat_is_the_same_inbox_and_tells_nothing_new(room: MailRoom) -> None:
+def test_a_repeat_is_the_same_inbox_and_records_no_event(room: MailRoom) -> None:
     first = room.make(attempt_id="a", metadata={"x": "1"})
     room.clerk.now += MINUTE
     (again,) = room.made(InboxOptions(attempt_id="a", metadata={"x": "1"}, lifetime=5))
@@ -201,7 +201,7 @@ def test_an_address_that_was_given_out_is_never_given_out_again(room: MailRoom) 
     assert first.email == "support@oncebox.test"
 
 
-def test_two_who_want_one_address_at_once_are_one_and_a_refusal(room: MailRoom) -> None:
+def test_of_two_concurrent_requests_for_an_address_one_is_refused(room: MailRoom) -> None:
     wish, now = [InboxOptions(local="support")], room.clerk.now
     room.make()
 
@@ -230,7 +230,7 @@ def test_two_who_make_one_attempt_at_once_get_one_inbox(room: MailRoom) -> None:
     assert len(room.events()) == 1
 
 
-def test_many_who_make_one_attempt_at_once_get_one_inbox(room: MailRoom) -> None:
+def test_concurrent_creators_of_one_attempt_get_one_inbox(room: MailRoom) -> None:
     begin = Barrier(6)
     found: list[Inbox] = []
 

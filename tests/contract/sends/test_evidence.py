@@ -71,7 +71,9 @@ def listed(mailer: Mailer) -> dict[str, tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize("what", list(ProviderStatus))
-def test_any_word_of_the_provider_ends_a_doubt(mailer: Mailer, what: ProviderStatus) -> None:
+def test_any_provider_event_resolves_an_unknown_outcome(
+    mailer: Mailer, what: ProviderStatus
+) -> None:
     send = mailer.in_doubt()
 
     (heard,) = hear(mailer, about(send, what))
@@ -196,7 +198,7 @@ def test_a_name_alone_is_enough(mailer: Mailer) -> None:
     assert (heard.send_id, mailer.get(send.id).delivery) == (send.id, ProviderStatus.DELIVERED)
 
 
-def test_another_way_has_no_say(mailer: Mailer) -> None:
+def test_evidence_of_another_transport_is_ignored(mailer: Mailer) -> None:
     mailer.add_transport("other", position=9)
     doubtful, known = mailer.in_doubt("a"), sent(mailer, "b")
 
@@ -224,7 +226,7 @@ def test_the_way_that_a_send_left_still_has_its_say(mailer: Mailer) -> None:
     assert mailer.state(send.id) is S.SENT
 
 
-def test_another_tenant_has_no_say(mailer: Mailer) -> None:
+def test_evidence_of_another_tenant_is_ignored(mailer: Mailer) -> None:
     doubtful, known = mailer.in_doubt("a"), sent(mailer, "b")
     mailer.add_transport(RELAY, tenant="rival")
 

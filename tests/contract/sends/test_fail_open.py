@@ -270,7 +270,7 @@ async def test_what_was_rejected_has_failed_and_is_not_tried_by_the_ledger(
     assert Mailer(clerk, transport="other").claim(transport=RELAY) == []
 
 
-async def test_a_lost_answer_leaves_doubt_and_no_second_mail(
+async def test_a_lost_answer_is_unknown_and_sends_no_second_mail(
     station: Station, clerk: Clerk
 ) -> None:
     station.outage.go()
@@ -287,7 +287,7 @@ async def test_a_lost_answer_leaves_doubt_and_no_second_mail(
 
 
 @one_database
-async def test_a_key_goes_once_also_while_the_ledger_is_back_and_not_told_yet(
+async def test_a_key_is_sent_once_while_the_ledger_is_back_and_not_updated(
     station: Station,
 ) -> None:
     station.outage.go()
@@ -364,7 +364,7 @@ async def _left_at(station: Station, fault: str) -> asyncio.Task[Any]:
     return asking
 
 
-async def test_a_crash_after_the_marker_leaves_doubt(station: Station) -> None:
+async def test_a_crash_after_the_marker_leaves_the_outcome_unknown(station: Station) -> None:
     station.outage.go()
     asking = await _left_at(station, "accept_then_silence")
     await station.restart()
@@ -440,7 +440,7 @@ async def test_every_step_is_on_disk_before_the_next(
 
 @one_database
 @pytest.mark.parametrize("failing", [1, 2])
-async def test_nothing_is_handed_over_that_cannot_be_spooled(
+async def test_nothing_is_transmitted_that_cannot_be_spooled(
     station: Station, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     station.outage.go()

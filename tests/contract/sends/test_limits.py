@@ -158,7 +158,7 @@ def _end(mailer: Mailer, state: SendState) -> str:
 
 
 @pytest.mark.parametrize("state", [S.FAILED, S.EXPIRED, S.CANCELLED, S.SUPPRESSED])
-def test_what_is_proven_not_sent_keeps_nobody_waiting(mailer: Mailer, state: SendState) -> None:
+def test_a_send_proven_not_sent_starts_no_cool_down(mailer: Mailer, state: SendState) -> None:
     id_ = _end(mailer, state)
     assert mailer.state(id_) is state
 

@@ -21,7 +21,7 @@ def mailer(clerk: Clerk) -> Mailer:
 
 
 @pytest.mark.parametrize(("sent", "state"), [(True, S.SENT), (False, S.FAILED)])
-def test_a_person_resolves_what_is_in_doubt_and_it_is_on_record(
+def test_an_operator_resolves_an_unknown_outcome_and_it_is_audited(
     mailer: Mailer, sent: bool, state: SendState
 ) -> None:
     send = mailer.in_doubt()
@@ -77,7 +77,7 @@ def test_whoever_had_it_cannot_deny_what_a_person_resolved(mailer: Mailer) -> No
     assert mailer.state(send.id) is S.PENDING
 
 
-def test_sends_in_doubt_are_listed(mailer: Mailer) -> None:
+def test_unknown_sends_are_listed(mailer: Mailer) -> None:
     ids = [mailer.in_doubt(key).id for key in "ab"]
     mailer.intend("c")
 
@@ -101,7 +101,7 @@ def test_what_is_not_on_the_wire_can_be_called_off(mailer: Mailer, claimed: bool
     assert mailer.claim() == []
 
 
-def test_what_is_on_the_wire_cannot_be_called_off(mailer: Mailer) -> None:
+def test_a_send_on_the_wire_cannot_be_cancelled(mailer: Mailer) -> None:
     send = mailer.start()
     for step in (lambda: None, lambda: mailer.say(send, SILENCE)):
         step()
@@ -223,7 +223,7 @@ def test_an_address_is_listed_once_for_its_first_reason_and_only_sealed(mailer: 
     assert TO not in repr(mailer.rows("SELECT * FROM oncebox_audit"))
 
 
-def test_of_two_who_resolve_at_once_one_does(mailer: Mailer) -> None:
+def test_of_two_concurrent_resolutions_one_succeeds(mailer: Mailer) -> None:
     send = mailer.in_doubt()
     deeds = [mailer.deed(), mailer.deed()]
     with pytest.raises(StateConflict):

@@ -99,7 +99,7 @@ async def test_a_published_key_given_by_hand_is_the_same_send(desk: Desk) -> Non
     assert (again.created, again.send.id) == (False, first.send.id)
 
 
-async def test_one_message_id_for_all_who_ask(desk: Desk) -> None:
+async def test_all_callers_get_one_message_id(desk: Desk) -> None:
     told = await asyncio.gather(*(desk.outbox.send(ME, ORDER) for _ in range(20)))
 
     assert len({each.send.message_id for each in told}) == 1
@@ -283,7 +283,7 @@ async def test_a_send_tells_what_was_chosen(desk: Desk) -> None:
     assert (told.send.effect, told.send.transport) == ("receipt", "log")
 
 
-async def test_what_is_told_of_a_new_send_is_what_is_stored(desk: Desk) -> None:
+async def test_the_answer_about_a_new_send_is_what_is_stored(desk: Desk) -> None:
     timed = replace(ORDER, valid_until=desk.database.clock() + 60_000, attempt_id="signup-1")
     told = await desk.outbox.send(ME, timed)
     (stored,) = (await desk.database.read(sends.by_ids, [(TENANT, told.send.id)])).values()

@@ -112,7 +112,7 @@ def test_what_a_send_says_goes_after_its_time_and_its_key_stays(mailer: Mailer) 
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_what_is_under_way_or_in_doubt_is_never_let_go(mailer: Mailer, steps: int) -> None:
+def test_a_running_or_unknown_send_is_never_deleted(mailer: Mailer, steps: int) -> None:
     mailer.intend(kept_for=1)
     if steps > 0:
         send = mailer.claim_one()

@@ -63,7 +63,7 @@ async def test_without_a_transport_mail_is_logged_and_not_sent(place: Place) -> 
 
 @one_database
 @pytest.mark.parametrize("step", ["connect", "hello", "mail", "rcpt", "data", "dot"])
-async def test_what_is_deferred_is_tried_again_and_taken_once(
+async def test_a_deferred_mail_is_retried_and_accepted_once(
     house: PostHouse, server: ScriptedSmtp, step: str
 ) -> None:
     server.script(f"451@{step}" if step != "connect" else "421@connect", f"451@{step}")
@@ -105,7 +105,7 @@ async def test_what_is_never_taken_fails_after_its_tries(
 
 @one_database
 @pytest.mark.parametrize("fault", ["accept_then_drop", "accept_then_hang_up", "drop@dot"])
-async def test_a_lost_answer_leaves_doubt_and_no_second_mail(
+async def test_a_lost_answer_is_unknown_and_sends_no_second_mail(
     house: PostHouse, server: ScriptedSmtp, fault: str
 ) -> None:
     server.script(fault)
@@ -132,7 +132,7 @@ async def test_a_lost_answer_is_repeated_where_that_was_chosen(
 
 
 @one_database
-async def test_replay_is_not_made_where_nobody_remembers_keys(
+async def test_replay_is_not_made_where_keys_are_not_remembered(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
     server.script("accept_then_drop")
@@ -142,7 +142,7 @@ async def test_replay_is_not_made_where_nobody_remembers_keys(
     assert server.count(told.message_id) == 1
 
 
-async def test_a_refused_login_lets_the_way_rest_and_costs_no_mail_a_try(place: Place) -> None:
+async def test_a_refused_login_rests_the_transport_and_costs_no_mail_a_try(place: Place) -> None:
     async with (
         ScriptedSmtp(users={"ann": "right"}) as server,
         open_house(place, tries=1) as house,
@@ -253,7 +253,7 @@ async def test_a_late_no_of_a_worker_that_lost_its_lease_changes_nothing(
 
 
 @one_database
-async def test_another_way_is_taken_from_what_was_certainly_not_sent(
+async def test_another_transport_takes_over_what_was_certainly_not_sent(
     house: PostHouse, server: ScriptedSmtp
 ) -> None:
     async with ScriptedSmtp() as second:
@@ -269,7 +269,7 @@ async def test_another_way_is_taken_from_what_was_certainly_not_sent(
 
 @one_database
 @pytest.mark.parametrize("fault", ["accept_then_drop", "451@rcpt"])
-async def test_no_other_way_is_taken_from_doubt_nor_for_a_mail_that_is_only_deferred(
+async def test_no_other_transport_takes_over_an_unknown_or_deferred_mail(
     house: PostHouse, server: ScriptedSmtp, fault: str
 ) -> None:
     async with ScriptedSmtp() as second:
@@ -405,7 +405,7 @@ async def test_who_stops_while_the_answer_is_out_leaves_doubt(
 
 
 @one_database
-async def test_a_way_that_answers_nobody_does_not_stop_the_others(
+async def test_a_silent_transport_does_not_stop_the_others(
     place: Place, server: ScriptedSmtp
 ) -> None:
     async with ScriptedSmtp() as second, open_house(place, concurrency=4) as house:

@@ -51,7 +51,7 @@ def test_a_key_counts_once_in_one_commit(mailer: Mailer) -> None:
     assert len(mailer.rows("SELECT id FROM oncebox_send_bodies")) == 1
 
 
-def test_of_two_who_intend_the_same_at_once_one_does(mailer: Mailer) -> None:
+def test_of_two_concurrent_equal_intents_one_is_stored(mailer: Mailer) -> None:
     one, two = mailer.new(), mailer.new()
     now = mailer.clerk.now
     first, second = interleave(
@@ -205,7 +205,7 @@ def _ended(mailer: Mailer, state: SendState) -> str:
 
 
 @pytest.mark.parametrize("state", sorted(REARMABLE_STATES))
-def test_what_is_proven_not_sent_is_armed_again_with_the_new_payload(
+def test_a_send_proven_not_sent_is_rearmed_with_the_new_payload(
     mailer: Mailer, state: SendState
 ) -> None:
     id_ = _ended(mailer, state)
@@ -234,7 +234,7 @@ def test_many_who_arm_again_in_one_commit_do_it_once(mailer: Mailer, state: Send
     assert len(mailer.claim()) == 1
 
 
-def test_of_two_who_arm_again_at_once_one_does(mailer: Mailer) -> None:
+def test_of_two_concurrent_rearms_one_succeeds(mailer: Mailer) -> None:
     _ended(mailer, S.FAILED)
     one, two = mailer.new(text="one"), mailer.new(text="two")
     now = mailer.clerk.now
@@ -251,9 +251,7 @@ def test_of_two_who_arm_again_at_once_one_does(mailer: Mailer) -> None:
 
 
 @pytest.mark.parametrize("outcome", [TAKEN, SILENCE])
-def test_what_was_sent_or_may_have_been_is_never_armed_again(
-    mailer: Mailer, outcome: SendAccepted
-) -> None:
+def test_a_sent_or_unknown_send_is_never_rearmed(mailer: Mailer, outcome: SendAccepted) -> None:
     send = mailer.start()
     mailer.say(send, outcome)
     told = mailer.intend(text="other")
@@ -380,7 +378,7 @@ def test_every_state_is_reached_and_only_what_was_sent_is_for_ever() -> None:
     assert REARMABLE_STATES < FINAL_STATES
 
 
-def test_nothing_leaves_doubt_by_itself() -> None:
+def test_an_unknown_outcome_never_resolves_by_itself() -> None:
     assert {after for before, after in TRANSITIONS if before is S.UNKNOWN} == {
         S.CLAIMED,
         S.SENT,

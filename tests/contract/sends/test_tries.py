@@ -148,7 +148,7 @@ def test_no_marker_after_the_lease_even_if_nobody_swept(mailer: Mailer) -> None:
     assert mailer.state(send.id) is S.CLAIMED
 
 
-def test_no_marker_for_what_was_called_off(mailer: Mailer) -> None:
+def test_no_marker_for_a_cancelled_send(mailer: Mailer) -> None:
     mailer.intend()
     send = mailer.claim_one()
     mailer.cancel(send.id)
@@ -157,7 +157,7 @@ def test_no_marker_for_what_was_called_off(mailer: Mailer) -> None:
     assert mailer.state(send.id) is S.CANCELLED
 
 
-def test_no_marker_for_who_is_on_the_suppression_list(mailer: Mailer) -> None:
+def test_no_marker_for_a_suppressed_recipient(mailer: Mailer) -> None:
     mailer.intend(to=("bob@example.org", TO))
     send = mailer.claim_one()
     mailer.suppress(TO)
@@ -631,7 +631,7 @@ def test_a_repeat_in_doubt_is_not_made_after_valid_until(mailer: Mailer) -> None
 # in time
 
 
-def test_what_nobody_claimed_in_time_expires(mailer: Mailer) -> None:
+def test_an_unclaimed_send_expires_in_time(mailer: Mailer) -> None:
     told = mailer.intend(valid_until=mailer.clerk.now + MINUTE)
     mailer.clerk.now += MINUTE
     assert mailer.claim() == []
@@ -649,7 +649,7 @@ def test_a_sweep_goes_on_where_there_is_more(mailer: Mailer) -> None:
     assert [(each.expired, each.has_more) for each in seen] == [(2, True), (1, False), (0, False)]
 
 
-def test_events_tell_no_address_and_no_text(mailer: Mailer) -> None:
+def test_events_contain_no_address_and_no_text(mailer: Mailer) -> None:
     send = mailer.start(text="the code is 123456")
     mailer.say(send, TAKEN)
     told = b"".join(bytes(row[0]) for row in mailer.rows("SELECT data FROM oncebox_events"))

@@ -47,6 +47,14 @@ def test_every_field_of_a_question_is_described_or_speaks_for_itself() -> None:
     assert all("." not in name for name in document["components"]["schemas"])
 
 
+def test_a_field_description_of_several_lines_is_complete() -> None:
+    document = openapi.openapi_document(ROUTES)
+    described = document["components"]["schemas"]["BeginActionResult"]["properties"]["state"]
+
+    assert described["description"].startswith("`begun`: perform it;")
+    assert described["description"].endswith("`held`: an operator decides")
+
+
 @pytest.mark.timeout(900)
 def test_schemathesis_finds_nothing(services: Services, tmp_path: Path) -> None:
     """Every check, every route, good and bad data, also in sequence."""

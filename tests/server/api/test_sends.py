@@ -282,7 +282,7 @@ async def test_an_agent_sees_and_cancels_only_its_own_and_an_operator_all(api: A
     assert (await api.call("POST", f"{path}/cancel", {}, key=other)).json()["state"] == "cancelled"
 
 
-async def test_what_is_told_of_a_send_is_no_address_and_no_text(api: Api) -> None:
+async def test_an_answer_about_a_send_has_no_address_and_no_text(api: Api) -> None:
     said = {**ORDER, "headers": {"X-Secret": "headervalue"}}
     sent = await ask(api, said)
     id_ = sent.json()["id"]

@@ -186,7 +186,7 @@ async def test_a_client_that_is_gone_costs_nothing(server: HookServer) -> None:
 
 
 @pytest.mark.usefixtures("no_long_way")
-async def test_a_store_that_cannot_commit_is_told_as_temporary(
+async def test_a_failed_commit_is_reported_as_temporary(
     server: HookServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_tx: object, _arrivals: Sequence[NewDelivery], _now: int) -> Iterator[None]:

@@ -131,7 +131,7 @@ async def test_racing_replays_run_once(server: HookServer) -> None:
         ({"x-hub-signature-256": "sha256=" + "0" * 4000}, 401),
     ],
 )
-async def test_a_bad_signature_stores_nothing_and_tells_nothing(
+async def test_a_bad_signature_stores_nothing_and_reveals_nothing(
     server: HookServer, change: dict[str, str], status: int
 ) -> None:
     await server.source("github")
@@ -374,7 +374,7 @@ async def test_events_that_are_encoded_in_a_form_are_stored_by_themselves(
     assert sorted(each.json["event"] for each in server.claim("mandrill")) == ["open", "send"]
 
 
-async def test_a_rejected_request_is_taken_in_once_its_secret_is_mended(
+async def test_a_rejected_request_is_accepted_once_its_secret_is_fixed(
     server: HookServer,
 ) -> None:
     await server.source("github", None, "old-secret")

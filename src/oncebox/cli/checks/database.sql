@@ -3,11 +3,11 @@
 SELECT sqlite_version();
 
 -- name: journal_mode
--- How SQLite keeps a commit safe; wal is meant.
+-- The journal mode of SQLite; it should be wal.
 PRAGMA journal_mode;
 
 -- name: synchronous
--- How SQLite waits for the disk, as a number; 2 is FULL.
+-- The synchronous mode of SQLite as a number; 2 is FULL.
 PRAGMA synchronous;
 
 -- name: synchronous_commit
@@ -15,9 +15,9 @@ PRAGMA synchronous;
 SHOW synchronous_commit;
 
 -- name: fsync
--- Whether PostgreSQL makes the disk write at all.
+-- Whether PostgreSQL forces writes to the disk at all.
 SHOW fsync;
 
 -- name: full_page_writes
--- Whether PostgreSQL survives a page that was written by half.
+-- Whether PostgreSQL survives a torn page.
 SHOW full_page_writes;

@@ -261,7 +261,7 @@ def set_(call: CommandContext, /, *, name: str, unset: tuple[str, ...], **typed:
 @audit_options
 @with_context
 def pause(call: CommandContext, /, *, name: str, **audited: Any) -> None:
-    """Stop accepting and processing a source; senders are told to retry."""
+    """Stop accepting and processing a source; senders are asked to retry."""
     _change_source(call, name, SourceService.pause, "paused", **audited)
 
 

@@ -34,8 +34,10 @@ def draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 class Layout:
     """The width of each column, and its line within a row."""
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> None:
-        """Fit rows into a terminal of ``room`` characters a line."""
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], line_width: int
+    ) -> None:
+        """Fit rows into lines of ``line_width`` characters."""
         natural = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
         least = [
             width
@@ -43,8 +45,8 @@ class Layout:
             else min(width, max(len(name), _LEAST))
             for number, (name, width) in enumerate(zip(columns, natural, strict=True))
         ]
-        self._widths = _shrink(natural, least, room)
-        self._lines = list(_pack(self._widths, room))
+        self._widths = _shrink(natural, least, line_width)
+        self._lines = list(_pack(self._widths, line_width))
 
     def lines(self, cells: Sequence[str]) -> Iterator[str]:
         """Return a row as the lines to print."""
@@ -53,25 +55,25 @@ class Layout:
             yield (_INDENT * bool(number) + _GAP.join(fitted)).rstrip()
 
 
-def _shrink(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _shrink(natural: Sequence[int], least: Sequence[int], line_width: int) -> list[int]:
     """Return widths that fit on one line; if none do, widths of at most a line each."""
     widths = list(natural)
     gaps = len(_GAP) * (len(widths) - 1)
-    if sum(least) + gaps > room:
-        most = room - len(_INDENT)
+    if sum(least) + gaps > line_width:
+        most = line_width - len(_INDENT)
         return [max(low, min(width, most)) for low, width in zip(least, natural, strict=True)]
-    while sum(widths) + gaps > room:
+    while sum(widths) + gaps > line_width:
         widest = max(range(len(widths)), key=lambda at: widths[at] - least[at])
         widths[widest] -= 1
     return widths
 
 
-def _pack(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+def _pack(widths: Sequence[int], line_width: int) -> Iterator[list[int]]:
     """Yield the columns of each line, in order."""
     line: list[int] = []
     used = 0
     for at, width in enumerate(widths):
-        if line and used + len(_GAP) + width > room:
+        if line and used + len(_GAP) + width > line_width:
             yield line
             line, used = [], len(_INDENT)
         used += width + (len(_GAP) if line else 0)

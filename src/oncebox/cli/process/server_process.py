@@ -119,7 +119,7 @@ def _print_test_banner(box: Oncebox, test_mode: "ServiceTestMode | None") -> Non
     lines = [frame, *(f"!! {line:<{_BANNER_WIDTH - 6}} !!" for line in test_mode.banner), frame]
     sys.stderr.write("\n".join([*lines, ""]))
     sys.stderr.flush()
-    box.telemetry.log.warning("test_mode", banner=" ".join(test_mode.banner))
+    box.telemetry.log.warning("test_mode_enabled", banner=" ".join(test_mode.banner))
 
 
 def _announce_start(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:

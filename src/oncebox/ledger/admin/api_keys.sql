@@ -1,10 +1,10 @@
 -- name: add
--- Keep a new key.
+-- Store a new key.
 INSERT INTO oncebox_keys (id, tenant, name, hint, digest, scopes, created_at, expires_at)
 VALUES (:id, :tenant, :name, :hint, :digest, :scopes, :created_at, :expires_at);
 
 -- name: by_digest
--- The key that hashes to this; whose it is, the key itself says.
+-- The key with this hash, of any tenant.
 SELECT id, tenant, name, hint, scopes, created_at, expires_at, revoked_at, last_used_at, digest
 FROM oncebox_keys WHERE digest = :digest;
 
@@ -19,16 +19,16 @@ SELECT id, tenant, name, hint, scopes, created_at, expires_at, revoked_at, last_
 FROM oncebox_keys WHERE tenant = :tenant AND id = :id;
 
 -- name: revoke
--- End a key; the first time counts.
+-- Revoke a key; the first revocation counts.
 UPDATE oncebox_keys SET revoked_at = :now
 WHERE tenant = :tenant AND id = :id AND revoked_at IS NULL;
 
 -- name: discard
--- Take back a key that nobody was ever shown.
+-- Delete a key that was never shown to anybody.
 DELETE FROM oncebox_keys WHERE tenant = :tenant AND id = :id AND last_used_at IS NULL;
 
 -- name: used
--- Note that a key was used; an older note never replaces a newer one.
+-- Record the last use of a key; an older time never replaces a newer one.
 UPDATE oncebox_keys SET last_used_at = :now
 WHERE tenant = :tenant AND id = :id AND (last_used_at IS NULL OR last_used_at < :now);
 

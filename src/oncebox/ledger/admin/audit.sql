@@ -1,9 +1,9 @@
 -- name: record
--- Write down what a person did, in the commit that did it.
+-- Record an operator's action, in the same commit.
 INSERT INTO oncebox_audit (id, tenant, at, who, action, target, why, detail)
 VALUES (:id, :tenant, :at, :who, :action, :target, :why, :detail);
 
 -- name: of
--- What people did to one thing.
+-- The audit records of one object.
 SELECT at, who, action, why, detail FROM oncebox_audit
 WHERE tenant = :tenant AND target = :target ORDER BY id;

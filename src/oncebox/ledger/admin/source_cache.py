@@ -334,7 +334,7 @@ class SourceCache:
             except StoreError as error:
                 self._telemetry.store_errors.labels(error.code).inc()
             except Exception:  # the next refresh may succeed
-                self._telemetry.log.exception("sources_not_refreshed")
+                self._telemetry.log.exception("source_refresh_failed")
 
     def _replace_catalog(self, catalog: SourceCatalog) -> None:
         """Use a new catalog; log new trouble, drop the compiled form of changed sources."""
@@ -343,7 +343,7 @@ class SourceCache:
             for trouble in entry.troubles:
                 if known is None or trouble not in known.troubles:
                     self._telemetry.log.warning(
-                        "source_trouble",
+                        "source_unusable",
                         source=entry.source.name,
                         state=str(entry.state),
                         code=trouble.code,

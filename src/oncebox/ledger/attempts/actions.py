@@ -129,7 +129,7 @@ def finish_not_done(
 ) -> list[Action | None]:
     """Record that actions did not happen, if their holder reports it; return the actions.
 
-    None where the requester has no such action. ``is_accepted`` tells whether it was recorded.
+    None where the requester has no such action. ``is_accepted`` says whether it was recorded.
     """
     rows = sorted((*_holder(each), now) for each in reports)
     tx.run_many(_sql.deny, rows)

@@ -14,7 +14,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: keep
 -- bulk: tenant text, attempt_id text, name text, owner text, mark bytea, until bigint
--- Prolong the lease for a repeat of the same request that began it: its answer was lost.
+-- Extend the lease for a repeat of the request that began it, whose response was lost.
 UPDATE oncebox_actions
 SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
 /* from rows */
@@ -52,7 +52,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: hold
 -- bulk: tenant text, attempt_id text, name text, owner text, safe text, now bigint, since bigint
--- Hold expired actions that must not be repeated, for a person.
+-- Hold expired actions that must not be repeated, for an operator.
 UPDATE oncebox_actions SET state = 'unknown', ended_at = :now
 /* from rows */
 WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
@@ -123,7 +123,7 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
 
 -- name: renew
 -- bulk: tenant text, attempt_id text, name text, owner text, fence bigint, until bigint
--- Prolong leases that were not taken over.
+-- Extend leases that were not taken over.
 UPDATE oncebox_actions
 SET lease_until = CASE WHEN lease_until < :until THEN :until ELSE lease_until END
 /* from rows */
@@ -154,7 +154,7 @@ WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :a
 ORDER BY started_at, attempt_id, name LIMIT :most;
 
 -- name: resolve
--- Record a person's decision on an action with an unknown outcome; a late holder may only prove
+-- Record an operator's decision on an action with an unknown outcome; a late holder may only prove
 -- the contrary.
 UPDATE oncebox_actions
 SET state = :state, ended_at = :now, result = :result, fence = fence + 1

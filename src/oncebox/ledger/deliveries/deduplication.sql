@@ -11,7 +11,7 @@ RETURNING delivery_id, class, count;
 
 -- name: keep
 -- bulk: delivery_id text, class text, number bigint, tenant text, road text, verdict text, secret_id text, headers bytea
--- Keep one of the first repeats as it came.
+-- Store one of the first repeats as received.
 INSERT INTO oncebox_examples (
     delivery_id, class, number, tenant, at, road, verdict, secret_id, headers
 )
@@ -21,8 +21,8 @@ ON CONFLICT DO NOTHING;
 
 -- name: insert
 -- bulk: id text, tenant text, source text, key text, variant text, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, backed bigint, verdict text, secret_id text
--- Write new deliveries; a known key, and a known body where nobody signed the key, is left
--- alone and not counted.
+-- Insert new deliveries; one with a known key, or with a known body under an unsigned key, is
+-- skipped and not counted.
 INSERT INTO oncebox_deliveries (
     id, tenant, source, key, variant, type, road, fingerprint, payload_id, slice_start, size, lane,
     state, due_at, received_at, accepted_at, hold_reason, held_at, backed, verdict, secret_id, late
@@ -35,7 +35,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: insert_payload
 -- bulk: id text, headers bytea, body bytea
--- Keep what arrived, byte for byte.
+-- Store headers and body, byte for byte.
 INSERT INTO oncebox_payloads (id, headers, body)
 VALUES (:id, :headers, :body)
 /* from rows */
@@ -44,7 +44,7 @@ ON CONFLICT (id) DO NOTHING;
 -- name: insert_whole
 -- only: postgres
 -- bulk: id text, tenant text, source text, key text, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea, backed bigint, verdict text, secret_id text
--- Write deliveries without a lane, and what arrived, in one statement.
+-- Insert deliveries without a lane, and their payloads, in one statement.
 WITH arrived AS (SELECT * FROM /* rows */),
 new AS (
     INSERT INTO oncebox_deliveries (
@@ -63,7 +63,7 @@ SELECT :id, :headers, :body FROM arrived JOIN new ON id = :id;
 
 -- name: order
 -- bulk: id text, sequence bigint, skip_stale bigint, gap_until bigint, after_type text, after_until bigint
--- Write down what is particular about a delivery's place in its lane.
+-- Store the ordering rules of a delivery in its lane.
 UPDATE oncebox_deliveries
 SET sequence = :sequence, skip_stale = :skip_stale, gap_until = :gap_until,
     after_type = :after_type, after_until = :after_until
@@ -71,7 +71,7 @@ SET sequence = :sequence, skip_stale = :skip_stale, gap_until = :gap_until,
 
 -- name: known
 -- bulk: tenant text, source text, key text, variant text
--- What is already known under these keys.
+-- Known deliveries with these keys.
 SELECT tenant, source, key, variant, id, state, road, fingerprint, received_at, accepted_at,
     replay_of
 FROM oncebox_deliveries /* and rows */
@@ -79,28 +79,28 @@ WHERE tenant = :tenant AND source = :source AND key = :key AND variant = :varian
 
 -- name: owners
 -- bulk: tenant text, source text, fingerprint bytea
--- What already has these bodies, where nobody signed the keys.
+-- Known deliveries with these bodies under unsigned keys.
 SELECT tenant, source, fingerprint, id, state, road, fingerprint, received_at, accepted_at, replay_of
 FROM oncebox_deliveries /* and rows */
 WHERE tenant = :tenant AND source = :source AND fingerprint = :fingerprint AND backed = 1;
 
 -- name: mark_replay
 -- bulk: id text, replay_of text, outcome text, ended_at bigint
--- Remember whose body came again, and how that ended where it is not to run.
+-- Record the delivery that a replay repeats, and the outcome if it must not run.
 UPDATE oncebox_deliveries
 SET replay_of = :replay_of, outcome = :outcome, ended_at = :ended_at
 /* from rows */ WHERE id = :id;
 
 -- name: ours
 -- bulk: id text, tenant text
--- Deliveries of ours that came back.
+-- Our own deliveries that were sent back to us.
 SELECT id, state, road, fingerprint, received_at, accepted_at, replay_of
 FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
 
 -- name: hasten
 -- bulk: id text
--- A redelivery brings a failed delivery forward, at most once a minute and never before
--- the time its failure asked for.
+-- Make a failed delivery due after a redelivery, at most once a minute and never before the
+-- time that its failure asked for.
 UPDATE oncebox_deliveries SET due_at = :now, hastened_at = :now
 /* from rows */
 WHERE id = :id AND state = 'failed' AND due_at > :now AND replay_of IS NULL
@@ -108,8 +108,8 @@ WHERE id = :id AND state = 'failed' AND due_at > :now AND replay_of IS NULL
 
 -- name: rearm
 -- bulk: id text
--- A redelivery brings a dead delivery back, at most three times, never a conflict or a replay,
--- never past an effect that needs a person, and never without its body.
+-- Rearm a dead delivery after a redelivery: at most three times, only with its body, never a
+-- conflict or a replay, and never if one of its effects needs an operator.
 UPDATE oncebox_deliveries
 SET state = 'received', due_at = CASE WHEN lane IS NULL THEN :now END, tries = 0,
     give_up_at = NULL, rearms = rearms + 1, ended_at = NULL, outcome = NULL, late = 1,

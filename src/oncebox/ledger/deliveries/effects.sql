@@ -15,9 +15,9 @@ ON CONFLICT DO NOTHING;
 
 -- name: begin_again
 -- bulk: delivery_id text, name text, safe text, fence bigint, now bigint, surely_over_at bigint, seen bigint
--- Start an effect anew: proven not done, or safe to repeat with the same key; not if somebody
--- has begun it anew since it was looked at. No two starts have the same time. What was proven
--- not done leaves no doubt behind, so the first start is this one then.
+-- Start an effect again: proven not done, or safe to repeat with the same key; not if another
+-- worker has started it again since it was read. No two starts have the same time. After a proof
+-- that it was not done, its first start is this one.
 UPDATE oncebox_effects
 SET state = 'started', safe = :safe, fence = :fence,
     first_started_at = CASE
@@ -36,7 +36,7 @@ WHERE delivery_id = :delivery_id AND name = :name AND state IN ('started', 'not_
 
 -- name: journalled
 -- bulk: delivery_id text, name text
--- What the journal says of effects.
+-- The journal entries of effects.
 SELECT delivery_id, name, state, safe, fence, first_started_at, started_at, surely_over_at,
     ended_at, result, error
 FROM oncebox_effects /* and rows */
@@ -44,10 +44,10 @@ WHERE delivery_id = :delivery_id AND name = :name;
 
 -- name: finish
 -- bulk: delivery_id text, name text, fence bigint, state text, now bigint, result bytea, error text, since bigint, started_at bigint
--- Record how a started effect ended. Success is proof and is taken even from a stale worker,
--- whatever was thought before; any other word only while nobody has begun the effect anew, and
--- only of the start it is meant for. What is done stays done. Where a repeat did not happen, the
--- call it repeats may still have: that stays in doubt.
+-- Record the outcome of a started effect. Success is proof and is accepted even from a stale
+-- worker, in any state; any other outcome only if the effect was not started again, and only for
+-- the start it belongs to. A done effect stays done. If a repeat did not happen, the call that it
+-- repeats may have: its outcome stays unknown.
 UPDATE oncebox_effects
 SET state = :state, ended_at = :now, result = :result, error = :error
 /* from rows */
@@ -67,18 +67,18 @@ ORDER BY first_started_at, name;
 
 -- name: current
 -- bulk: delivery_id text
--- The fences of the leases that are held now.
+-- The fences of the current leases.
 SELECT id, fence FROM oncebox_deliveries /* and rows */
 WHERE id = :delivery_id AND state = 'processing';
 
 -- name: resolve
--- A person says how an effect in doubt ended.
+-- Record an operator's decision on an effect of unknown outcome.
 UPDATE oncebox_effects SET state = :state, ended_at = :now
 WHERE tenant = :tenant AND delivery_id = :delivery_id AND name = :name
     AND state IN ('started', 'unknown');
 
 -- name: hold_fence
--- Make sure, until the commit, that a fence is still the current one: an update that changes
--- nothing, on both databases.
+-- Lock a delivery until the commit if the fence is current: an update that changes nothing, on
+-- both databases.
 UPDATE oncebox_deliveries SET fence = fence
 WHERE id = :delivery_id AND fence = :fence AND state = 'processing';

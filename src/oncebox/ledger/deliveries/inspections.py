@@ -120,7 +120,7 @@ def audited_since(tx: Transaction, tenant: str, after: str, most: int) -> tuple[
 
 def last_audit_id(tx: Transaction, tenant: str) -> str:
     """Return the id of the newest audit entry; empty if there is none."""
-    row = tx.one(_sql.last_deed, tenant=tenant)
+    row = tx.one(_sql.last_audit_record, tenant=tenant)
     return str(row[0]) if row else ""
 
 

@@ -1,5 +1,5 @@
 -- name: sources
--- Every source that ever delivered, by jumping from one to the next in the index.
+-- All sources that have deliveries, found by a loose index scan.
 WITH RECURSIVE found (source) AS (
     SELECT MIN(source) FROM oncebox_deliveries WHERE tenant = :tenant
     UNION ALL
@@ -12,13 +12,13 @@ WITH RECURSIVE found (source) AS (
 SELECT source FROM found WHERE source IS NOT NULL;
 
 -- name: ids_by_key
--- Deliveries under a source's own key; more than one where bodies conflicted.
+-- Deliveries of a source with this key; more than one if bodies conflicted.
 SELECT id FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND key = :key
 ORDER BY variant;
 
 -- name: by_id
--- All facts of one delivery.
+-- One delivery with all columns.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
     policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
@@ -26,7 +26,7 @@ SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position,
 FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id;
 
 -- name: newest
--- Deliveries, newest first, from a place in the list on.
+-- Deliveries, newest first, from a position in the list.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
     policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
@@ -38,7 +38,7 @@ WHERE tenant = :tenant AND id < :before
 ORDER BY id DESC LIMIT :most;
 
 -- name: needing_attention
--- Deliveries that need a person, newest first, found without reading the others.
+-- Deliveries that need an operator, newest first, found without reading the others.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
     policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
@@ -49,7 +49,7 @@ WHERE tenant = :tenant AND state = :state AND state IN ('dead', 'held') AND id <
 ORDER BY id DESC LIMIT :most;
 
 -- name: since
--- Deliveries that came after another, oldest first.
+-- Deliveries received after another one, oldest first.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
     policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
@@ -60,7 +60,7 @@ ORDER BY id LIMIT :most;
 
 -- name: several
 -- bulk: id text
--- All facts of some deliveries.
+-- Some deliveries with all columns.
 SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
     received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
     policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
@@ -69,22 +69,22 @@ FROM oncebox_deliveries /* and rows */
 WHERE id = :id AND tenant = :tenant;
 
 -- name: in_work
--- What is being worked on, latest lease first.
+-- Deliveries in progress, latest lease first.
 SELECT id FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing'
 ORDER BY due_at DESC LIMIT :most;
 
 -- name: touched
--- What people did something to after another deed.
+-- The objects of audit records after a given one.
 SELECT id, target FROM oncebox_audit WHERE tenant = :tenant AND id > :after
 ORDER BY id LIMIT :most;
 
--- name: last_deed
--- The newest deed.
+-- name: last_audit_record
+-- The newest audit record.
 SELECT id FROM oncebox_audit WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
 
 -- name: overdue
--- What has been due since before a moment and is claimed by nobody, with the oldest due time.
+-- The number of unclaimed deliveries that were due before a given time, and the oldest due time.
 SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at <= :before
@@ -93,27 +93,27 @@ SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :before;
 
 -- name: attention
--- How many deliveries need a person.
+-- The number of deliveries that need an operator, by state.
 SELECT state, COUNT(*) FROM oncebox_deliveries
 WHERE tenant = :tenant AND state IN ('dead', 'held') GROUP BY state;
 
 -- name: payload
--- What arrived.
+-- Headers and body as received.
 SELECT source, payload_id, headers, body, slice_start, size
 FROM oncebox_deliveries AS delivery JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND delivery.id = :id;
 
 -- name: tries
--- The tries that did not end a delivery well.
+-- The tries that did not complete a delivery.
 SELECT fence, worker, claimed_at, ended_at, outcome, error
 FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id ORDER BY fence, ended_at;
 
 -- name: sightings
--- How often a delivery was seen again, by class.
+-- Duplicates of a delivery, by class.
 SELECT class, count, first_at, last_at, road
 FROM oncebox_sightings WHERE tenant = :tenant AND delivery_id = :id ORDER BY first_at, class;
 
 -- name: examples
--- The first few repeats of each class, as they came.
+-- The first few duplicates of each class, as received.
 SELECT class, at, road, verdict, secret_id, headers
 FROM oncebox_examples WHERE tenant = :tenant AND delivery_id = :id ORDER BY class, number;

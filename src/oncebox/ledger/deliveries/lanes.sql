@@ -1,44 +1,44 @@
 -- name: standing
--- Who has the turn in a lane, and the highest number that is done.
+-- The delivery whose turn it is in a lane, and the highest completed number.
 SELECT holder.id, holder.state, holder.due_at, lane.last_sequence, lane.turn
 FROM oncebox_lanes AS lane LEFT JOIN oncebox_deliveries AS holder ON holder.id = lane.turn
 WHERE lane.tenant = :tenant AND lane.source = :source AND lane.lane = :lane;
 
 -- name: active
--- Who has the turn in a lane that only went by arrival until now.
+-- The delivery whose turn it is in a lane that was ordered by arrival only.
 SELECT id, state, due_at FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
     AND state IN ('received', 'processing', 'failed') AND due_at IS NOT NULL
 ORDER BY lane_position LIMIT 1;
 
 -- name: first
--- Who came first.
+-- The earliest delivery of a lane.
 SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
     AND state IN ('received', 'processing', 'failed', 'held')
 ORDER BY lane_position LIMIT 1;
 
 -- name: lowest
--- Who has the lowest number.
+-- The delivery with the lowest number.
 SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
     AND sequence IS NOT NULL AND state IN ('received', 'processing', 'failed', 'held')
 ORDER BY sequence, lane_position LIMIT 1;
 
 -- name: of_type
--- The first of a type that could run.
+-- The first delivery of a type that can run.
 SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
     AND type = :type AND state = 'received'
 ORDER BY lane_position LIMIT 1;
 
 -- name: is_done
--- Whether a type was ever done in a lane.
+-- Whether a delivery of a type was ever completed in a lane.
 SELECT 1 FROM oncebox_lane_types
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND type = :type;
 
 -- name: skip
--- End a delivery without running it, because a higher number of its lane is done.
+-- End a delivery without running it, because a higher number of its lane was completed.
 UPDATE oncebox_deliveries
 SET state = 'done', outcome = 'stale', ended_at = :now, due_at = NULL
 WHERE id = :id AND state = 'received' AND skip_stale = 1 AND sequence < (
@@ -47,13 +47,13 @@ WHERE id = :id AND state = 'received' AND skip_stale = 1 AND sequence < (
 );
 
 -- name: take
--- Take the turn back from a delivery that nobody has begun.
+-- Withdraw the turn of a delivery that has not started.
 UPDATE oncebox_deliveries SET due_at = NULL, waits_for = NULL
 WHERE id = :id AND state = 'received';
 
 -- name: give
--- Give a delivery its turn, now or when it has waited long enough; never while another of its
--- lane is being worked on. A number below the highest that is done is marked late.
+-- Give a delivery its turn, now or when it has waited long enough; never while another one of
+-- its lane is in progress. A number below the highest completed one is marked late.
 UPDATE oncebox_deliveries
 SET due_at = :due_at, waits_for = :waits_for,
     late = CASE WHEN sequence < CAST(:last AS BIGINT) THEN 1 ELSE late END
@@ -65,25 +65,25 @@ WHERE id = :id AND state = 'received' AND (due_at IS NULL OR due_at > :due_at)
     );
 
 -- name: hand_over
--- Remember who has the turn.
+-- Record whose turn it is.
 UPDATE oncebox_lanes SET turn = :id
 WHERE tenant = :tenant AND source = :source AND lane = :lane;
 
 -- name: remember_number
--- Remember the highest number that is done.
+-- Record the highest completed number.
 UPDATE oncebox_lanes SET last_sequence = :sequence
 WHERE tenant = :tenant AND source = :source AND lane = :lane
     AND (last_sequence IS NULL OR last_sequence < :sequence);
 
 -- name: remember_type
--- Remember that a type is done.
+-- Record that a type was completed.
 INSERT INTO oncebox_lane_types (tenant, source, lane, type)
 VALUES (:tenant, :source, :lane, :type)
 ON CONFLICT DO NOTHING;
 
 -- name: number
 -- bulk: tenant text, source text, lane text, count bigint, ruled bigint
--- Give out the next positions of a lane. The row is the lane's lock until the commit.
+-- Assign the next positions of a lane. The row is the lane's lock until the commit.
 INSERT INTO oncebox_lanes (tenant, source, lane, last_position, ruled)
 VALUES (:tenant, :source, :lane, :count, :ruled)
 /* from rows */
@@ -94,20 +94,20 @@ RETURNING tenant, source, lane, last_position, ruled;
 
 -- name: place
 -- bulk: id text, position bigint
--- Put a delivery at its position; it is not due until it is the first.
+-- Assign a delivery its position; it is not due until it is the first.
 UPDATE oncebox_deliveries SET lane_position = :position, due_at = NULL
 /* from rows */ WHERE id = :id;
 
 -- name: lock
 -- bulk: tenant text, source text, lane text
--- Wait for whoever is changing this lane: an update that changes nothing, on both databases.
+-- Lock a lane until the commit: an update that changes nothing, on both databases.
 UPDATE oncebox_lanes SET last_position = last_position
 /* from rows */ WHERE tenant = :tenant AND source = :source AND lane = :lane
 RETURNING tenant, source, lane, ruled;
 
 -- name: advance
 -- bulk: tenant text, source text, lane text
--- Make the first of the lane due, if it only waits for its turn.
+-- Make the first delivery of a lane due, if it only waits for its turn.
 UPDATE oncebox_deliveries SET due_at = :now
 /* from rows */
 WHERE id = (

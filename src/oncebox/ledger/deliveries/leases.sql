@@ -1,6 +1,6 @@
 -- name: open
--- Refill what may be begun, up to one second's worth. The row is the lock of all who claim from
--- this source until the commit, so that two never take the same room.
+-- Refill the allowance of a source, up to one second's worth. The row is locked for other claims
+-- of this source until the commit, so that two never use the same allowance.
 INSERT INTO oncebox_gates (tenant, source, allowance, refilled_at)
 VALUES (:tenant, :source, :most, :now)
 ON CONFLICT (tenant, source) DO UPDATE
@@ -15,19 +15,19 @@ SET allowance = CASE
 RETURNING allowance;
 
 -- name: in_work
--- How much of a source is being worked on, lost work included: it may still go on somewhere.
+-- The number of deliveries of a source in progress, including lost ones, which may still run.
 SELECT COUNT(*) FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing';
 
 -- name: take
--- Take from what may be begun; never more than is there.
+-- Take from the allowance, never more than there is.
 UPDATE oncebox_gates SET allowance = allowance - :taken
 WHERE tenant = :tenant AND source = :source AND allowance >= :taken;
 
 -- name: due
--- What may be claimed, oldest first, with all a handler needs. The floor is only a hint: what
--- lies before it is found by the next look without one. Large bodies are fetched apart, and so
--- are batches, once for all their elements; a mail to several inboxes is whole for each.
+-- Claimable deliveries, oldest first, with everything a handler needs. The floor is only a hint:
+-- the next query without one finds what is before it. Large bodies are fetched separately, and so
+-- are batches, once for all their elements; a mail to several inboxes is stored whole for each.
 SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     COALESCE(give_up_at + (:now - due_at), :give_up_at), size,
     headers, CASE WHEN size <= 65536 AND (payload_id = due.id OR source = '@mail') THEN body END,
@@ -39,8 +39,8 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 
 -- name: lease
 -- bulk: id text, fence bigint, give_up_at bigint
--- Claim: count the try, raise the fence, start or go on with the time budget. Time spent
--- queued does not count against it.
+-- Claim: count the try, raise the fence, start or continue the time budget. Time in the queue
+-- does not count against it.
 UPDATE oncebox_deliveries
 SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,
     claimed_at = :now, give_up_at = :give_up_at, due_at = :until
@@ -49,12 +49,12 @@ WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at <= :now;
 
 -- name: payload
--- Headers and body, fetched only for what was claimed.
+-- Headers and body, fetched only for claimed deliveries.
 SELECT headers, body FROM oncebox_payloads WHERE id = :id;
 
 -- name: expired
--- One delivery whose worker gave no sign of life until its lease ran out. Its time is judged
--- at the end of the lease: what came after was nobody's try.
+-- One delivery whose lease expired without a heartbeat. Its time budget is measured at the end of
+-- the lease, since no try ran after that.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
@@ -63,8 +63,8 @@ WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at 
 ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: lost_once
--- The same of many, but none whose worker was lost before: one of those may be what kills them.
--- Each has a try left after this one, so that the others outlive a killer among them.
+-- The same for many, except those that lost a worker before: one of them may be a poison message.
+-- Each has a try left after this one, so that the others survive a poison message among them.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS lost
@@ -75,7 +75,7 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: lease_expired
 -- bulk: id text, fence bigint, give_up_at bigint
--- Claim it from the worker that lost it; its fence has moved on, so it can no longer settle.
+-- Claim it from the lost worker, which can no longer settle because the fence has moved on.
 UPDATE oncebox_deliveries
 SET fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :now,
     give_up_at = :give_up_at, due_at = :until
@@ -83,7 +83,7 @@ SET fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :now,
 WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now;
 
 -- name: leased_to
--- What one worker holds.
+-- The deliveries one worker holds.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at, size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
@@ -91,13 +91,13 @@ WHERE tenant = :tenant AND source = :source AND state = 'processing' AND worker 
 
 -- name: as_claimed
 -- bulk: id text
--- Deliveries as they stand, with all a handler needs.
+-- Deliveries with everything a handler needs.
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at, size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
 
 -- name: hopeless
--- Deliveries whose lease ran out on their last try, or after their time.
+-- Deliveries whose lease expired on their last try or after their time budget.
 SELECT id, fence, tenant, source, lane, tries FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
     AND (tries >= :tries OR give_up_at <= due_at)
@@ -105,7 +105,7 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
 -- name: bury
 -- bulk: id text, fence bigint, outcome text
--- Give up on a delivery whose worker is gone for good.
+-- Give up on a delivery whose worker was lost.
 UPDATE oncebox_deliveries
 SET state = 'dead', due_at = NULL, outcome = :outcome, ended_at = :now,
     last_error = 'the worker died or froze while handling it'
@@ -115,7 +115,7 @@ RETURNING id;
 
 -- name: record_lost
 -- bulk: id text, fence bigint
--- Remember the try that ended with a lost lease.
+-- Record the try that ended with a lost lease.
 INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
 SELECT id, fence, tenant, worker, claimed_at, :now, 'lost', NULL
 FROM oncebox_deliveries /* and rows */
@@ -124,19 +124,19 @@ ON CONFLICT DO NOTHING;
 
 -- name: renew
 -- bulk: id text, fence bigint
--- Prolong the leases that are still ours.
+-- Extend the leases that are still ours.
 UPDATE oncebox_deliveries SET due_at = :until
 /* from rows */
 WHERE id = :id AND state = 'processing' AND fence = :fence;
 
 -- name: holders
 -- bulk: id text
--- Who holds the leases now.
+-- The current holders of leases.
 SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state = 'processing';
 
 -- name: any
 -- bulk: source text
--- Sources that have something to claim: due, or lost by its worker.
+-- Sources with claimable deliveries: due, or lost by their worker.
 SELECT :source
 /* from rows */
 WHERE EXISTS (
@@ -150,12 +150,12 @@ WHERE EXISTS (
 
 -- name: announce
 -- bulk: tenant text, source text
--- Write down that a program has handlers for sources.
+-- Record that a program has handlers for sources.
 INSERT INTO oncebox_handled (tenant, source, seen_at)
 SELECT :tenant, :source, CAST(:now AS BIGINT) /* from rows */
 WHERE 1 = 1
 ON CONFLICT (tenant, source) DO UPDATE SET seen_at = excluded.seen_at;
 
 -- name: since
--- The sources that a program had handlers for, at a moment or later.
+-- The sources that a program has had handlers for since a given time.
 SELECT tenant, source FROM oncebox_handled WHERE seen_at >= :at;

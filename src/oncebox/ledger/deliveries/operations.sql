@@ -1,5 +1,5 @@
 -- name: record_end
--- Keep the last try of a delivery that begins anew.
+-- Record the last try of a delivery that is restarted.
 INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
 SELECT id, fence, tenant, worker, claimed_at, COALESCE(ended_at, :now), COALESCE(outcome, 'held'),
     last_error
@@ -7,8 +7,8 @@ FROM oncebox_deliveries WHERE id = :id AND tenant = :tenant AND fence > 0
 ON CONFLICT DO NOTHING;
 
 -- name: replay
--- Begin anew, with fresh tries and time, unless its body is gone. A policy that dropped it is
--- not asked again, and it runs even if it is stale.
+-- Restart a delivery with fresh tries and time, unless its body was purged. A policy that dropped
+-- it is not asked again, and it runs even if it is stale.
 UPDATE oncebox_deliveries
 SET state = 'received', due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END, tries = 0,
     give_up_at = NULL, not_before = NULL, ended_at = NULL, late = 1, skip_stale = 0, seen_at = NULL,
@@ -17,8 +17,8 @@ WHERE id = :id AND tenant = :tenant AND state IN ('done', 'dead') AND purged_at 
 RETURNING id, tenant, source, lane;
 
 -- name: hold
--- Keep a waiting delivery from being claimed until a person releases it. The time it was
--- queued does not count, as when it is claimed.
+-- Hold a waiting delivery until an operator releases it. Time in the queue does not count, as
+-- with a claim.
 UPDATE oncebox_deliveries
 SET state = 'held', hold_reason = :reason, held_at = :now, due_at = NULL,
     give_up_at = CASE WHEN due_at < :now THEN give_up_at + (:now - due_at) ELSE give_up_at END
@@ -26,8 +26,8 @@ WHERE id = :id AND tenant = :tenant AND state IN ('received', 'failed')
 RETURNING id;
 
 -- name: release
--- Let a held delivery run; the time it was held does not count, and the policy that held it
--- is not asked again. It runs even if it is stale.
+-- Release a held delivery; the time it was held does not count, and the policy that held it is
+-- not asked again. It runs even if it is stale.
 UPDATE oncebox_deliveries
 SET state = 'received', outcome = NULL, skip_stale = 0,
     policy = CASE WHEN hold_reason LIKE 'policy:%' THEN 'released' ELSE policy END,
@@ -38,7 +38,7 @@ WHERE id = :id AND tenant = :tenant AND state = 'held'
 RETURNING id, tenant, source, lane, lane_position;
 
 -- name: see
--- Remember that a person has seen that a delivery is dead.
+-- Record that an operator acknowledged a dead delivery.
 UPDATE oncebox_deliveries SET seen_at = COALESCE(seen_at, :now)
 WHERE id = :id AND tenant = :tenant AND state = 'dead'
 RETURNING id;

@@ -1,6 +1,6 @@
 -- name: insert
 -- bulk: id text, tenant text, source text, reason text, class text, received_at bigint, method text, url text, headers bytea, body bytea, size bigint, sealed bytea
--- Keep rejected requests.
+-- Store rejected requests.
 INSERT INTO oncebox_quarantine (
     id, tenant, source, reason, class, received_at, method, url, headers, body, size, sealed
 )
@@ -11,7 +11,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: count
 -- bulk: tenant text, source text, class text, count bigint
--- Count rejected requests, kept or not.
+-- Count rejected requests, stored or not.
 INSERT INTO oncebox_rejects (tenant, source, class, count, first_at, last_at)
 VALUES (:tenant, :source, :class, :count, :now, :now)
 /* from rows */
@@ -19,7 +19,7 @@ ON CONFLICT (tenant, source, class) DO UPDATE
 SET count = oncebox_rejects.count + excluded.count, last_at = excluded.last_at;
 
 -- name: trim_source
--- Let the oldest of a source go, until the rest is neither too many nor too large.
+-- Delete the oldest requests of a source, until the rest is within the limits of count and size.
 DELETE FROM oncebox_quarantine
 WHERE tenant = :tenant AND source = :source AND id IN (
     SELECT id FROM (
@@ -31,7 +31,7 @@ WHERE tenant = :tenant AND source = :source AND id IN (
 );
 
 -- name: trim_all
--- Let the oldest of a tenant go, until the rest is neither too many nor too large.
+-- Delete the oldest requests of a tenant, until the rest is within the limits of count and size.
 DELETE FROM oncebox_quarantine
 WHERE tenant = :tenant AND id IN (
     SELECT id FROM (
@@ -54,10 +54,10 @@ SELECT id, tenant, source, reason, class, received_at, method, url, headers, bod
 FROM oncebox_quarantine WHERE tenant = :tenant AND id = :id;
 
 -- name: take
--- Take a request out; of two who try, one does.
+-- Remove a request; of two concurrent callers, one succeeds.
 DELETE FROM oncebox_quarantine WHERE tenant = :tenant AND id = :id RETURNING source;
 
 -- name: counts
--- How many were rejected, by source and class.
+-- The number of rejected requests, by source and class.
 SELECT source, class, count, first_at, last_at FROM oncebox_rejects
 WHERE tenant = :tenant ORDER BY source, class;

@@ -7,7 +7,7 @@ VALUES (:id, :tenant, :type, :inbox_id, :attempt_id, :subject_id, :at, :data)
 /* from rows */;
 
 -- name: ends
--- The last number of a stream and the first that is still there; the next one if none is.
+-- The last number of a stream and the first one still stored; the next number if none is.
 SELECT last, COALESCE(
     (SELECT MIN(number) FROM oncebox_events WHERE tenant = :tenant AND number IS NOT NULL),
     last + 1
@@ -15,8 +15,8 @@ SELECT last, COALESCE(
 FROM oncebox_streams WHERE tenant = :tenant;
 
 -- name: read
--- Events between two numbers, in order, with what is known of their inboxes; before each, the
--- ends of the stream as above. If there is no such event, the ends alone.
+-- Events between two numbers, in order, with data of their inboxes; each row starts with the
+-- bounds of the stream as above. Without such events, one row with the bounds alone.
 WITH ends AS (
     SELECT last, COALESCE(
         (SELECT MIN(number) FROM oncebox_events WHERE tenant = :tenant AND number IS NOT NULL),
@@ -43,20 +43,20 @@ ORDER BY event.number LIMIT :most;
 
 -- name: moved
 -- bulk: tenant text, seen bigint
--- Streams that go on after a number.
+-- Streams with events after a number.
 SELECT oncebox_streams.tenant, last FROM oncebox_streams /* and rows */
 WHERE oncebox_streams.tenant = :tenant AND last > :seen;
 
 -- name: tenants
--- Everybody who has a stream.
+-- The tenants that have a stream.
 SELECT tenant FROM oncebox_streams ORDER BY tenant;
 
 -- name: oldest
--- The first events that are still there.
+-- The first events still stored.
 SELECT number, at FROM oncebox_events
 WHERE tenant = :tenant AND number IS NOT NULL
 ORDER BY number LIMIT :most;
 
 -- name: forget
--- Let everything up to a number go.
+-- Delete all events up to a number.
 DELETE FROM oncebox_events WHERE tenant = :tenant AND number <= :upto;

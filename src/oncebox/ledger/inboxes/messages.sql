@@ -7,7 +7,7 @@ ORDER BY id /* postgres: FOR NO KEY UPDATE OF oncebox_inboxes */;
 
 -- name: brought
 -- bulk: delivery_id text
--- Messages that deliveries filed before: a person replayed one, or its worker was lost.
+-- Messages that deliveries stored before: an operator replayed one, or its worker was lost.
 SELECT delivery_id, message_id FROM oncebox_copies /* and rows */
 WHERE delivery_id = :delivery_id;
 

@@ -131,7 +131,7 @@ class MailComposer(NamedTuple):
     #: renders the template an email names
     fill: Callable[[Email], Email]
     compose: _Compose
-    #: tells from header fields and envelope sender whether a program sent a mail
+    #: returns whether a mail is automatic, by its header fields and envelope sender
     is_automatic: Callable[[MessageHeaders, str | None], bool]
     #: returns the header fields of a reply, from fields and id of the original
     reply_headers: Callable[[MessageHeaders, str], dict[str, str]]

@@ -22,7 +22,7 @@ FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND id = :id AND state NOT IN ('pending', 'claimed', 'sending');
 
 -- name: named
--- The ids of sends that have a name: an id of ours, a Message-ID, or what a provider calls it.
+-- The ids of sends by our id, a Message-ID or a provider's id.
 SELECT id FROM oncebox_sends WHERE id = :name AND tenant = :tenant
 UNION SELECT id FROM oncebox_sends WHERE tenant = :tenant AND message_id = :name
 UNION SELECT id FROM oncebox_sends

@@ -17,7 +17,7 @@ RETRY_SPAN_MS = 3 * 24 * 3_600_000
 class DuplicateClass(StrEnum):
     """The classes of repeats and rejected requests."""
 
-    #: our own forward came back to us
+    #: a request that we forwarded came back to us
     ECHO = "echo"
     #: the same key with another body
     CONFLICT = "conflict"
@@ -25,17 +25,17 @@ class DuplicateClass(StrEnum):
     SUSPICIOUS_REPLAY = "suspicious_replay"
     #: the same event through another channel, such as webhook and poll
     CROSS_PATH = "cross_path"
-    #: we took so long to acknowledge that the sender tried again
+    #: we acknowledged so late that the sender retried
     ACK_TIMEOUT = "our_late_ack"
-    #: sent again long after, or after the end, probably on request
+    #: sent again much later, or after it ended, probably on request
     REDELIVERY = "redelivery"
-    #: signed at a time too far from ours: sent again as it was, kept too long, or a wrong clock
+    #: its signed time is outside the window: replayed, delayed, or clock skew
     STALE = "stale"
-    #: the sender did not hear our answer, or sends at least once
+    #: a retry of the sender, which got no answer or delivers at least once
     PROVIDER_RETRY = "provider_retry"
-    #: the signature does not fit the body: a wrong secret, or not the sender it claims to be
+    #: the signature does not match the body: a wrong secret or a forged sender
     FORGED = "forged"
-    #: none of the rules fits
+    #: no other rule applies
     UNCLEAR = "unclear"
 
 
@@ -68,18 +68,20 @@ class ClassRule(NamedTuple):
 #: classes of duplicates: the first rule that holds decides; tests and docs use this table
 DUPLICATE_RULES: tuple[ClassRule, ...] = (
     ClassRule(DuplicateClass.ECHO, "it carries our own mark", lambda it: it.echo),
-    ClassRule(DuplicateClass.CONFLICT, "the body is another", lambda it: not it.same_body),
+    ClassRule(DuplicateClass.CONFLICT, "the body differs", lambda it: not it.same_body),
     ClassRule(
         DuplicateClass.SUSPICIOUS_REPLAY,
         "the body is known under another id, and the ids are not signed",
         lambda it: it.replay,
     ),
     ClassRule(
-        DuplicateClass.CROSS_PATH, "it came through another channel", lambda it: not it.same_channel
+        DuplicateClass.CROSS_PATH,
+        "it arrived through another channel",
+        lambda it: not it.same_channel,
     ),
     ClassRule(
         DuplicateClass.ACK_TIMEOUT,
-        f"our first answer took {ACK_TIMEOUT_MS // 1000} s or more, and not twice as long passed",
+        f"our first answer took {ACK_TIMEOUT_MS // 1000} s or more, and it came within twice that",
         lambda it: it.ack_ms >= ACK_TIMEOUT_MS and it.gap_ms <= 2 * it.ack_ms,
     ),
     ClassRule(
@@ -87,7 +89,7 @@ DUPLICATE_RULES: tuple[ClassRule, ...] = (
     ),
     ClassRule(
         DuplicateClass.REDELIVERY,
-        f"more than {RETRY_SPAN_MS // (24 * 3_600_000)} days passed since the first",
+        f"more than {RETRY_SPAN_MS // (24 * 3_600_000)} days after the first",
         lambda it: it.gap_ms > RETRY_SPAN_MS,
     ),
     ClassRule(DuplicateClass.STALE, "its signed time is outside the window", lambda it: it.late),
@@ -103,7 +105,7 @@ _UNREADABLE_REASONS = {"missing", "malformed", "unusable", "too", "scheme"}
 REJECTION_RULES: tuple[ClassRule, ...] = (
     ClassRule(
         DuplicateClass.STALE,
-        "its signed time is too far from ours",
+        "its signed time is outside the window",
         lambda reason: reason in _TIME_REASONS,
     ),
     ClassRule(
@@ -111,7 +113,7 @@ REJECTION_RULES: tuple[ClassRule, ...] = (
         "there is no signature, or none that can be read or checked",
         lambda reason: reason.partition("_")[0] in _UNREADABLE_REASONS,
     ),
-    ClassRule(DuplicateClass.FORGED, "none of these: the signature does not fit", lambda _: True),
+    ClassRule(DuplicateClass.FORGED, "none of these: the signature does not match", lambda _: True),
 )
 
 

@@ -156,6 +156,6 @@ _NEXT_STEPS = {
     DeliveryState.RECEIVED: "wait for a worker: ",
     DeliveryState.FAILED: "wait for the next try: ",
     DeliveryState.PROCESSING: "wait, the lease expired and the next worker takes it: ",
-    DeliveryState.DEAD: "replay when the cause is mended: ",
+    DeliveryState.DEAD: "replay when the cause is fixed: ",
     DeliveryState.DONE: "nothing: it is done; ",
 }

@@ -207,10 +207,10 @@ def _tied_candidates(ranked: tuple[Candidate, ...]) -> list[Candidate]:
 ConflictReason = Literal["tied", "same_time", "senders_differ", "purposes_differ"]
 #: every kind of conflict, and its meaning
 CONFLICTS: dict[ConflictReason, str] = {
-    "tied": "one message has several that are as good as each other",
-    "same_time": "two messages of one sender are of the same time",
-    "senders_differ": "different senders have sent one each",
-    "purposes_differ": "one sender has sent several for different purposes",
+    "tied": "one message has several equally good ones",
+    "same_time": "two messages of one sender have the same time",
+    "senders_differ": "different senders sent one each",
+    "purposes_differ": "one sender sent several for different purposes",
 }
 
 

@@ -23,7 +23,7 @@ class SendPhase(StrEnum):
 
 
 class SendAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):
-    """The mail was accepted; that is proof, whoever reports it."""
+    """The mail was accepted; that is proof, also from a worker that lost its lease."""
 
     #: the provider's id; empty without one
     provider_id: str = ""

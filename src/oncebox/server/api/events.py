@@ -135,7 +135,7 @@ async def _start_number(call: ApiCall, cursors: _EventCursors, resumed: str = ""
     query: wire.EventQuery = call.query
     if resumed:
         return cursors.number(resumed)
-    if query.cursor is not UNSET:  # also an empty one: it was lost, and is no wish for all again
+    if query.cursor is not UNSET:  # also if empty: a lost cursor must not mean all events
         return cursors.number(query.cursor)
     if query.begin == "oldest":
         return None

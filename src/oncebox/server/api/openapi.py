@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -21,15 +22,15 @@ _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": True,
-    "description": "New for every new wish; a repeat gets the first answer for 24 hours.",
+    "description": "A new key for every new object; a repeat gets the first response for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _OPTIONAL = {
     "required": False,
-    "description": "What makes two calls the same, where the body does not say it.",
+    "description": "Identifies repeats of this call, if the body does not.",
 }
 _REQUEST_ID = {
-    "description": "Names this request; a sane one that was sent is taken over.",
+    "description": "Identifies this request; a valid one sent by the client is used.",
     "schema": {"type": "string"},
 }
 
@@ -68,7 +69,7 @@ def openapi_document(routes: Iterable[Route]) -> Json:
         "paths": paths,
         "components": {
             "schemas": {name: known[name] for name in sorted(known) if name not in queries},
-            "responses": {"Problem": _response("A refusal, as RFC 9457 has it.", Problem)},
+            "responses": {"Problem": _response("An error, in the format of RFC 9457.", Problem)},
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "An API key."}
             },
@@ -83,7 +84,7 @@ def _encoded_document(routes: tuple[Route, ...]) -> bytes:
 
 
 def schemas(routes: Sequence[Route]) -> Json:
-    """Return the schemas of all types, with what the code says of their fields."""
+    """Return the schemas of all types, with descriptions of their fields."""
     types = {Problem, *(kind for each in routes for kind in (each.query, each.body, each.answer))}
     wanted = sorted((kind for kind in types if kind is not None), key=lambda kind: kind.__name__)
     _, found = msgspec.json.schema_components(wanted, ref_template=_REFERENCE)
@@ -140,7 +141,7 @@ def _success(each: Route) -> Json:
     if each.answer is not None:
         return _response(_first_line(each.answer), each.answer)
     if each.status == 204:  # noqa: PLR2004 - the status without a body
-        return {"description": "It is done.", "headers": {"X-Request-Id": _REQUEST_ID}}
+        return {"description": "Done.", "headers": {"X-Request-Id": _REQUEST_ID}}
     media = each.media.partition(";")[0]
     kind = "object" if media == "application/json" else "string"
     return {"description": each.summary, "content": {media: {"schema": {"type": kind}}}}
@@ -168,11 +169,11 @@ def _tag(path: str) -> str:
     return parts[1] if parts[0] == "v1" else "about"
 
 
-# what the code says of fields
+# field descriptions
 
 
 def _all_types(kinds: Iterable[type]) -> set[type[msgspec.Struct]]:
-    """Return struct types and all that they hold."""
+    """Return struct types and all struct types that they contain."""
     found: set[type[msgspec.Struct]] = set()
     waiting = [info for kind in kinds for info in [msgspec.inspect.type_info(kind)]]
     while waiting:
@@ -194,7 +195,7 @@ def _all_types(kinds: Iterable[type]) -> set[type[msgspec.Struct]]:
 
 
 def _field_descriptions(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a type, and of those it extends, with the ``#:`` lines above them."""
+    """Yield the fields of a type and its bases, with the ``#:`` lines above them."""
     for each in kind.__mro__:
         if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
             yield from _own_field_descriptions(each)
@@ -210,9 +211,10 @@ def _own_field_descriptions(kind: type) -> list[tuple[str, str]]:
     found = []
     for node in getattr(body, "body", ()):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            comment = lines[node.lineno - 2].strip()
-            if comment.startswith("#: "):
-                found.append((node.target.id, comment.removeprefix("#: ").replace("``", "`")))
+            above = (line.strip() for line in reversed(lines[: node.lineno - 1]))
+            comments = [line[3:] for line in takewhile(lambda line: line.startswith("#: "), above)]
+            if comments:
+                found.append((node.target.id, " ".join(reversed(comments)).replace("``", "`")))
     return found
 
 

@@ -218,7 +218,7 @@ class Routes(list[Route]):
         *,
         scopes: frozenset[str],
         query: type[msgspec.Struct] | None = None,
-        body: type[msgspec.Struct] | None = None,
+        body: type[Any] | None = None,
         answer: type[msgspec.Struct] | None = None,
         statuses: tuple[int, ...] = (),
         media: str = "application/json",

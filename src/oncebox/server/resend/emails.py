@@ -28,7 +28,7 @@ from oncebox.schemas import resend_api as wire
 from oncebox.server.api.sends import REPLAYED_HEADER, batch_item_key, find_send, send_origin
 from oncebox.server.http import api_endpoint
 from oncebox.server.http.api_endpoint import ApiKeyAuth
-from oncebox.server.http.routing import AGENT, OPERATOR, ApiCall, HandlerResponse, Route
+from oncebox.server.http.routing import AGENTS, ApiCall, HandlerResponse, Routes
 from oncebox.server.resend.error_mapping import FieldMissing, ParameterInvalid, ResendEndpoint
 
 
@@ -117,7 +117,8 @@ def _read_tags(given: Sequence[wire.EmailTag]) -> dict[str, str]:
     return tags
 
 
-_SCOPES = frozenset({AGENT, OPERATOR})
+#: documented by Resend; not part of our own API description
+routes = Routes()
 #: emails of one batch, as at Resend
 _MAX_BATCH = 100
 _BATCH_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
@@ -140,6 +141,7 @@ _EVENT_BY_DELIVERY = {
 }
 
 
+@routes("POST", "/emails", "sendEmail", scopes=AGENTS, body=wire.EmailRequest, keyed=True)
 async def send_email(call: ApiCall) -> HandlerResponse:
     """Send an email."""
     intent = _to_intent(call.body, call.idempotency_key or ids.new("key"))
@@ -151,6 +153,7 @@ async def send_email(call: ApiCall) -> HandlerResponse:
     )
 
 
+@routes("POST", "/emails/batch", "sendEmails", scopes=AGENTS, body=msgspec.Raw, keyed=True)
 async def send_emails(call: ApiCall) -> HandlerResponse:
     """Send several emails: all, or with permissive validation the valid ones."""
     mode = call.headers.get(_VALIDATION, b"strict").lower()
@@ -168,6 +171,7 @@ async def send_emails(call: ApiCall) -> HandlerResponse:
     return await _send_batch(call, key, wanted, errors)
 
 
+@routes("GET", "/emails/{id}", "getEmail", scopes=AGENTS)
 async def get_email(call: ApiCall) -> wire.ResendEmail:
     """Return an email to its API key and to operators."""
     send = await find_send(call)
@@ -269,44 +273,11 @@ def _iso_time(moment: int) -> str:
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-#: documented by Resend; not part of our own API description
-ROUTES = (
-    Route(
-        method="POST",
-        path="/emails",
-        name="sendEmail",
-        summary="Send an email, as at Resend.",
-        scopes=_SCOPES,
-        body=wire.EmailRequest,
-        keyed=True,
-        handler=send_email,
-    ),
-    Route(
-        method="POST",
-        path="/emails/batch",
-        name="sendEmails",
-        summary="Send up to 100 emails, as at Resend.",
-        scopes=_SCOPES,
-        body=msgspec.Raw,
-        keyed=True,
-        handler=send_emails,
-    ),
-    Route(
-        method="GET",
-        path="/emails/{id}",
-        name="getEmail",
-        summary="Show an email, as at Resend.",
-        scopes=_SCOPES,
-        handler=get_email,
-    ),
-)
-
-
 def endpoints(
     components: Components, auth: ApiKeyAuth, stopping: asyncio.Event
 ) -> list[StarletteRoute]:
     """Return the routes of the Resend-compatible API."""
     return [
         StarletteRoute(each.path, ResendEndpoint([each], components, auth, stopping))
-        for each in sorted(ROUTES, key=lambda each: each.path.count("{"))
+        for each in sorted(routes, key=lambda each: each.path.count("{"))
     ]

@@ -27,7 +27,7 @@ TOO_MANY_ERRORS = _reply("421 4.7.0 too many mistakes")
 TOO_MUCH_JUNK = _reply("421 4.7.0 too many commands without a mail")
 TOO_MANY_CONNECTIONS = _reply("421 4.7.0 too many connections, try again later")
 TRY_LATER = _reply("451 4.3.0 the mail cannot be stored now, try again later")
-DISK_FULL = _reply("452 4.3.1 there is no room now, try again later")
+DISK_FULL = _reply("452 4.3.1 insufficient storage, try again later")
 TOO_MANY_RECIPIENTS = _reply("452 4.5.3 too many recipients, send the rest with another copy")
 
 # permanent

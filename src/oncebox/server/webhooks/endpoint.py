@@ -62,7 +62,7 @@ class ProviderKeyCache:
         try:
             key = (await self._fetch_document(name)).decode("ascii")
         except (EgressError, UnicodeDecodeError) as error:
-            self._telemetry.log.warning("key_not_fetched", error=type(error).__name__)
+            self._telemetry.log.warning("key_fetch_failed", error=type(error).__name__)
             self._store(name, None, _FAILURE_TTL)
         else:
             self._store(name, key, _KEY_TTL)
@@ -187,7 +187,7 @@ class WebhookEndpoint:
                 method=request.method,
                 url=request.url,
             )
-            # The sender is never told which part of the signature is wrong.
+            # The response never says which part of the signature is wrong.
             is_signature = error.reason not in _NOT_ALLOWED_REASONS
             raise (SignatureRefused if is_signature else SenderNotAllowed) from error
 

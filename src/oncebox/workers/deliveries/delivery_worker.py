@@ -316,7 +316,7 @@ class InFlightDeliveries:
                     each.stop(StopReason.TIME_LIMIT)
                 if each.limit_at + self._lease <= now and not each.handler_ended:
                     # It ignores its cancellation. Its lease has expired: others may claim it.
-                    self._telemetry.log.warning("handler_does_not_stop", delivery=each.delivery.id)
+                    self._telemetry.log.warning("handler_not_stopped", delivery=each.delivery.id)
                     self.remove(each.delivery)
 
     async def _renew(self) -> None:
@@ -445,7 +445,7 @@ class DeliveryWorker:
         self._recover_at = clock.steady() + min(self._settings.poll, self._settings.lease / 4)
         if count := await self._claimer.dead_letter_exhausted():
             self._telemetry.settled.labels("dead").inc(count)
-            self._telemetry.log.warning("gave_up_on_lost_work", deliveries=count)
+            self._telemetry.log.warning("lost_deliveries_abandoned", deliveries=count)
         while not self._stopping.is_set() and await self._claimer.has_suspects():
             if not await self._run_suspects():
                 return

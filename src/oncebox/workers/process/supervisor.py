@@ -104,7 +104,7 @@ class _Message(Enum):
 
 
 class Supervisor:
-    """Keeps a number of child processes running until told to stop."""
+    """Keeps a number of child processes running until it is stopped."""
 
     def __init__(
         self,
