@@ -243,10 +243,10 @@ class HttpConnection(asyncio.Protocol):
         if self.stage is Stage.CLOSING:
             return
         exchange = self._exchange
-        if exchange is None:
-            if self._has_eof:
-                self._transport.close()
-            elif self._unparsed and self.stage is not Stage.HEAD:
+        if self._has_eof and (exchange is None or not exchange.is_complete):
+            self._transport.close()  # the rest of a request will never arrive
+        elif exchange is None:
+            if self._unparsed and self.stage is not Stage.HEAD:
                 self._wait_for_client(Stage.HEAD, self._settings.headers_within)
         else:
             self._await_end(exchange)

@@ -58,7 +58,7 @@ class TrustedProxies:
         last, scheme = peer, "http"
         for node, proto in reversed(hops):
             try:
-                address = str(_parse_address(node))
+                address = str(parse_address(node))
             except ValueError:
                 return last, scheme
             last, scheme = address, proto if proto in _SCHEMES else "http"
@@ -68,7 +68,7 @@ class TrustedProxies:
 
     def _is_trusted(self, address: str) -> bool:
         try:
-            found = _parse_address(address)
+            found = parse_address(address)
         except ValueError:  # a socket file, or a host name
             return False
         return any(found in network for network in self._proxies)
@@ -85,7 +85,7 @@ def _forwarded_hops(header: str) -> list[tuple[str, str]]:
     return hops
 
 
-def _parse_address(text: str) -> IPv4Address | IPv6Address:
+def parse_address(text: str) -> IPv4Address | IPv6Address:
     """Read an address; an IPv4 address mapped to IPv6 is an IPv4 address."""
     found = ip_address(text)
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
@@ -162,6 +162,6 @@ def _read_v2(data: bytes) -> ProxyHeader | None:
 
 def _checked(address: str) -> str:
     try:
-        return str(_parse_address(address))
+        return str(parse_address(address))
     except ValueError as error:
         raise ProxyHeaderError from error
