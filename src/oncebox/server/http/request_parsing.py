@@ -3,7 +3,7 @@
 httptools reads one complete head at a time, with a new parser for each; it never sees a body. So
 nothing it does behind a head (skip the body of an upgrade, merge trailer fields into the headers,
 parse ahead) can happen. Where a request ends is decided here alone, from a checked Content-Length
-or by decoding chunks. See docs/decisions/0040-http-front-end.md.
+or by decoding chunks. See docs/decisions/0040-use-one-http-front-end-with-exact-framing.md.
 """
 
 import re

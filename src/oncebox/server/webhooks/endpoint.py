@@ -118,7 +118,7 @@ class WebhookEndpoint:
     def _accept_directly(self, exchange: RequestContext, body: bytes) -> bool:
         """Accept an authentic POST with one event; return False for anything else.
 
-        See docs/decisions/0015-use-connection-limits-and-a-fast-path-for-http.md.
+        See docs/decisions/0040-use-one-http-front-end-with-exact-framing.md.
         """
         head = exchange.head
         if head.method != "POST" or head.query or len(head.by_name) < len(head.fields):
