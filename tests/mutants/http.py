@@ -16,7 +16,7 @@ HTTP = (
         "connections that are never closed for their slowness",
         (
             Patch(
-                f"{_SOURCE}/http_server.py",
+                f"{_SOURCE}/server_state.py",
                 "            connection.check_timeout(now)\n",
                 "            pass\n",
             ),
@@ -67,7 +67,7 @@ HTTP = (
         "new connections refused instead of slow ones evicted",
         (
             Patch(
-                f"{_SOURCE}/http_server.py",
+                f"{_SOURCE}/server_state.py",
                 "        if longest is None:\n            return False\n",
                 "        if longest is None or newcomer is not None:\n            return False\n",
             ),

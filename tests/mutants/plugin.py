@@ -115,7 +115,8 @@ PLUGIN = (
                 "src/oncebox/testing/fault_injection.py",
                 '            case "drop_after_accept":\n'
                 "                response = await self._handle(request, body)\n",
-                '            case "drop_after_accept":\n                response = (200, [], b"")\n',
+                '            case "drop_after_accept":\n'
+                '                response = (200, [], b"")\n',
             ),
         ),
         _served("test_a_webhook_whose_answer_is_lost_is_there"),

@@ -4,8 +4,8 @@ import asyncio
 
 from oncebox.core.metrics import Telemetry
 from oncebox.server.http.http_connection import HttpConnection
-from oncebox.server.http.http_server import ServerState
 from oncebox.server.http.request_context import App, Receive, Scope, Send, WebhookHandler
+from oncebox.server.http.server_state import ServerState
 from oncebox.settings import HttpSettings
 
 

@@ -1,12 +1,20 @@
-"""Token-bucket rate limits, and what they count as one address."""
+"""Token-bucket rate limits; IP addresses, and what limits count as one address."""
 
 from functools import lru_cache
-from ipaddress import IPv4Address, ip_network
-
-from oncebox.server.http.proxies import parse_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 #: prefix length of the network that one IPv6 customer gets
 _IPV6_PREFIX = 64
+
+
+def parse_address(text: str) -> IPv4Address | IPv6Address:
+    """Read an address; an IPv4 address mapped to IPv6 is an IPv4 address.
+
+    Raises: ValueError.
+    """
+    found = ip_address(text)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return mapped or found
 
 
 @lru_cache(4096)

@@ -11,7 +11,6 @@ import re
 from contextlib import suppress
 from enum import IntEnum, auto
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from oncebox.core import clock
 from oncebox.errors import OnceboxError
@@ -26,10 +25,8 @@ from oncebox.server.http.request_parsing import (
     find_head,
     parse_head,
 )
+from oncebox.server.http.server_state import ServerState
 from oncebox.server.rate_limits import limit_key
-
-if TYPE_CHECKING:
-    from oncebox.server.http.http_server import ServerState
 
 #: where whole mails are sent with their attachments, in bodies with a limit of their own
 MAIL_PATHS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
@@ -83,7 +80,7 @@ _END_REASONS = {
 class HttpConnection(asyncio.Protocol):
     """One client's connection."""
 
-    def __init__(self, state: "ServerState") -> None:
+    def __init__(self, state: ServerState) -> None:
         self.state = state
         self._settings = state.settings
         self._connections = state.connections
@@ -295,11 +292,6 @@ class HttpConnection(asyncio.Protocol):
         """Return when the client has read enough of what was written."""
         if self._drained is not None:
             await self._drained
-
-    def may_continue(self, exchange: HttpExchange) -> bool:
-        """Return whether another request can follow this one on the connection."""
-        # A client that waits for 100 Continue may or may not send the body now.
-        return exchange.is_complete or not exchange.expects_continue
 
     def response_done(self, exchange: HttpExchange) -> None:
         """Go on after a complete response."""

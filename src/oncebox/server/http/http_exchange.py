@@ -3,7 +3,7 @@
 import asyncio
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from oncebox.core import clock
 from oncebox.errors import BodyTooLarge
@@ -19,11 +19,9 @@ from oncebox.server.http.request_context import (
     Scope,
 )
 from oncebox.server.http.request_parsing import (
+from oncebox.server.http.server_state import ServerState
     RequestHead,
 )
-
-if TYPE_CHECKING:
-    from oncebox.server.http.http_connection import HttpConnection
 
 #: served even when everything else is busy
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -42,6 +40,32 @@ _HIGH_WATER = 64 * 1024
 _UNCOUNTED_BODY = 64 * 1024
 #: seconds a client has to read the last response
 _CLOSE_WITHIN = 2.0
+
+
+class ExchangeConnection(Protocol):
+    """The connection of an exchange."""
+
+    state: ServerState
+    #: port of the client
+    port: int
+
+    def write(self, data: bytes) -> None:
+        """Write, unless the connection is closing."""
+
+    async def drain(self) -> None:
+        """Return when the client has read enough of what was written."""
+
+    def pause_reading(self) -> None:
+        """Read no more until ``resume_reading``."""
+
+    def resume_reading(self) -> None:
+        """Read again."""
+
+    def response_done(self, exchange: "HttpExchange") -> None:
+        """Go on after a complete response."""
+
+    def abort(self) -> None:
+        """Cut the connection."""
 
 
 class HttpExchange(RequestContext):
@@ -70,7 +94,7 @@ class HttpExchange(RequestContext):
     _left = -1
 
     def __init__(
-        self, connection: "HttpConnection", head: RequestHead, address: str, scheme: str
+        self, connection: ExchangeConnection, head: RequestHead, address: str, scheme: str
     ) -> None:
         state = connection.state
         given = head.by_name.get(REQUEST_ID, b"")
@@ -294,7 +318,8 @@ class HttpExchange(RequestContext):
                 lines = b"transfer-encoding: chunked\r\n"
             else:
                 self._left, self.keep_alive = -2, False
-        if self._connection.state.stopping or not self._connection.may_continue(self):
+        # A client that waits for 100 Continue may or may not send the body now.
+        if self._connection.state.stopping or (self.expects_continue and not self.is_complete):
             self.keep_alive = False
         if not self.keep_alive:
             return lines + b"connection: close\r\n"

@@ -2,10 +2,11 @@
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from oncebox.errors import ConfigInvalid
+from oncebox.server.rate_limits import parse_address
 
 Network = IPv4Network | IPv6Network
 _SCHEMES = frozenset({"http", "https"})
@@ -83,13 +84,6 @@ def _forwarded_hops(header: str) -> list[tuple[str, str]]:
         address = next(filter(None, node.groups()), "") if node else ""
         hops.append((address, pairs.get("proto", "").lower()))
     return hops
-
-
-def parse_address(text: str) -> IPv4Address | IPv6Address:
-    """Read an address; an IPv4 address mapped to IPv6 is an IPv4 address."""
-    found = ip_address(text)
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return mapped or found
 
 
 def _parse_network(text: str) -> Network:
