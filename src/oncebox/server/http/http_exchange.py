@@ -18,10 +18,8 @@ from oncebox.server.http.request_context import (
     RequestContext,
     Scope,
 )
-from oncebox.server.http.request_parsing import (
+from oncebox.server.http.request_parsing import RequestHead
 from oncebox.server.http.server_state import ServerState
-    RequestHead,
-)
 
 #: served even when everything else is busy
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
