@@ -14,7 +14,7 @@ from oncebox.box import Oncebox
 from oncebox.errors import ListenAddressUnavailable
 from oncebox.ledger.admin import api_keys
 from oncebox.server.http.http_server import HttpServer, listen
-from oncebox.wiring import Interceptor, build_asgi_app, build_smtp_server, load_server
+from oncebox.wiring import Interceptor, build_http_handlers, build_smtp_server, load_server
 from oncebox.workers.maintenance.sweeper import InboxExpirer, Sweeper
 from oncebox.workers.process.child_control import Watchdog
 
@@ -116,8 +116,10 @@ class Service:
         """Begin to answer."""
         components, settings = self._box.components, self._box.settings
         if http:
-            app = build_asgi_app(components, self._stopping, self._mcp_app, self._interceptor)
-            self._server = HttpServer(app, http, settings.http, self._box.telemetry)
+            app, webhooks = build_http_handlers(
+                components, self._stopping, self._mcp_app, self._interceptor
+            )
+            self._server = HttpServer(app, http, settings.http, self._box.telemetry, webhooks)
             await self._server.start()
         if smtp:
             self._smtp = build_smtp_server(components, smtp, self._interceptor)

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -144,8 +144,12 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     request_within: PositiveSeconds = 30.0
     #: how long a stopping server lets requests finish
     stop_within: Seconds = 10.0
-    #: proxies whose X-Forwarded-For is believed: addresses or networks, with commas between
+    #: trusted proxies, which tell the client's address: addresses or networks, separated by commas
     proxies: str = ""
+    #: the header in which trusted proxies tell it
+    forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
+    #: whether connections of trusted proxies begin with a PROXY protocol header (v1 or v2)
+    proxy_protocol: bool = False
 
 
 class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

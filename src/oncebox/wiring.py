@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from oncebox.components import Components, RecheckRejected
 from oncebox.core.metrics import Telemetry
@@ -20,7 +20,7 @@ from oncebox.settings import Settings
 
 if TYPE_CHECKING:  # commands that serve nothing should not wait for it
     from oncebox.core.egress import Egress
-    from oncebox.server.http.request_limits import App
+    from oncebox.server.http.request_context import App, WebhookHandler
     from oncebox.server.http.routing import Route
     from oncebox.server.smtp.connection import MailStore, RecipientLookup
     from oncebox.server.smtp.smtp_server import SmtpServer
@@ -45,7 +45,7 @@ class Interceptor(Protocol):
     def mail(self, post: "MailStore") -> "MailStore":
         """Return the store for mail."""
 
-    def webhooks(self, app: "App") -> "App":
+    def webhooks(self, handler: "WebhookHandler") -> "WebhookHandler":
         """Return the webhook endpoint."""
 
     async def end(self) -> None:
@@ -91,21 +91,28 @@ def load_server() -> None:
         import_module(f"oncebox.server.{name}")
 
 
-def build_asgi_app(
+class HttpHandlers(NamedTuple):
+    """What answers HTTP requests: an ASGI application, and the handler of webhooks beside it."""
+
+    app: "App"
+    webhooks: "WebhookHandler"
+
+
+def build_http_handlers(
     components: Components,
     stopping: asyncio.Event,
     tools: Callable[[Any], Any] | None = None,
     interceptor: Interceptor | None = None,
-) -> Any:
-    """Return everything a port serves, as one ASGI application.
+) -> HttpHandlers:
+    """Return what answers HTTP requests.
 
     ``stopping`` ends long polls; ``tools`` makes the MCP application on its first request.
     """
     # Imported here, because commands that serve nothing should not wait for it.
-    from oncebox.server.application import make_api, make_app  # noqa: PLC0415
+    from oncebox.server.application import make_api  # noqa: PLC0415
     from oncebox.server.webhooks.endpoint import WebhookEndpoint  # noqa: PLC0415
 
-    hooks = WebhookEndpoint(
+    endpoint = WebhookEndpoint(
         components.sources,
         components.intake,
         components.quarantine,
@@ -113,15 +120,19 @@ def build_asgi_app(
         components.telemetry,
         clock=components.database.clock,
     )
-    components.exit_stack.push_async_callback(hooks.close)
-    settings = components.settings.http
+    components.exit_stack.push_async_callback(endpoint.close)
     if interceptor is None:
-        api = make_api(components, stopping, tools)
-        return make_app(api, hooks, settings, components.telemetry, hooks.accept_fast)
-    endpoint = interceptor.webhooks(hooks)
-    fast_path = hooks.accept_fast if endpoint is hooks else None  # an interceptor sees all requests
+        return HttpHandlers(make_api(components, stopping, tools), endpoint)
     api = make_api(components, stopping, tools, interceptor.routes)
-    return make_app(api, endpoint, settings, components.telemetry, fast_path)
+    return HttpHandlers(api, interceptor.webhooks(endpoint))
+
+
+def build_asgi_app(components: Components, stopping: asyncio.Event) -> Any:
+    """Return everything a port serves as one ASGI application, for another server."""
+    from oncebox.server.http.asgi_app import AsgiApp  # noqa: PLC0415 - as above
+
+    app, webhooks = build_http_handlers(components, stopping)
+    return AsgiApp(app, components.settings.http, components.telemetry, webhooks)
 
 
 def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes]]:

@@ -132,7 +132,7 @@ import oncebox.client
 from oncebox import AsyncClient, Client, Email
 Email(to="ann@example.com")
 Client("http://127.0.0.1:1", "obx_x").close()
-server = ("starlette", "uvicorn", "apsw", "psycopg", "prometheus_client", "structlog", "click",
+server = ("starlette", "httptools", "apsw", "psycopg", "prometheus_client", "structlog", "click",
     "oncebox.db", "oncebox.ledger", "oncebox.server", "oncebox.workers", "oncebox.wiring",
     "oncebox.box", "oncebox.settings", "oncebox.core.metrics", "oncebox.service",
     "jinja2", "aiosmtplib", "oncebox.mail", "oncebox.transports")

@@ -64,8 +64,8 @@ DOORS = (
         "mails' room for every body",
         (
             Patch(
-                "src/oncebox/server/http/request_limits.py",
-                'is_mail = scope["path"] in MAIL_PATHS',
+                "src/oncebox/server/http/http_exchange.py",
+                "is_mail = head.path in MAIL_PATHS",
                 "is_mail = True",
             ),
         ),

@@ -1,4 +1,4 @@
-"""Every planted fault, room by room."""
+"""Every planted fault."""
 
 from tests.mutants.actions import ACTIONS
 from tests.mutants.artifacts import ARTIFACTS
@@ -8,6 +8,7 @@ from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
+from tests.mutants.http import HTTP
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
@@ -28,6 +29,7 @@ from tests.mutants.waiting import WAITING
 EVERY = (
     *MUTANTS,
     *SERVICE,
+    *HTTP,
     *CLIENT,
     *INBOXES,
     *SENDERS,

@@ -652,12 +652,11 @@ MUTANTS = (
         (
             Patch(
                 "src/oncebox/server/webhooks/endpoint.py",
-                "        except OnceboxError as error:\n            await request_context",
+                "        except OnceboxError as error:\n            exchange.refuse(error)\n",
                 "        except OnceboxError as error:\n"
                 "            if error.code == 'source_paused':\n"
-                "                await _send_reply(_ACCEPTED, send)\n"
-                "                return\n"
-                "            await request_context",
+                "                exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)\n"
+                "            exchange.refuse(error)\n",
             ),
         ),
         (_tests(_HOOKS, "test_unknown_paused_and_unready_sources"),),

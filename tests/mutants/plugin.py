@@ -113,9 +113,10 @@ PLUGIN = (
         (
             Patch(
                 "src/oncebox/testing/fault_injection.py",
-                "        answer = await self._response_messages(scope, await "
-                "_read_messages(receive))\n",
-                "        answer: list[Message] = []\n        await _read_messages(receive)\n",
+                '            case "drop_after_accept":\n'
+                "                response = await self._handle(request, body)\n",
+                '            case "drop_after_accept":\n'
+                '                response = (200, [], b"")\n',
             ),
         ),
         _served("test_a_webhook_whose_answer_is_lost_is_there"),

@@ -2,12 +2,10 @@
 
 import asyncio
 
-import uvicorn
-from uvicorn.server import ServerState
-
 from oncebox.core.metrics import Telemetry
-from oncebox.server.http.http_connection import HttpConnection, HttpConnections, TryFastPath
-from oncebox.server.http.request_limits import App, Receive, Scope, Send
+from oncebox.server.http.http_connection import HttpConnection
+from oncebox.server.http.request_context import App, Receive, Scope, Send, WebhookHandler
+from oncebox.server.http.server_state import ServerState
 from oncebox.settings import HttpSettings
 
 
@@ -27,6 +25,10 @@ class Transport(asyncio.Transport):
 
     def close(self) -> None:
         """Close."""
+        self.closed = True
+
+    def abort(self) -> None:
+        """Close at once."""
         self.closed = True
 
     def is_closing(self) -> bool:
@@ -53,17 +55,11 @@ async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 def connected(
-    express: TryFastPath | None, app: App = nothing, settings: HttpSettings | None = None
+    webhooks: WebhookHandler | None, app: App = nothing, settings: HttpSettings | None = None
 ) -> tuple[HttpConnection, Transport]:
     """Return a connection that is open, and its other side."""
-    config = uvicorn.Config(app, ws="none", lifespan="off", interface="asgi3", log_config=None)
-    connection = HttpConnection(
-        HttpConnections(settings or HttpSettings(), Telemetry()),
-        express,
-        config=config,
-        server_state=ServerState(),
-        app_state={},
-    )
+    state = ServerState(app, settings or HttpSettings(), Telemetry(), webhooks)
+    connection = HttpConnection(state)
     transport = Transport()
     connection.connection_made(transport)
     return connection, transport

@@ -16,9 +16,8 @@ from oncebox.core.egress import Egress
 from oncebox.errors import NotFound
 from oncebox.ledger.admin import audit, tenants
 from oncebox.model.deliveries.delivery import Delivery
-from oncebox.server.application import make_app
 from oncebox.server.http.http_server import HttpServer, listen
-from oncebox.server.http.request_limits import Receive, Scope, Send, request_context
+from oncebox.server.http.request_context import Receive, Scope, Send, request_context
 from oncebox.server.webhooks.endpoint import WebhookEndpoint
 from oncebox.settings import HttpSettings, LimitSettings
 from oncebox.wiring import open_components
@@ -112,7 +111,7 @@ def _deed(rooms: Components, tenant: str) -> audit.AuditEntry:
 
 
 async def _nothing_here(scope: Scope, _receive: Receive, _send: Send) -> None:
-    await request_context(scope).refuse(NotFound)
+    request_context(scope).refuse(NotFound)
 
 
 @asynccontextmanager
@@ -133,12 +132,11 @@ async def serving(
         rooms.telemetry,
         clock=rooms.database.clock,
     )
-    app = make_app(_nothing_here, hooks, http, rooms.telemetry, hooks.accept_fast)
     sockets = listen("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     clerk = Clerk(place)
     async with (
-        HttpServer(app, sockets, http, rooms.telemetry),
+        HttpServer(_nothing_here, sockets, http, rooms.telemetry, hooks),
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
     ):
         yield HookServer(rooms, clerk, client, hooks, port)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncebox.core.metrics import Telemetry
-from oncebox.server.application import make_app
 from oncebox.server.http.http_server import HttpServer, listen
-from oncebox.server.http.request_limits import App, Receive, Scope, Send
+from oncebox.server.http.request_context import App, Receive, Scope, Send
 from oncebox.settings import HttpSettings
 
 #: limits that a test can wait for
@@ -137,18 +136,13 @@ class Peer:
 
 @asynccontextmanager
 async def serving(app: App, **settings: Any) -> AsyncIterator[Served]:
-    """Serve an application below ``/in/`` behind the guard, on a free port."""
+    """Serve an ASGI application on a free port."""
     http = HttpSettings(**settings)
     telemetry = Telemetry()
     sockets = listen("127.0.0.1", 0)
     port = int(sockets[0].getsockname()[1])
-    async with HttpServer(make_app(_nothing_else, app, http, telemetry), sockets, http, telemetry):
+    async with HttpServer(app, sockets, http, telemetry):
         yield Served(port, telemetry)
-
-
-async def _nothing_else(scope: Scope, receive: Receive, send: Send) -> None:
-    message = f"{scope['path']} is not below /in/"
-    raise AssertionError(message)
 
 
 def post(body: bytes = b"", *headers: str, path: str = "/in/test") -> bytes:

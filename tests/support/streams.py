@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.events import NewEvent
 from oncebox.server.http.http_server import HttpServer, listen
 from oncebox.settings import EventSettings, HttpSettings
-from oncebox.wiring import build_asgi_app
+from oncebox.wiring import build_asgi_app, build_http_handlers
 from tests.support import events
 from tests.support.api import Api
 from tests.support.databases import Place
@@ -139,6 +140,15 @@ def _parsed(text: str) -> Block:
     return Block(**values)
 
 
+def box_server(
+    box: Oncebox, sockets: list[socket.socket], stopping: asyncio.Event | None = None
+) -> HttpServer:
+    """Return a server of an opened box."""
+    handlers = build_http_handlers(box.components, stopping or asyncio.Event())
+    http = box.settings.http
+    return HttpServer(handlers.app, sockets, http, box.telemetry, handlers.webhooks)
+
+
 @asynccontextmanager
 async def streaming(
     place: Place, http: dict[str, Any] | None = None, **rules: Any
@@ -156,7 +166,7 @@ async def streaming(
     stopping = asyncio.Event()
     sockets = listen("127.0.0.1", 0)
     app = build_asgi_app(box.components, stopping)
-    server = HttpServer(app, sockets, box.settings.http, box.telemetry)
+    server = box_server(box, sockets, stopping)
     await server.start()
     streams = Streams(Api(box, app), sockets[0].getsockname()[1], stopping, server)
     try:

@@ -1,17 +1,15 @@
-"""ASGI application of a port: routes by path to webhooks, API, Resend endpoint and ``/mcp``."""
+"""ASGI application of the API: routes by path to API operations, Resend endpoint and ``/mcp``."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
 
-import msgspec
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 
 from oncebox.components import Components
-from oncebox.core.metrics import Telemetry
 from oncebox.errors import NotFound, OnceboxError
 from oncebox.errors.http import HostRefused, MethodNotAllowed, OriginRefused
 from oncebox.server.api import (
@@ -30,12 +28,9 @@ from oncebox.server.api import (
     transports,
 )
 from oncebox.server.http.api_endpoint import ApiEndpoint, ApiKeyAuth, send_problem
-from oncebox.server.http.request_limits import (
-    CONTEXT,
-    WEBHOOK_PATH,
+from oncebox.server.http.asgi_app import AsgiApp
+from oncebox.server.http.request_context import (
     App,
-    FastPath,
-    Limits,
     Message,
     Receive,
     Scope,
@@ -145,39 +140,6 @@ def _normalized_host(host: str) -> str:
         return host
 
 
-class PathRouter:
-    """Routes webhooks to their own application and everything else to the API."""
-
-    def __init__(self, api: App, hooks: App | None) -> None:
-        self._api = api
-        self._webhooks = hooks
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Serve one request."""
-        if (
-            self._webhooks is None
-            or scope["type"] != "http"
-            or not scope["path"].startswith(WEBHOOK_PATH)
-        ):
-            return self._api(scope, receive, send)
-        scope[CONTEXT].route = WEBHOOK_PATH
-        return self._webhooks(scope, receive, send)
-
-
-def make_app(
-    api: App,
-    hooks: App | None,
-    settings: HttpSettings,
-    telemetry: Telemetry,
-    taker: FastPath | None = None,
-) -> Limits:
-    """Return the application of a port, behind its limits.
-
-    ``taker`` is the fast path of webhooks; ``hooks`` serves those it does not take.
-    """
-    return Limits(PathRouter(api, hooks), settings, telemetry, taker)
-
-
 #: all operations of the API
 ROUTES: tuple[Route, ...] = (
     *service_info.routes,
@@ -201,7 +163,7 @@ def make_api(
     tools: LoadTools | None = None,
     more: Sequence[Route] = (),
 ) -> App:
-    """Return the API, with the MCP tools if there are any; it is served behind ``Limits``.
+    """Return the API, with the MCP tools if there are any.
 
     ``more`` are the routes of test mode.
     """
@@ -225,9 +187,7 @@ def make_api(
     api = ApiRouter(Router(routes, redirect_slashes=False, default=_not_found))
     if tools is None:
         return api
-    # Calls of the tools were admitted once, and are not counted against their caller again. The
-    # outer limits are created after these, so the gauge of requests is theirs.
-    inner = Limits(api, msgspec.structs.replace(settings.http, rate=0), components.telemetry)
+    inner = AsgiApp(api, settings.http, components.telemetry)
     endpoint = McpEndpoint(auth, settings.http, lambda: tools(inner))
     with_tools = [StarletteRoute(MCP_PATH, endpoint), *routes]
     return ApiRouter(Router(with_tools, redirect_slashes=False, default=_not_found))

@@ -20,17 +20,7 @@ from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.received_mail import Envelope
-from oncebox.server.http.request_limits import (
-    CONTEXT,
-    REQUEST_ID,
-    App,
-    Message,
-    Receive,
-    RequestContext,
-    Scope,
-    Send,
-    request_context,
-)
+from oncebox.server.http.request_context import Headers, RequestContext, WebhookHandler
 from oncebox.server.http.routing import OPERATORS, ApiCall, Route, Routes
 from oncebox.server.smtp.connection import MailStore, RecipientLookup, SessionAborted
 from oncebox.testing.chaos import (
@@ -156,80 +146,72 @@ def _inbox_ids(envelope: Envelope) -> frozenset[str]:
     return frozenset(each.inbox_id for each in envelope.recipients)
 
 
+class _RecordedRequest(RequestContext):
+    """A request whose response is kept instead of being sent."""
+
+    def __init__(self, original: RequestContext) -> None:
+        super().__init__(original.id_header, original.head, original.address, original.scheme)
+        self.response: asyncio.Future[tuple[int, Headers, bytes]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        self.status = status
+        self.response.set_result((status, headers, body))
+
+    def abort(self) -> None:
+        self.response.cancel()
+
+
 class WebhookFaultInjector:
-    """ASGI middleware that repeats, delays, rejects or cuts off requests."""
+    """Webhook handler that repeats, delays, rejects or cuts off requests before another."""
 
     def __init__(
-        self, app: App, choose_fault: Callable[[str], WebhookRule | None], telemetry: Telemetry
+        self,
+        handler: WebhookHandler,
+        choose_fault: Callable[[str], WebhookRule | None],
+        telemetry: Telemetry,
     ) -> None:
-        self._app = app
+        self._handler = handler
         self._choose_fault = choose_fault
         self._log = telemetry.log
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        rule = self._choose_fault(scope["path"])
+    def __call__(self, request: RequestContext, body: bytes) -> None:
+        """Handle a complete request."""
+        rule = self._choose_fault(request.head.path)
         if rule is None:
-            await self._app(scope, receive, send)
+            self._handler(request, body)
             return
         self._log.info("fault_injected", channel="webhook", fault=rule.fault)
+        task = asyncio.get_running_loop().create_task(self._inject(rule, request, body))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _inject(self, rule: WebhookRule, request: RequestContext, body: bytes) -> None:
         match rule.fault:
             case "duplicate":
-                await self._repeat(rule, scope, receive, send)
+                response = await self._handle(request, body)
+                for _ in range(rule.extra_copies):
+                    await self._handle(request, body)
+                request.respond(*response)
             case "delay":
                 await asyncio.sleep(rule.hold_seconds)
-                await self._app(scope, receive, send)
+                self._handler(request, body)
             case "503":
-                await request_context(scope).refuse(ServerBusy, retry_after=1.0)
+                request.refuse(ServerBusy)
             case "drop_after_accept":
-                await self._accept_and_drop(scope, receive, send)
+                response = await self._handle(request, body)
+                if response[0] in range(200, 300):
+                    request.abort()
+                else:
+                    request.respond(*response)
 
-    async def _repeat(self, rule: WebhookRule, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request several times before the first answer is sent."""
-        messages = await _read_messages(receive)
-        answer = await self._response_messages(scope, messages)
-        for _ in range(rule.extra_copies):
-            await self._response_messages(scope, messages)
-        for each in answer:
-            await send(each)
-
-    async def _accept_and_drop(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, and cut the connection if it was accepted."""
-        answer = await self._response_messages(scope, await _read_messages(receive))
-        if answer and answer[0]["status"] not in range(200, 300):
-            for each in answer:
-                await send(each)
-            return
-        request_context(scope).abort()
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async def _response_messages(self, scope: Scope, messages: list[Message]) -> list[Message]:
-        """Serve a request; return its answer without sending it."""
-        answer: list[Message] = []
-        left = iter(messages)
-
-        async def receive() -> Message:
-            return next(left, {"type": "http.disconnect"})
-
-        async def send(message: Message) -> None:
-            # Without the request id, which is added when the answer is sent.
-            headers = [each for each in message.get("headers", ()) if each[0] != REQUEST_ID]
-            answer.append({**message, "headers": headers})
-
-        original = request_context(scope)
-        context = RequestContext(send, (original.address, 0), original.id_header)
-        context.headers = original.headers
-        await self._app({**scope, CONTEXT: context}, receive, send)
-        return answer
-
-
-async def _read_messages(receive: Receive) -> list[Message]:
-    """Return all messages of a request."""
-    messages = [await receive()]
-    while messages[-1].get("more_body"):
-        messages.append(await receive())
-    return messages
+    async def _handle(self, request: RequestContext, body: bytes) -> tuple[int, Headers, bytes]:
+        """Handle a request; return its response without sending it."""
+        recorded = _RecordedRequest(request)
+        self._handler(recorded, body)
+        return await recorded.response
 
 
 #: the states of an address that no inbox has
@@ -324,11 +306,11 @@ class ServiceTestMode:
         )
         return self._mail_injector
 
-    def webhooks(self, app: App) -> App:
+    def webhooks(self, handler: WebhookHandler) -> WebhookHandler:
         """Return the webhook endpoint; with faults if there are rules for them."""
         if not self._webhook_schedule.rules:
-            return app
-        return WebhookFaultInjector(app, self._choose_webhook_fault, self._components.telemetry)
+            return handler
+        return WebhookFaultInjector(handler, self._choose_webhook_fault, self._components.telemetry)
 
     async def end(self) -> None:
         """Store all mail that is held."""

@@ -5,11 +5,9 @@ import socket
 
 import pytest
 
-from oncebox.core.metrics import Telemetry
 from oncebox.errors import ListenAddressUnavailable
-from oncebox.server.application import make_app
 from oncebox.server.http.http_server import listen
-from oncebox.server.http.request_limits import Receive, Scope, Send
+from oncebox.server.http.request_context import Receive, Scope, Send
 from oncebox.settings import HttpSettings
 from tests.support.connections import connected
 from tests.support.http import SHORT, Peer, Recorder, Served, post, serving, until
@@ -281,9 +279,8 @@ async def test_a_body_that_comes_in_many_reads_before_anybody_looks_is_still_cou
 ) -> None:
     """Some loops read again and again before they let the application begin."""
     app = Recorder()
-    settings, telemetry = HttpSettings(body=70_000), Telemetry()
-    guarded = make_app(app, app, settings, telemetry)
-    connection, transport = connected(None, guarded, settings)
+    settings = HttpSettings(body=70_000)
+    connection, transport = connected(None, app, settings)
     connection.data_received(
         b"POST /in/x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % sum(sizes)
     )

@@ -8,7 +8,7 @@ import pytest
 
 from oncebox.errors import StoreUnavailable
 from oncebox.model.deliveries.delivery import DeliveryState, NewDelivery
-from oncebox.server.http.request_limits import Headers, WriteResponse, accepted_response
+from oncebox.server.http.request_context import RequestContext
 from oncebox.server.webhooks.endpoint import WebhookEndpoint
 from tests.support.connections import connected
 from tests.support.databases import Place
@@ -74,7 +74,7 @@ def no_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     async def closed(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(WebhookEndpoint, "__call__", closed)
+    monkeypatch.setattr(WebhookEndpoint, "_handle", closed)
 
 
 @pytest.mark.usefixtures("no_long_way")
@@ -202,43 +202,30 @@ async def test_a_failed_commit_is_reported_as_temporary(
 
         assert status == b"HTTP/1.1 503 Service Unavailable"
         assert int(headers[b"retry-after"]) > 0
-        assert await asyncio.wait_for(line.reader.read(), 5) == b""
     assert server.clerk.all() == []
 
 
-async def test_a_stopping_server_answers_what_it_took() -> None:
-    taken: list[WriteResponse] = []
-
-    def take(
-        _path: str, _headers: Headers, _body: bytes, _client: object, write: WriteResponse
-    ) -> bool:
-        taken.append(write)
-        return True
-
-    connection, transport = connected(take)
+async def test_a_stopping_server_answers_what_it_accepted() -> None:
+    accepted: list[RequestContext] = []
+    connection, transport = connected(lambda exchange, _body: accepted.append(exchange))
     connection.data_received(request("d-1"))
-    connection.shutdown()
+    connection.stop()
     assert transport.written == b""
 
-    taken[0](accepted_response(b"mine"), False)
+    accepted[0].respond(200, [(b"content-length", b"2")], b"ok")
 
     assert transport.written.startswith(b"HTTP/1.1 200 OK")
-    assert transport.closed
+    assert b"connection: close\r\n" in transport.written
+    assert transport.ended
 
 
 async def test_nothing_is_written_to_a_client_that_left_before_the_commit() -> None:
-    taken: list[WriteResponse] = []
-
-    def take(
-        _path: str, _headers: Headers, _body: bytes, _client: object, write: WriteResponse
-    ) -> bool:
-        taken.append(write)
-        return True
-
-    connection, transport = connected(take)
+    accepted: list[RequestContext] = []
+    connection, transport = connected(lambda exchange, _body: accepted.append(exchange))
     connection.data_received(request("d-1"))
     connection.connection_lost(None)
 
-    taken[0](accepted_response(b"mine"), False)
+    accepted[0].respond(200, [(b"content-length", b"2")], b"ok")
 
     assert transport.written == b""
+    assert connection.state.in_flight == 0

@@ -1,24 +1,26 @@
 """Where a request ends: no body is taken for a request, and none is answered that is cut short."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httptools
 import pytest
 
 from oncebox.core.metrics import Telemetry
-from oncebox.server.application import make_app
-from oncebox.server.http.http_server import HttpServer, listen
-from oncebox.server.http.request_limits import SMALL_REQUEST, Headers, Limits, WriteResponse
+from oncebox.server.http import http_connection
+from oncebox.server.http.asgi_app import AsgiApp
+from oncebox.server.http.http_server import listen
+from oncebox.server.http.request_context import RequestContext
 from oncebox.settings import HttpSettings
 from tests.support import databases
 from tests.support.api import Api, calling
 from tests.support.connections import connected
 from tests.support.http import Peer, Recorder, chunked, post, serving, until
+from tests.support.streams import box_server
 
 #: what a body would do, were it taken for a request
 SMUGGLED = b'POST /in/shop HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n{"n":"evil"}'
@@ -62,7 +64,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
     async with calling(databases.fresh_sqlite(tmp_path)) as api:
         await api.add_source("shop", public_id="shop")
         sockets = listen("127.0.0.1", 0)
-        async with HttpServer(api.app, sockets, HttpSettings(), api.box.components.telemetry):
+        async with box_server(api.box, sockets):
             yield Service(api, sockets[0].getsockname()[1], await api.key("admin"))
 
 
@@ -82,47 +84,48 @@ def framed(body: bytes, framing: str) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 @pytest.mark.parametrize("packets", [1, 2])
-@pytest.mark.parametrize("path", ["/in/shop", "/v1/sources"])
-async def test_a_body_behind_an_upgrade_is_refused_and_never_taken_for_a_request(
-    service: Service, path: str, packets: int, framing: str
+async def test_upgrade_is_ignored_and_the_body_is_the_request_s(
+    service: Service, packets: int, framing: str
 ) -> None:
     announced, body = framed(SMUGGLED, framing)
-    for upgrade in UPGRADES.values():
+    for number, upgrade in enumerate(UPGRADES.values(), 1):
         async with service.line() as peer:
-            first = head(service, path, *upgrade, announced)
+            delivery = f"X-Delivery: {number}"
+            first = head(service, "/in/shop", *upgrade, announced, delivery)
             peer.send(first + body if packets == 1 else first)
-            answer = await peer.answer()
             if packets == 2:
+                await asyncio.sleep(0.02)
                 peer.send(body)
 
-            assert (answer.status, answer.json["code"]) == (400, "request_malformed")
+            assert (await peer.answer()).status == 200
+            peer.send(head(service, "/v1/deliveries", "Connection: close", method="GET"))
+            assert (await peer.answer()).status == 200
             assert await peer.end() == b""
-    assert await service.stored() == []
+    (stored,) = await service.stored()  # the same body each time
+    found = await service.api.call("GET", f"/v1/deliveries/{stored['id']}?payload=true")
+    assert base64.b64decode(found.json()["payload"]["body"]) == SMUGGLED
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "CONNECT"])
-@pytest.mark.parametrize("rest", [b"", SMUGGLED], ids=["nothing", "more"])
-async def test_an_upgrade_without_a_body_is_refused_alike(
-    service: Service, method: str, rest: bytes
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_upgrade_without_a_body_is_ignored_and_what_follows_is_the_next_request(
+    service: Service, method: str
 ) -> None:
     async with service.line() as peer:
-        peer.send(head(service, "/v1/keys", *UPGRADES["h2c"], method=method) + rest)
+        path = "/v1/deliveries" if method == "GET" else "/in/shop"
+        first = head(service, path, *UPGRADES["h2c"], method=method)
+        peer.send(first + SMUGGLED)
+
+        assert (await peer.answer()).status == 200
+        assert (await peer.answer()).status == 200
+
+
+async def test_connect_is_refused(service: Service) -> None:
+    async with service.line() as peer:
+        peer.send(b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n" + SMUGGLED)
 
         assert (await peer.answer()).status == 400
         assert await peer.end() == b""
     assert await service.stored() == []
-
-
-async def test_an_upgrade_behind_a_request_is_not_heard_and_the_request_is_answered(
-    service: Service,
-) -> None:
-    whole = head(service, "/in/shop", "Content-Length: 2") + b"{}"
-    async with service.line() as peer:
-        peer.send(whole + head(service, "/in/shop", *UPGRADES["h2c"], "Content-Length: 2") + b"[]")
-
-        assert (await peer.answer()).status == 200
-        assert await peer.end() == b""
-    assert len(await service.stored()) == 1
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -174,7 +177,7 @@ async def test_a_refusal_never_overtakes_the_answer_to_an_earlier_request() -> N
         app.gate.set()
 
         assert (await peer.answer()).status == 200
-        assert await peer.end() == b""
+        assert (await peer.end()).startswith(b"HTTP/1.1 400 ")
         peer.close()
     assert app.bodies == [b"first"]
 
@@ -198,93 +201,59 @@ async def test_a_refused_request_is_not_answered_twice() -> None:
         peer.close()
 
 
-# A parser that takes part of a body for all of it, as httptools does behind an upgrade.
+# A layer below that takes part of a body for all of it, as parsers have done.
 
 
-class Skipping:
-    """A parser that calls a request whole before it is."""
+class LyingBody:
+    """A body reader that calls a body complete that is not."""
 
-    def __init__(self, connection: Any, body: bytes, *announced: tuple[bytes, bytes]) -> None:
-        self._connection = connection
-        self._body = body
-        self._announced = announced
+    done = False
 
-    def feed_data(self, _data: bytes) -> None:
-        try:
-            self._call()
-        except Exception as error:
-            raise httptools.HttpParserCallbackError from error
+    def __init__(self, part: bytes) -> None:
+        self._part = part
 
-    def _call(self) -> None:
-        connection = self._connection
-        connection.on_message_begin()
-        connection.on_url(b"/in/shop")
-        for name, value in ((b"Host", b"a"), *self._announced):
-            connection.on_header(name, value)
-        connection.on_headers_complete()
-        if self._body:
-            connection.on_body(self._body)
-        connection.on_message_complete()
-
-    def get_method(self) -> bytes:
-        return b"POST"
-
-    def get_http_version(self) -> str:
-        return "1.1"
-
-    def should_keep_alive(self) -> bool:
-        return True
-
-    def should_upgrade(self) -> bool:
-        return False
-
-
-LENGTH = (b"Content-Length", b"5")
-CHUNKED = (b"Transfer-Encoding", b"chunked")
+    def take(self, _data: bytes) -> tuple[bytes, bytes]:
+        self.done = True
+        return self._part, b""
 
 
 @pytest.mark.parametrize(
-    ("body", "announced", "is_whole"),
-    [
-        (b"", LENGTH, False),
-        (b"hell", LENGTH, False),
-        (b"hello!", LENGTH, False),
-        (b"", CHUNKED, False),
-        (b"hello", LENGTH, True),
-    ],
+    ("body", "is_whole"), [(b"", False), (b"hell", False), (b"hello!", False), (b"hello", True)]
 )
-@pytest.mark.parametrize("way", ["express", "asgi"])
-async def test_no_way_takes_a_body_that_is_shorter_than_announced(
-    way: str, body: bytes, announced: tuple[bytes, bytes], is_whole: bool
+@pytest.mark.parametrize("path", ["/in/shop", "/v1/x"])
+async def test_body_of_another_length_than_announced_reaches_nobody(
+    path: str, body: bytes, is_whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[bytes] = []
+    monkeypatch.setattr(http_connection, "body_reader", lambda *_: LyingBody(body))
+    received: list[bytes] = []
 
-    def take(
-        _path: str, _headers: Headers, body: bytes, _client: object, _write: WriteResponse
-    ) -> bool:
-        taken.append(body)
-        return True
+    def handle(exchange: RequestContext, body: bytes) -> None:
+        received.append(body)
+        exchange.respond(200, [], b"ok")
 
-    app, settings = Recorder(), HttpSettings()
-    guarded = make_app(app, app, settings, Telemetry())
-    connection, transport = connected(take if way == "express" else None, guarded, settings)
-    connection.parser = Skipping(connection, body, announced)  # type: ignore[assignment]
-    connection.data_received(b"whatever")
+    app = Recorder()
+    connection, transport = connected(handle, app)
+    connection.data_received(
+        f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".encode()
+    )
     for _ in range(10):
         await asyncio.sleep(0)
 
-    assert taken + app.bodies == ([body] if is_whole else [])
+    assert received + app.bodies == ([body] if is_whole else [])
+    assert transport.written.count(b"HTTP/1.1 ") == 1
+    assert transport.written.startswith(b"HTTP/1.1 200 " if is_whole else b"HTTP/1.1 400 ")
     if not is_whole:
-        assert transport.written.startswith(b"HTTP/1.1 400 ")
-        assert transport.written.count(b"HTTP/1.1 ") == 1
         assert transport.ended
         connection.data_received(b"more")
-        assert taken + app.bodies == []
+        assert received + app.bodies == []
 
 
 @pytest.mark.parametrize("pieces", [(b"",), (b"hell",), (b"he", b"l"), (b"hello", b"!")])
-async def test_the_guard_takes_no_shorter_body_from_any_server(pieces: tuple[bytes, ...]) -> None:
-    app, sent = Recorder(), []
+@pytest.mark.parametrize("path", ["/in/shop", "/v1/x"])
+async def test_another_server_s_body_of_another_length_reaches_nobody(
+    path: str, pieces: tuple[bytes, ...]
+) -> None:
+    app, sent, received = Recorder(), [], []
     coming = [{"type": "http.request", "body": each, "more_body": True} for each in pieces]
     coming[-1]["more_body"] = False
 
@@ -294,22 +263,20 @@ async def test_the_guard_takes_no_shorter_body_from_any_server(pieces: tuple[byt
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await Limits(app, HttpSettings(), Telemetry())(_scope(), receive, send)
+    def handle(_exchange: RequestContext, body: bytes) -> None:
+        received.append(body)
 
-    assert app.bodies == []
-    assert (sent[0]["status"], len(sent)) == (400, 2)
-    assert (b"connection", b"close") in sent[0]["headers"]
-
-
-def _scope() -> dict[str, Any]:
+    served = AsgiApp(app, HttpSettings(), Telemetry(), handle)
     scope = {
         "type": "http",
         "http_version": "1.1",
         "method": "POST",
-        "path": "/v1/x",
+        "path": path,
         "query_string": b"",
         "headers": [(b"host", b"a"), (b"content-length", b"5")],
         "client": ("127.0.0.1", 1),
     }
-    assert SMALL_REQUEST not in scope
-    return scope
+    await served(scope, receive, send)
+
+    assert received + app.bodies == []
+    assert (sent[0]["status"], len(sent)) == (400, 2)

@@ -30,7 +30,7 @@ from oncebox.model.admin.access import ApiKey
 from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
-from oncebox.server.http.request_limits import CONTEXT, Receive, RequestContext, Scope, Send
+from oncebox.server.http.request_context import CONTEXT, Receive, RequestContext, Scope, Send
 from oncebox.server.http.routing import (
     OPERATOR,
     WORKER,

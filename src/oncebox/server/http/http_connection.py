@@ -1,602 +1,71 @@
-"""HTTP connections on uvicorn: client timeouts, connection limits, fast-path dispatch.
+"""HTTP connections: requests one after the other, their responses, and clients that are too slow.
 
-A connection is always at one stage. Wherever the next move is the client's, it is in the
-``Watch``, which looks at all of them once a second and ends those that take too long.
+A connection parses one request at a time; bytes behind it wait, within limits, until it has been
+answered. Requests below ``/in/`` go to the webhook handler directly, all others to the ASGI
+application. Wherever the next move is the client's, the connection is in the queue of
+``HttpConnections``, which closes those that take too long.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterator
+import re
+from contextlib import suppress
 from enum import IntEnum, auto
-from functools import partial
-from itertools import chain
-from typing import Any, Protocol
+from http import HTTPStatus
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-
-from oncebox.core import clock, ids
-from oncebox.core.metrics import Telemetry
+from oncebox.core import clock
 from oncebox.errors import OnceboxError
 from oncebox.errors import http as http_errors
 from oncebox.server.http import problems
-from oncebox.server.http.request_limits import (
-    SMALL_REQUEST,
-    WEBHOOK_PATH,
-    FastPathCycle,
-    Headers,
-    WriteResponse,
+from oncebox.server.http.http_exchange import HttpExchange
+from oncebox.server.http.proxies import ProxyHeaderError, read_proxy_header
+from oncebox.server.http.request_parsing import (
+    ChunkedBody,
+    LengthBody,
+    body_reader,
+    find_head,
+    parse_head,
 )
+from oncebox.server.http.server_state import ServerState
 from oncebox.server.rate_limits import limit_key
-from oncebox.settings import HttpSettings
 
-_CONTENT_LENGTH = b"content-length"
-_TRANSFER_ENCODING = b"transfer-encoding"
-#: bytes of a header besides its name and value
-_FIELD_OVERHEAD = 4
-#: bytes that a chunk of the largest size needs around it; beyond them it has extensions
-_CHUNK_OVERHEAD = 20
+#: where whole mails are sent with their attachments, in bodies with a limit of their own
+MAIL_PATHS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
+#: served even when everything else is busy
+PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
-
-class FramingError(Exception):
-    """Where a request ends cannot be trusted; stops the parser."""
-
-
-class Framing:
-    """Counts one request after the other."""
-
-    def __init__(self, most: int) -> None:
-        """Begin before a head; ``most`` bytes may come besides a body."""
-        self._most = most
-        #: whether the head is whole; headers that come now are of a trailer
-        self.has_head = False
-        self._body = 0
-        self._chunks = 0
-        #: bytes of whole headers in the trailer
-        self._trailer = 0
-        #: bytes read since the head that neither are body nor are needed around chunks
-        self._others = 0
-
-    def begin(self) -> None:
-        """Count from the end of a head."""
-        self.has_head = True
-        self._body = self._chunks = self._trailer = self._others = 0
-
-    def end(self, headers: Headers) -> None:
-        """Await the next head.
-
-        Raises: Unframed; of the body has not come what these headers announced.
-        """
-        if not self._is_whole(headers):
-            raise FramingError
-        self.has_head = False
-
-    def add_read(self, size: int) -> None:
-        """Count bytes before they are parsed; small chunks have saved nothing up for them."""
-        self._others = max(0, self._others) + size
-
-    def add_body(self, size: int) -> None:
-        """Count bytes of the body."""
-        self._body += size
-        self._others -= size
-
-    def add_chunk(self) -> None:
-        """Count a chunk; the last one, which is empty, is one too."""
-        self._chunks += 1
-        self._others -= _CHUNK_OVERHEAD
-
-    def add_field(self, name: bytes, value: bytes) -> None:
-        """Count a header in a trailer.
-
-        Raises: Unframed; there are too many of them.
-        """
-        self._trailer += len(name) + len(value) + _FIELD_OVERHEAD
-        if self.has_large_trailer:
-            raise FramingError
-
-    @property
-    def has_large_trailer(self) -> bool:
-        """Whether there were too many headers in a trailer."""
-        return self._trailer > self._most
-
-    def is_large(self) -> bool:
-        """Say, after a read, whether too much has come besides a body, whole headers or not.
-
-        The parser keeps a header until it is whole, and would keep one without an end.
-        """
-        return self.has_head and self._others > self._most
-
-    def _is_whole(self, headers: Headers) -> bool:
-        for name, value in headers:
-            if name == _CONTENT_LENGTH:
-                return self._body == int(value)
-            if name == _TRANSFER_ENCODING:
-                return self._chunks > 0
-        return not self._body
-
-
-#: seconds between two looks, at most
-_CHECK_EVERY = 1.0
-#: seconds for which a connection is left in peace: its first request may be on the way
-_GRACE = 0.5
-#: how many times the limit may be open until the grace of the newest has passed
-OVERFLOW = 2
-
-
-class WaitingConnection(Protocol):
-    """A connection, as the watch sees it."""
-
-    #: since when it keeps us waiting
-    waiting_since: float
-
-    @property
-    def address(self) -> str:
-        """The address at the other end."""
-
-    def check_timeout(self, now: float) -> None:
-        """End the connection if its client has kept us waiting for too long."""
-
-    def evict(self) -> None:
-        """Make room for another connection."""
-
-
-class HttpConnections:
-    """Knows all connections of one server."""
-
-    def __init__(self, settings: HttpSettings, telemetry: Telemetry) -> None:
-        """Begin with no connection."""
-        self.settings = settings
-        self._telemetry = telemetry
-        self._open: set[WaitingConnection] = set()
-        self._per_network: Counter[str] = Counter()
-        #: whose move it is, the longest waiting first; those never answered anything apart;
-        #: connections put themselves in and take themselves out
-        self.unproven: dict[WaitingConnection, None] = {}
-        self.proven: dict[WaitingConnection, None] = {}
-        shortest = min(settings.headers_within, settings.idle, settings.request_within / 3)
-        self._check_every = min(_CHECK_EVERY, shortest / 4)
-        telemetry.connections.set_function(lambda: len(self._open))
-
-    def admit(self, connection: WaitingConnection) -> type[OnceboxError] | None:
-        """Count a new connection; return why it must go, if there is no room to be made."""
-        home = limit_key(connection.address)
-        self._open.add(connection)
-        self._per_network[home] += 1
-        most = self.settings.connections_per_address
-        if most and self._per_network[home] > most:
-            rivals = (each for each in self._waiting() if limit_key(each.address) == home)
-            return (
-                None
-                if self._evict_longest_waiting(connection, rivals)
-                else http_errors.TooManyRequests
-            )
-        if len(self._open) <= self.settings.connections or self._has_grace(connection):
-            return None
-        return (
-            None
-            if self._evict_longest_waiting(connection, self._waiting())
-            else http_errors.ServerBusy
-        )
-
-    def _has_grace(self, newcomer: WaitingConnection | None = None) -> bool:
-        """Say whether one more may be open for now, because who must go has only just come."""
-        if len(self._open) > self.settings.connections * OVERFLOW:
-            return False
-        longest = next((each for each in self._waiting() if each is not newcomer), None)
-        return longest is not None and clock.steady() - longest.waiting_since < _GRACE
-
-    def remove(self, connection: WaitingConnection) -> None:
-        """Take out a connection that is closed."""
-        self._remove_waiting(connection)
-        if connection in self._open:
-            self._open.remove(connection)
-            home = limit_key(connection.address)
-            self._per_network[home] -= 1
-            if not self._per_network[home]:
-                del self._per_network[home]
-
-    def count_end(self, why: str) -> None:
-        """Count a connection that we end."""
-        self._telemetry.connections_ended.labels(why).inc()
-
-    async def run(self) -> None:
-        """Look at those who keep us waiting, again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(self._check_every)
-            now = clock.steady()
-            for connection in list(self._waiting()):
-                self._check(connection, now)
-            while len(self._open) > self.settings.connections and not self._has_grace():
-                if not self._evict_longest_waiting(None, self._waiting()):
-                    break
-
-    def _check(self, connection: WaitingConnection, now: float) -> None:
-        try:
-            connection.check_timeout(now)
-        except Exception:
-            # One odd connection must not blind the watch to the others.
-            self._telemetry.log.exception("watch_stumbled")
-            self._remove_waiting(connection)
-
-    def _remove_waiting(self, connection: WaitingConnection) -> None:
-        self.unproven.pop(connection, None)
-        self.proven.pop(connection, None)
-
-    def _waiting(self) -> Iterator[WaitingConnection]:
-        return chain(self.unproven, self.proven)
-
-    def _evict_longest_waiting(
-        self, newcomer: WaitingConnection | None, candidates: Iterator[WaitingConnection]
-    ) -> bool:
-        """End the connection that has kept us waiting longest; say whether there was one."""
-        longest = next((each for each in candidates if each is not newcomer), None)
-        if longest is None:
-            return False
-        self.remove(longest)
-        longest.evict()
-        return True
-
-
-#: seconds a client has to read our last word
-_LINGER = 2.0
-
-
-_OK = b"HTTP/1.1 200 OK\r\n"
-_WEBHOOK_PREFIX = WEBHOOK_PATH.encode()
-
-#: path, headers, body, client, and who writes the answer; says whether it took the request
-TryFastPath = Callable[[str, Headers, bytes, tuple[str, int] | None, WriteResponse], bool]
+_STATUS_LINES = {
+    each.value: b"HTTP/1.1 %d %s\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
+}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LENGTH, _CODING, _CONNECTION = b"content-length", b"transfer-encoding", b"connection"
+_BODILESS = frozenset({204, 304})
+_VALID_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_EMPTY_LINES = re.compile(rb"(?:\r\n)+")
+#: bytes of a body that wait for the application before we stop reading
+_HIGH_WATER = 64 * 1024
+#: bodies up to this size are not counted towards the memory of all
+_UNCOUNTED_BODY = 64 * 1024
+#: seconds a client has to read the last response
+_CLOSE_WITHIN = 2.0
 
 
 class Stage(IntEnum):
     """Whose move it is, and which."""
 
-    #: nothing of the next request has come
+    #: nothing of the next request has arrived
     IDLE = auto()
-    #: a part of the head has come
+    #: a part of a head has arrived
     HEAD = auto()
-    #: the head has come, the body not yet
+    #: the head has arrived, the body is incomplete
     BODY = auto()
-    #: the whole request has come; the move is ours
+    #: the whole request has arrived; the move is ours
     WORK = auto()
-    #: it is answered before its body came; the rest is thrown away
+    #: answered before the body was complete; the rest is discarded
     DISCARD = auto()
-    #: we write more than the client reads
+    #: the client reads more slowly than we write
     WRITE = auto()
-    #: we have said our last word
+    #: the last response has been written
     CLOSING = auto()
-
-
-class HttpConnection(HttpToolsProtocol):
-    """One client's connection."""
-
-    def __init__(self, watch: HttpConnections, express: TryFastPath | None, **given: Any) -> None:
-        """Take what uvicorn gives to every connection, and the watch over all of them."""
-        super().__init__(**given)
-        self._connections = watch
-        self._fast_path = express
-        #: the body of a request that may go by the express; None for any other
-        self._fast_path_body: bytes | None = None
-        self._framing = Framing(watch.settings.headers)
-        #: an earlier request is answered, and then it ends
-        self._is_last = False
-        self._settings = watch.settings
-        #: where the watch keeps it while the next move is the client's
-        self._waiting_queue = watch.unproven
-        self.stage = Stage.IDLE
-        #: since when it keeps us waiting, and until when it may
-        self.waiting_since = 0.0
-        self._until = 0.0
-        #: bytes of an incomplete head
-        self._head_bytes = 0
-        #: bytes of the last read, and of all reads before it that may belong to this request
-        self._read_bytes = 0
-        self._bytes_before = 0
-        #: a request that comes in one read of this size is within all limits
-        self._small_limit = min(self._settings.headers, self._settings.body)
-        #: bytes since the last look, and what may be missing from the expected rate
-        self._fresh_bytes = 0
-        self._credit = 0.0
-        self._checked_at = 0.0
-        self._rate_credit = self._settings.body_rate * self._settings.request_within / 3
-
-    @property
-    def address(self) -> str:
-        """The address at the other end."""
-        return self.client[0] if self.client else ""
-
-    # what uvicorn calls
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a first request, or turn the client away."""
-        super().connection_made(transport)
-        self._wait_for_client(Stage.IDLE, self._settings.headers_within)
-        refused = self._connections.admit(self)
-        if refused is not None:
-            self.refuse(refused, "refused")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        self._connections.remove(self)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Feed the parser, then see how far the request has come."""
-        before = self.stage
-        if before is Stage.CLOSING or self._is_last:
-            return  # not heard any more; kept open so that our last word arrives
-        size = self._read_bytes = len(data)
-        self._framing.add_read(size)
-        HttpToolsProtocol.data_received(self, data)
-        if self._fast_path_body is not None:
-            self._fall_back_to_asgi()  # it has not come in one piece
-        if self.stage is not Stage.WORK:
-            self._await_more(before, size)
-        elif before is not Stage.WORK:
-            self._waiting_queue.pop(self, None)
-        else:
-            self._limit_read_ahead(size)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; one that comes behind the body is not the request's, and is dropped.
-
-        Raises: Unframed.
-        """
-        if self._framing.has_head:
-            self._framing.add_field(name, value)
-        else:
-            HttpToolsProtocol.on_header(self, name, value)
-
-    def on_headers_complete(self) -> None:
-        """Wait for the body from here on.
-
-        Raises: Unframed; behind an upgrade the parser skips the body, to take it for a request.
-        """
-        if self.parser.should_upgrade():
-            raise FramingError
-        self.stage = Stage.BODY
-        self._framing.begin()
-        if self._is_idle and _may_take_fast_path(self.url, self.parser):
-            self._fast_path_body = b""
-        else:
-            HttpToolsProtocol.on_headers_complete(self)
-
-    def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
-        self._framing.add_body(len(body))
-        if self._fast_path_body is not None:
-            self._fast_path_body += body
-        else:
-            HttpToolsProtocol.on_body(self, body)
-
-    def on_chunk_header(self) -> None:
-        """Begin a chunk."""
-        self._framing.add_chunk()
-
-    def on_message_complete(self) -> None:
-        """Go to work, unless the answer was given before all of it had come.
-
-        Raises: Unframed; whatever the parser says, a part of a body is never a whole one.
-        """
-        self._framing.end(self.headers)
-        is_small = self._bytes_before + self._read_bytes <= self._small_limit
-        if self._fast_path_body is not None:
-            if is_small and self._try_fast_path(self._fast_path_body):
-                self._begin_work()
-                return
-            self._fall_back_to_asgi()
-        self._begin_work()
-        if self.cycle.response_complete:
-            self.stage = Stage.IDLE
-        if is_small:
-            self.scope[SMALL_REQUEST] = True  # type: ignore[literal-required]
-        HttpToolsProtocol.on_message_complete(self)
-
-    def _begin_work(self) -> None:
-        self.stage = Stage.WORK
-        self._fast_path_body = None
-        self._head_bytes = 0
-        self._bytes_before = self._read_bytes  # the next request may have begun in this very read
-
-    def on_response_complete(self) -> None:
-        """Begin with the next request, or wait for it; the watch stands in for uvicorn's timer."""
-        self.server_state.total_requests += 1
-        if self._waiting_queue is not self._connections.proven:
-            self._waiting_queue.pop(self, None)
-            self._waiting_queue = self._connections.proven
-        if self.transport.is_closing():
-            self._wait_for_client(Stage.CLOSING, self._settings.headers_within)
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-        elif self._is_last:
-            self._end()
-        elif self.stage is not Stage.BODY:
-            self._wait_for_client(Stage.IDLE, self._settings.idle)
-        elif self.expect_100_continue:
-            self.transport.close()  # whether the body will follow is anybody's guess
-        else:
-            self._wait_for_client(Stage.DISCARD, self._settings.headers_within)
-
-    def pause_writing(self) -> None:
-        """Wait for the client to read."""
-        super().pause_writing()
-        if self.stage is Stage.WORK:
-            self._wait_for_client(Stage.WRITE, self._settings.headers_within)
-
-    def resume_writing(self) -> None:
-        """Go on writing."""
-        super().resume_writing()
-        if self.stage is Stage.WRITE:
-            self.stage = Stage.WORK
-            self._waiting_queue.pop(self, None)
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's own words
-        """Refuse what is not HTTP; if it follows a proper request, that one is answered first."""
-        self._fast_path_body = None
-        if self.stage is Stage.WORK:
-            self.cycle.keep_alive = False
-            self.flow.pause_reading()
-        elif self._framing.has_large_trailer:
-            self.refuse(http_errors.HeadersTooLarge, "large_headers")
-        else:
-            self.refuse(http_errors.RequestMalformed, "malformed")
-
-    # the express
-
-    @property
-    def _is_idle(self) -> bool:
-        """Whether nothing that came before waits for its answer."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
-
-    def _try_fast_path(self, body: bytes) -> bool:
-        """Hand a whole request to the express; say whether it was taken."""
-        passing = FastPathCycle(keep_alive=self.parser.should_keep_alive())
-        write = partial(self._write_response, passing)
-        if self._fast_path is None or not self._fast_path(
-            self.url.decode("ascii"), self.headers, body, self.client, write
-        ):
-            return False
-        self.cycle = passing  # type: ignore[assignment]
-        return True
-
-    def _fall_back_to_asgi(self) -> None:
-        """Begin a conversation after all, with the head and what has come of the body."""
-        body, self._fast_path_body = self._fast_path_body, None
-        HttpToolsProtocol.on_headers_complete(self)
-        if body:
-            HttpToolsProtocol.on_body(self, body)
-
-    def _write_response(self, passing: FastPathCycle, answer: bytes, is_last: bool) -> None:  # noqa: FBT001
-        """Answer a request that went by the express, unless its client is gone."""
-        passing.response_complete = True
-        if passing.disconnected or self.transport.is_closing():
-            return
-        if is_last:
-            self.transport.write(answer)
-        else:
-            lines = [b"%s: %s\r\n" % each for each in self.server_state.default_headers]
-            end = b"" if passing.keep_alive else b"connection: close\r\n"
-            self.transport.write(b"".join((_OK, *lines, end, answer)))
-        if is_last or not passing.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
-
-    # what the watch calls
-
-    def check_timeout(self, now: float) -> None:
-        """End the connection if the client has kept us waiting for too long."""
-        if self.transport.is_closing():
-            if now >= self._until:
-                self.transport.abort()
-        elif self.stage is Stage.BODY and self.flow.read_paused:
-            self._expect_body()  # it is us who do not read on; its time begins when we do
-        elif now >= self._until or (self.stage is Stage.BODY and not self._meets_rate(now)):
-            self._time_out()
-
-    def evict(self) -> None:
-        """Make room for another connection."""
-        self._connections.count_end("gave_way")
-        self.transport.abort()
-
-    def refuse(self, kind: type[OnceboxError], why: str) -> None:
-        """Say why, and hear nothing more; the client has a moment to read it."""
-        self._connections.count_end(why)
-        if self.pipeline:
-            self._refuse_in_turn()
-            return
-        cycle: RequestResponseCycle | None = self.cycle
-        is_unanswered = cycle is None or cycle.response_complete or not cycle.response_started
-        if is_unanswered and self.stage is not Stage.DISCARD:
-            self.transport.write(problems.raw_response(kind, ids.new("req")))
-        if cycle is not None:
-            cycle.disconnected = True
-            cycle.message_event.set()
-        self._end()
-
-    def _refuse_in_turn(self) -> None:
-        """Answer what came before, and then end: no answer may overtake another."""
-        self.pipeline.popleft()
-        self._is_last = True
-        self.stage = Stage.WORK
-        self._waiting_queue.pop(self, None)
-        self.flow.pause_reading()
-
-    def _end(self) -> None:
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._wait_for_client(Stage.CLOSING, _LINGER)
-
-    # how far a request has come
-
-    def _await_more(self, before: Stage, size: int) -> None:
-        """Note that a part of a request has come."""
-        self._fresh_bytes += size
-        self._bytes_before += size
-        if self.stage is not Stage.CLOSING and self._framing.is_large():
-            self.refuse(http_errors.HeadersTooLarge, "large_headers")
-        elif self.stage is Stage.BODY:
-            if before is not Stage.BODY:
-                self._expect_body()
-        elif self.stage is Stage.IDLE and before is Stage.DISCARD:
-            self._wait_for_client(Stage.IDLE, self._settings.idle)
-        elif self.stage in {Stage.IDLE, Stage.HEAD}:
-            self._await_head(size)
-
-    def _await_head(self, size: int) -> None:
-        if self.stage is Stage.IDLE:
-            self._wait_for_client(Stage.HEAD, self._settings.headers_within)
-        self._head_bytes += size
-        if self._head_bytes > self._settings.headers:
-            self.refuse(http_errors.HeadersTooLarge, "large_headers")
-
-    def _expect_body(self) -> None:
-        self._wait_for_client(Stage.BODY, self._settings.request_within)
-        self._checked_at = clock.steady()
-        self._fresh_bytes = 0
-        self._credit = self._rate_credit
-
-    def _meets_rate(self, now: float) -> bool:
-        """Say whether the body still comes at the rate it must, seen over a few seconds."""
-        credit = min(self._rate_credit, self._credit + self._fresh_bytes)
-        self._credit = credit - (now - self._checked_at) * self._settings.body_rate
-        self._checked_at, self._fresh_bytes = now, 0
-        return self._credit >= 0
-
-    def _limit_read_ahead(self, size: int) -> None:
-        """Read no further ahead than one head while we work on a request."""
-        self._head_bytes += size
-        self._bytes_before += size
-        if self._head_bytes > self._settings.headers:
-            self.flow.pause_reading()
-
-    def _time_out(self) -> None:
-        """End the connection, with a word where a part of a request has come."""
-        if self.stage in {Stage.HEAD, Stage.BODY}:
-            self.refuse(http_errors.RequestTimeout, _END_REASONS[self.stage])
-            return
-        if self.stage in _END_REASONS:
-            self._connections.count_end(_END_REASONS[self.stage])
-        if self.stage is Stage.WRITE:
-            self.transport.abort()
-            return
-        self.transport.close()
-        self._wait_for_client(Stage.CLOSING, _LINGER)
-
-    def _wait_for_client(self, stage: Stage, within: float) -> None:
-        """Be at a stage where the next move is the client's, for so long."""
-        self._waiting_queue.pop(self, None)
-        self._waiting_queue[self] = None
-        self.stage = stage
-        self.waiting_since = now = clock.steady()
-        self._until = now + within
-
-
-def _may_take_fast_path(url: bytes, parser: Any) -> bool:
-    """Say whether a request may go by the express, as far as its first line tells."""
-    is_hook = url.startswith(_WEBHOOK_PREFIX) and not (b"?" in url or b"%" in url)
-    return is_hook and parser.get_method() == b"POST" and parser.get_http_version() == "1.1"
 
 
 _END_REASONS = {
@@ -606,3 +75,338 @@ _END_REASONS = {
     Stage.DISCARD: "rest_of_body",
     Stage.WRITE: "does_not_read",
 }
+
+
+class HttpConnection(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, state: ServerState) -> None:
+        self.state = state
+        self._settings = state.settings
+        self._connections = state.connections
+        self._queue = state.connections.unproven
+        #: address of the other end; a PROXY protocol header replaces it
+        self._peer = ""
+        self.port = 0
+        #: what the limit per address counts as one; nothing for trusted proxies
+        self.network = ""
+        self._needs_proxy_header = False
+        self.stage = Stage.IDLE
+        #: since when the client keeps us waiting, and until when it may
+        self.waiting_since = 0.0
+        self._until = 0.0
+        #: bytes received that are not parsed yet, and how many of them were searched for a head
+        self._unparsed = b""
+        self._searched = 0
+        self._exchange: HttpExchange | None = None
+        self._body: LengthBody | ChunkedBody = LengthBody(0)
+        self._is_parsing = False
+        self._has_eof = False
+        self._read_paused = False
+        self._drained: asyncio.Future[None] | None = None
+        #: bytes since the last check, and by how many the body may still fall behind
+        self._fresh_bytes = 0
+        self._credit = 0.0
+        self._checked_at = 0.0
+        self._transport: asyncio.Transport
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for a first request, or turn the client away."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")  # noqa: S101
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self._peer, self.port = peer[:2]
+        proxies = self.state.proxies
+        is_proxy = proxies is not None and proxies.is_trusted(self._peer)
+        self.network = "" if is_proxy else limit_key(self._peer)
+        self._needs_proxy_header = is_proxy and self._settings.proxy_protocol
+        self._wait_for_client(Stage.IDLE, self._settings.headers_within)
+        error = self._connections.admit(self)
+        if error is not None:
+            self._refuse_connection(error, "refused")
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Forget the connection."""
+        self._connections.remove(self)
+        self.stage = Stage.CLOSING
+        self._unparsed = b""
+        self.resume_writing()
+        if self._exchange is not None:
+            self._exchange.lose()
+            self._exchange = None
+
+    def data_received(self, data: bytes) -> None:
+        """Parse as much as can be worked on."""
+        if self.stage is Stage.CLOSING:
+            return  # the connection only stays open so that the last response arrives
+        self._fresh_bytes += len(data)
+        if self._unparsed:
+            data, self._unparsed = self._unparsed + data, b""
+        self._parse(data)
+
+    def eof_received(self) -> bool:
+        """Answer complete requests of a client that closed its side, then close."""
+        self._has_eof = True
+        exchange = self._exchange
+        if exchange is None:
+            return bool(self._unparsed) and self.stage is Stage.IDLE  # it is parsed in a moment
+        if not exchange.is_complete or exchange.status:
+            return False
+        exchange.close_client()
+        return True
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        self._drained = asyncio.get_running_loop().create_future()
+        if self.stage is Stage.WORK:
+            self._wait_for_client(Stage.WRITE, self._settings.headers_within)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+        if self.stage is Stage.WRITE:
+            self._begin_work()
+
+    # parsing
+
+    def _parse(self, data: bytes) -> None:
+        self._is_parsing = True
+        try:
+            while data and self.stage is not Stage.CLOSING:
+                exchange = self._exchange
+                if exchange is None:
+                    data = self._parse_head(data)
+                elif not self._body.done:
+                    part, data = self._body.take(data)
+                    exchange.receive_body(part, is_last=self._body.done)
+                    self._finish_if_done()
+                else:
+                    self._hold(data)
+                    break
+        except (http_errors.RequestMalformed, http_errors.HeadersTooLarge) as error:
+            self._refuse_framing(error)
+        finally:
+            self._is_parsing = False
+        self._await_more()
+
+    def _parse_head(self, data: bytes) -> bytes:
+        """Begin a request; return what follows its head, or nothing if it is incomplete."""
+        if self._needs_proxy_header:
+            return self._parse_proxy_header(data)
+        if data[:1] in b"\r\n" and (empty := _EMPTY_LINES.match(data)):
+            data = data[empty.end() :]  # some clients send them between requests
+        size = find_head(data, self._searched, self.state.head_limits) if data else 0
+        if not size:
+            self._unparsed, self._searched = data, len(data)
+            return b""
+        self._searched = 0
+        head = parse_head(data[:size], self.state.head_limits)
+        self._body = body_reader(head, self.state.head_limits)
+        address, scheme = self._peer, "http"
+        if self.state.proxies is not None:
+            address, scheme = self.state.proxies.client(self._peer, head.by_name)
+        exchange = self._exchange = HttpExchange(self, head, address, scheme)
+        exchange.begin()
+        if self._body.done:
+            exchange.receive_body(b"", is_last=True)
+        self._finish_if_done()
+        return data[size:]
+
+    def _parse_proxy_header(self, data: bytes) -> bytes:
+        try:
+            found = read_proxy_header(data)
+        except ProxyHeaderError as error:
+            raise http_errors.RequestMalformed from error
+        if found is None:
+            self._unparsed = data
+            return b""
+        self._needs_proxy_header = False
+        self._peer = found.address or self._peer
+        return data[found.size :]
+
+    def _hold(self, data: bytes) -> None:
+        """Keep bytes of the next request until this one is answered; read no further ahead."""
+        self._unparsed = data
+        if len(data) > self._settings.headers:
+            self.pause_reading()
+
+    def _await_more(self) -> None:
+        """Enter the stage that what has been parsed leads to."""
+        if self.stage is Stage.CLOSING:
+            return
+        exchange = self._exchange
+        if self._has_eof and (exchange is None or not exchange.is_complete):
+            self._transport.close()  # the rest of a request will never arrive
+        elif exchange is None:
+            if self._unparsed and self.stage is not Stage.HEAD:
+                self._wait_for_client(Stage.HEAD, self._settings.headers_within)
+        else:
+            self._await_end(exchange)
+
+    def _await_end(self, exchange: HttpExchange) -> None:
+        """Enter the stage of a request whose head has arrived."""
+        if exchange.is_complete:
+            if self.stage not in {Stage.WORK, Stage.WRITE}:
+                self._begin_work()
+        elif exchange.done:
+            if self.stage is not Stage.DISCARD:
+                self._wait_for_client(Stage.DISCARD, self._settings.headers_within)
+        elif self.stage is not Stage.BODY:
+            self._await_body()
+
+    def _await_body(self) -> None:
+        self._wait_for_client(Stage.BODY, self._settings.request_within)
+        self._checked_at = self.waiting_since
+        self._fresh_bytes = 0
+        self._credit = self.state.rate_credit
+
+    def _begin_work(self) -> None:
+        self.stage = Stage.WORK
+        self._queue.pop(self, None)
+
+    def pause_reading(self) -> None:
+        """Read no more until ``resume_reading``."""
+        if not self._read_paused and not self._transport.is_closing():
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if self._read_paused and not self._transport.is_closing():
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    # writing
+
+    def write(self, data: bytes) -> None:
+        """Write, unless the connection is closing."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Return when the client has read enough of what was written."""
+        if self._drained is not None:
+            await self._drained
+
+    def response_done(self, exchange: HttpExchange) -> None:
+        """Go on after a complete response."""
+        if self._queue is not self._connections.proven:
+            self._queue.pop(self, None)
+            self._queue = self._connections.proven
+        if not self._is_parsing and exchange is self._exchange:
+            self._finish_if_done()
+            if self._exchange is not None:
+                self._await_more()
+
+    def _finish_if_done(self) -> None:
+        """Await the next request once the response is sent and the body has arrived."""
+        exchange = self._exchange
+        if exchange is None or not exchange.done:
+            return
+        if not exchange.keep_alive:
+            self._exchange = None
+            self._close_gracefully()
+        elif self._body.done:
+            self._exchange = None
+            self._wait_for_client(Stage.IDLE, self._settings.idle)
+            if not self._is_parsing:
+                self.resume_reading()
+                if self._unparsed or self._has_eof:
+                    asyncio.get_running_loop().call_soon(self._parse_unparsed)
+
+    def _parse_unparsed(self) -> None:
+        if self._exchange is None and self.stage is not Stage.CLOSING:
+            data, self._unparsed = self._unparsed, b""
+            self._parse(data)
+
+    # ending
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self.stage = Stage.CLOSING
+        self._transport.abort()
+
+    def evict(self) -> None:
+        """Make room for another connection."""
+        self._connections.count_end("gave_way")
+        self.abort()
+
+    def stop(self) -> None:
+        """Close the connection, after the response if there is a request."""
+        exchange = self._exchange
+        if exchange is None:
+            self._transport.close()
+            self.stage = Stage.CLOSING
+        else:
+            exchange.keep_alive = False
+
+    def check_timeout(self, now: float) -> None:
+        """Close the connection if the client has kept us waiting for too long."""
+        if self._transport.is_closing() or self.stage is Stage.CLOSING:
+            if now >= self._until:
+                self._transport.abort()
+        elif self.stage is Stage.BODY and self._read_paused:
+            self._await_body()  # it is us who do not read; its time begins when we do
+        elif now >= self._until or (self.stage is Stage.BODY and not self._keeps_rate(now)):
+            self._time_out()
+
+    def _keeps_rate(self, now: float) -> bool:
+        """Return whether a body arrives at the required rate, seen over a few seconds."""
+        credit = min(self.state.rate_credit, self._credit + self._fresh_bytes)
+        self._credit = credit - (now - self._checked_at) * self._settings.body_rate
+        self._checked_at, self._fresh_bytes = now, 0
+        return self._credit >= 0
+
+    def _time_out(self) -> None:
+        reason = _END_REASONS[self.stage]
+        if self.stage in {Stage.HEAD, Stage.BODY}:
+            self._refuse_connection(http_errors.RequestTimeout, reason)
+            return
+        self._connections.count_end(reason)
+        if self.stage is Stage.WRITE:
+            self.abort()
+        else:
+            self._transport.close()
+            self._wait_for_client(Stage.CLOSING, _CLOSE_WITHIN)
+
+    def _refuse_framing(self, error: OnceboxError) -> None:
+        is_large = isinstance(error, http_errors.HeadersTooLarge)
+        self._refuse_connection(type(error), "large_headers" if is_large else "malformed")
+
+    def _refuse_connection(self, kind: type[OnceboxError], reason: str) -> None:
+        """Respond with a problem if nothing was answered yet, and close."""
+        self._connections.count_end(reason)
+        exchange = self._exchange
+        if exchange is None:
+            self.write(problems.raw_response(kind, self.state.ids.new().decode()))
+        elif exchange.status:
+            self.abort()  # the response cannot be completed
+            return
+        else:
+            exchange.keep_alive = False
+            exchange.refuse(kind)
+            exchange.close_client()
+            self._exchange = None
+        if self.stage is not Stage.CLOSING:
+            self._close_gracefully()
+
+    def _close_gracefully(self) -> None:
+        """Close our side; the client has a moment to read what was written."""
+        self._unparsed = b""
+        if self._transport.can_write_eof() and not self._transport.is_closing():
+            with suppress(OSError):  # the client is gone
+                self._transport.write_eof()
+        self._wait_for_client(Stage.CLOSING, _CLOSE_WITHIN)
+
+    def _wait_for_client(self, stage: Stage, within: float) -> None:
+        """Enter a stage in which the next move is the client's, for so many seconds."""
+        self._queue.pop(self, None)
+        self._queue[self] = None
+        self.stage = stage
+        self.waiting_since = now = clock.steady()
+        self._until = now + within

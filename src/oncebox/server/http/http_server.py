@@ -1,28 +1,26 @@
-"""HTTP server: uvicorn in our event loop, and the listening sockets."""
+"""HTTP server: listening sockets, start and stop."""
 
 import asyncio
 import errno
-import logging
 import resource
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
-import uvicorn
 
+from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import ListenAddressUnavailable
-from oncebox.server.http.http_connection import OVERFLOW, HttpConnection, HttpConnections
-from oncebox.server.http.request_limits import App
+from oncebox.server.http.http_connection import HttpConnection
+from oncebox.server.http.request_context import App, WebhookHandler
+from oncebox.server.http.server_state import OVERFLOW, ServerState
 from oncebox.settings import HttpSettings
 
-_START_POLL = 0.01
 _BACKLOG = 2048
 #: descriptors kept for databases, files and the odd connection
 _RESERVED_FILES = 128
+_STOP_POLL = 0.02
 
 _REASONS = {
     errno.EADDRINUSE: "another program listens there; stop it, or choose another port",
@@ -31,50 +29,57 @@ _REASONS = {
 }
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn without its own mind about signals; whoever started us stops us."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class HttpServer:
-    """Serves one application until stopped: ``async with Server(…)``."""
+    """Serves one application until stopped: ``async with HttpServer(…)``."""
 
     def __init__(
-        self, app: App, sockets: list[socket.socket], settings: HttpSettings, telemetry: Telemetry
+        self,
+        app: App,
+        sockets: list[socket.socket],
+        settings: HttpSettings,
+        telemetry: Telemetry,
+        webhooks: WebhookHandler | None = None,
     ) -> None:
-        """Prepare; nothing is answered before ``start``."""
-        self._connections = HttpConnections(_limit_to_file_descriptors(settings), telemetry)
+        settings = _limit_to_file_descriptors(settings)
+        self._state = ServerState(app, settings, telemetry, webhooks)
         self._sockets = sockets
-        self._uvicorn = _Uvicorn(_config(app, self._connections, settings))
-        self._tasks: list[asyncio.Task[None]] = []
+        self._servers: list[asyncio.Server] = []
+        self._checking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to answer; when this returns, a client can connect."""
-        _silence_uvicorn()
-        serving = asyncio.create_task(self._uvicorn.serve(self._sockets))
-        self._tasks = [serving, asyncio.create_task(self._connections.run())]
-        while not (self._uvicorn.started or serving.done()):  # noqa: ASYNC110 - it rings no bell
-            await asyncio.sleep(_START_POLL)
-        if serving.done():
-            await serving  # it says why
+        """Begin to serve; when this returns, clients can connect."""
+        loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            server = await loop.create_server(
+                lambda: HttpConnection(self._state), sock=each, backlog=_BACKLOG
+            )
+            self._servers.append(server)
+        state = self._state
+        self._checking = asyncio.create_task(state.connections.run(state.update_date))
 
     async def stop(self) -> None:
-        """Take no more connections, let requests finish for a while, end the rest."""
-        if not self._tasks:
+        """Accept no more connections; wait for requests in flight, then cut what is left."""
+        if self._checking is None:
             return
-        self._uvicorn.should_exit = True
-        serving, watching = self._tasks
-        await serving
-        watching.cancel()
+        self._state.stopping = True
+        for server in self._servers:
+            server.close()
+        connections = self._state.connections
+        for connection in list(connections.open):
+            connection.stop()
+        until = clock.steady() + self._state.settings.stop_within
+        while connections.open and clock.steady() < until:  # noqa: ASYNC110 - it ends by itself
+            await asyncio.sleep(_STOP_POLL)
+        for connection in list(connections.open):
+            connection.abort()
+        await asyncio.sleep(0)
+        self._checking.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
-        self._tasks = []
+            await self._checking
+        self._checking = None
 
     async def __aenter__(self) -> Self:
-        """Begin to answer."""
+        """Begin to serve."""
         await self.start()
         return self
 
@@ -129,22 +134,6 @@ def _unavailable(host: str, port: int, error: OSError) -> ListenAddressUnavailab
     return ListenAddressUnavailable(f"cannot listen on {host} port {port}: {reason}")
 
 
-def _config(app: App, watch: HttpConnections, settings: HttpSettings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=partial(HttpConnection, watch, getattr(app, "fast_path", None)),  # type: ignore[arg-type]
-        ws="none",
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=settings.stop_within,  # type: ignore[arg-type]
-    )
-
-
 def _limit_to_file_descriptors(settings: HttpSettings) -> HttpSettings:
     """Open as many files as the system allows, and no more connections than that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -152,14 +141,7 @@ def _limit_to_file_descriptors(settings: HttpSettings) -> HttpSettings:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    room = wanted if soft == resource.RLIM_INFINITY else soft - _RESERVED_FILES
+    available = wanted if soft == resource.RLIM_INFINITY else soft - _RESERVED_FILES
     return msgspec.structs.replace(
-        settings, connections=max(1, min(settings.connections, room // OVERFLOW))
+        settings, connections=max(1, min(settings.connections, available // OVERFLOW))
     )
-
-
-def _silence_uvicorn() -> None:
-    """Keep uvicorn from quoting requests in its own words; what matters is logged by us."""
-    logger = logging.getLogger("uvicorn")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False

@@ -23,7 +23,7 @@ from oncebox.ledger.inboxes.longpoll import Waiter
 from oncebox.ledger.transactions import Ledger, Transaction
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.deliveries.delivery import Headers
-from oncebox.server.http.request_limits import Send
+from oncebox.server.http.request_context import Send
 
 
 class HandlerResponse(NamedTuple):

@@ -10,7 +10,7 @@ from oncebox.errors.http import FieldsInvalid, Unauthenticated
 from oncebox.schemas.resend_api import ResendProblem
 from oncebox.server.http import problems
 from oncebox.server.http.api_endpoint import ApiEndpoint, RawHeaders
-from oncebox.server.http.request_limits import Scope, Send, request_context
+from oncebox.server.http.request_context import Scope, Send, request_context
 
 _KEY = b"idempotency-key"
 _MAX_KEY = 256

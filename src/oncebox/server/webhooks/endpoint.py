@@ -7,6 +7,7 @@ from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import EgressError, KeyFetchRequired, OnceboxError, SignatureInvalid
 from oncebox.errors.http import (
+    InternalError,
     KeyServiceUnreachable,
     MethodNotAllowed,
     SenderNotAllowed,
@@ -15,16 +16,7 @@ from oncebox.errors.http import (
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
-from oncebox.server.http.request_limits import (
-    ACCEPTED,
-    ACCEPTED_HEADERS,
-    Headers,
-    OnStored,
-    Receive,
-    Scope,
-    Send,
-    request_context,
-)
+from oncebox.server.http.request_context import WEBHOOK_PATH, Headers, RequestContext
 from oncebox.server.webhooks import request_verification
 from oncebox.server.webhooks.request_verification import (
     CompiledSource,
@@ -87,16 +79,11 @@ class ProviderKeyCache:
         await asyncio.gather(*self._fetching.values(), return_exceptions=True)
 
 
-#: path of the webhook endpoint
-PATH_PREFIX = "/in/"
-#: reasons other than the signature: the sender is genuine, but not allowed here
-_UNWANTED_REASONS = frozenset({"address_not_allowed", "unexpected_sender", "topic_not_allowed"})
+#: reasons other than the signature: the sender is authentic, but not allowed here
+_NOT_ALLOWED_REASONS = frozenset({"address_not_allowed", "unexpected_sender", "topic_not_allowed"})
 
-_ACCEPTED = HandshakeReply(status=200, body=ACCEPTED)
-
-
-class ClientGone(Exception):
-    """The client disconnected before its request was complete."""
+_ACCEPTED = HandshakeReply(status=200, body=b'{"status":"accepted"}')
+_ACCEPTED_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"21")]
 
 
 class WebhookEndpoint:
@@ -116,36 +103,40 @@ class WebhookEndpoint:
         self._intake = intake
         self._quarantine = quarantine
         self._fetch = fetch
+        self._telemetry = telemetry
         self._keys = ProviderKeyCache(fetch, telemetry)
         self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        try:
-            reply = await self._handle(scope, receive)
-        except OnceboxError as error:
-            await request_context(scope).refuse(error)
-        except ClientGone:
-            return
-        else:
-            await _send_reply(reply, send)
+    def __call__(self, exchange: RequestContext, body: bytes) -> None:
+        """Accept a complete request, and respond after the commit."""
+        if not self._accept_directly(exchange, body):
+            task = asyncio.get_running_loop().create_task(self._serve(exchange, body))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def accept_fast(
-        self, path: str, headers: Headers, body: bytes, address: str, on_stored: OnStored
-    ) -> bool:
+    def _accept_directly(self, exchange: RequestContext, body: bytes) -> bool:
         """Accept an authentic POST with one event; return False for anything else.
 
-        See docs/decisions/0015-use-connection-limits-and-a-fast-path-for-http.md.
+        See docs/decisions/0040-use-one-http-front-end-with-exact-framing.md.
         """
+        head = exchange.head
+        if head.method != "POST" or head.query or len(head.by_name) < len(head.fields):
+            return False
+
+        def on_stored(error: OnceboxError | None) -> None:
+            if error is None:
+                exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)
+            else:
+                exchange.refuse(error)
+
         try:
-            compiled = self._sources.at(path[len(PATH_PREFIX) :], compile_source)
+            compiled = self._sources.at(head.path[len(WEBHOOK_PATH) :], compile_source)
             if compiled.scheme.handshake is not None or compiled.source.order_by is not None:
                 return False
-            request = WebhookRequest(
-                url=_request_url("http", path, headers), headers=_header_text(headers), body=body
-            )
+            request = _webhook_request(exchange, body)
             verified = verify_request(
-                compiled, request, address=address, now=self._clock(), keys=self._keys
+                compiled, request, address=exchange.address, now=self._clock(), keys=self._keys
             )
             if verified.batch or len(verified.events) != 1:
                 return False
@@ -154,27 +145,35 @@ class WebhookEndpoint:
             )
             self._intake.accept_with_callback(new, on_stored)
         except OnceboxError:
-            return False  # the ASGI path reports the error
+            return False  # the general path reports the error
         return True
 
     async def close(self) -> None:
         """Stop fetching keys."""
         await self._keys.close()
 
-    async def _handle(self, scope: Scope, receive: Receive) -> HandshakeReply:
-        compiled = self._sources.at(scope["path"][len(PATH_PREFIX) :], compile_source)
-        body = await _read_body(receive)
-        request = WebhookRequest(
-            method=scope["method"],
-            url=_request_url(
-                scope["scheme"], scope["path"], scope["headers"], scope["query_string"]
-            ),
-            headers=_header_text(scope["headers"]),
-            body=body,
-        )
+    async def _serve(self, exchange: RequestContext, body: bytes) -> None:
+        try:
+            reply = await self._handle(exchange, body)
+        except OnceboxError as error:
+            exchange.refuse(error)
+        except Exception:
+            self._telemetry.log.exception("request_failed", request=exchange.request_id)
+            exchange.refuse(InternalError)
+        else:
+            pairs = (*reply.headers, ("content-length", str(len(reply.body))))
+            headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+            is_accepted = reply is _ACCEPTED
+            exchange.respond(
+                reply.status, _ACCEPTED_HEADERS if is_accepted else headers, reply.body
+            )
+
+    async def _handle(self, exchange: RequestContext, body: bytes) -> HandshakeReply:
+        compiled = self._sources.at(exchange.head.path[len(WEBHOOK_PATH) :], compile_source)
+        request = _webhook_request(exchange, body)
         try:
             reply = await self._handshake(compiled, request)
-            return reply or await self._accept(compiled, request, request_context(scope).address)
+            return reply or await self._accept(compiled, request, exchange.address)
         except KeyFetchRequired as wanted:
             self._keys.fetch_in_background(wanted.name)
             raise
@@ -189,8 +188,8 @@ class WebhookEndpoint:
                 url=request.url,
             )
             # The response never says which part of the signature is wrong.
-            allowed = error.reason not in _UNWANTED_REASONS
-            raise (SignatureRefused if allowed else SenderNotAllowed) from error
+            is_signature = error.reason not in _NOT_ALLOWED_REASONS
+            raise (SignatureRefused if is_signature else SenderNotAllowed) from error
 
     async def _handshake(
         self, compiled: CompiledSource, request: WebhookRequest
@@ -226,38 +225,18 @@ class WebhookEndpoint:
         return _ACCEPTED
 
 
-async def _read_body(receive: Receive) -> bytes:
-    """Return the whole body; the request limits bound it."""
-    message = await receive()
-    if not message.get("more_body") and message["type"] == "http.request":
-        whole: bytes = message.get("body", b"")
-        return whole
-    pieces = [message.get("body", b"")]
-    while message.get("more_body"):
-        message = await receive()
-        pieces.append(message.get("body", b""))
-    if message["type"] != "http.request":
-        raise ClientGone
-    return b"".join(pieces)
+def _webhook_request(exchange: RequestContext, body: bytes) -> WebhookRequest:
+    head = exchange.head
+    host = exchange.headers.get(b"host", b"").decode("latin-1")
+    url = f"{exchange.scheme}://{host}{head.path}"
+    return WebhookRequest(
+        method=head.method,
+        url=f"{url}?{head.query.decode('latin-1')}" if head.query else url,
+        headers=_header_text(head.fields),
+        body=body,
+    )
 
 
 def _header_text(headers: Headers) -> tuple[tuple[str, str], ...]:
     """Return headers as text, in order, without loss."""
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
-
-
-def _request_url(scheme: str, path: str, headers: Headers, query: bytes = b"") -> str:
-    """Return the requested URL; schemes that sign it need the public URL in their settings."""
-    host = next((value for name, value in headers if name == b"host"), b"")
-    url = f"{scheme}://{host.decode('latin-1')}{path}"
-    return f"{url}?{query.decode('latin-1')}" if query else url
-
-
-async def _send_reply(reply: HandshakeReply, send: Send) -> None:
-    if reply is _ACCEPTED:
-        headers = ACCEPTED_HEADERS
-    else:
-        pairs = (*reply.headers, ("content-length", str(len(reply.body))))
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

@@ -1,0 +1,91 @@
+"""A request that is being answered: its context, the exchange a handler responds to; ASGI types."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import count
+from typing import Any
+
+from oncebox.core import clock, ids
+from oncebox.errors import OnceboxError
+from oncebox.server.http import problems
+from oncebox.server.http.request_parsing import RequestHead
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+#: the header that names a request, in both directions
+REQUEST_ID = b"x-request-id"
+#: key of the request context in an ASGI scope
+CONTEXT = "oncebox.context"
+#: webhooks arrive below this path
+WEBHOOK_PATH = "/in/"
+#: where whole mails are sent with their attachments, in bodies with a limit of their own
+MAIL_PATHS = frozenset({"/v1/sends", "/v1/sends/batch", "/emails", "/emails/batch"})
+
+
+class RequestContext(ABC):
+    """A request that is being answered."""
+
+    #: name of the route in metrics
+    route = "none"
+    #: status of the response; 0 until it starts
+    status = 0
+
+    def __init__(self, id_header: bytes, head: RequestHead, address: str, scheme: str) -> None:
+        self.id_header = id_header
+        self.head = head
+        #: the client's address; behind a trusted proxy, the one the proxy reports
+        self.address = address
+        self.scheme = scheme
+        self.began = clock.steady()
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """Header fields by name; of one that occurs several times, the last value."""
+        return self.head.by_name
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request."""
+        return self.id_header.decode()
+
+    @abstractmethod
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole response; without a client, or after another response, nothing."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Cut the connection instead of responding; only tests want that."""
+
+    def refuse(self, error: OnceboxError | type[OnceboxError]) -> None:
+        """Respond with a problem, unless a response has started."""
+        if not self.status:
+            described = problems.describe(error, self.request_id)
+            headers, body = problems.response(described, getattr(error, "retry_after", None))
+            self.respond(described.status, headers, body)
+
+
+#: called with a complete request below ``/in/``; must call ``respond`` or ``refuse`` once
+WebhookHandler = Callable[[RequestContext, bytes], None]
+
+
+def request_context(scope: Scope) -> RequestContext:
+    """Return the context of a request."""
+    found: RequestContext = scope[CONTEXT]
+    return found
+
+
+class RequestIds:
+    """Ids of requests: that of this process, and a number."""
+
+    def __init__(self) -> None:
+        self._prefix = ids.new("req").encode()
+        self._numbers = count(1)
+
+    def new(self) -> bytes:
+        """Return the next id."""
+        return b"%s-%x" % (self._prefix, next(self._numbers))

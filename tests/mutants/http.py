@@ -1,0 +1,380 @@
+"""Faults in the HTTP front end: framing, slow clients, limits, proxies."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_SOURCE = "src/oncebox/server/http"
+_TESTS = "tests/server/http"
+
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"{_TESTS}/{file}.py::{name}" for name in names))
+
+
+HTTP = (
+    Mutant(
+        "connections that are never closed for their slowness",
+        (
+            Patch(
+                f"{_SOURCE}/server_state.py",
+                "            connection.check_timeout(now)\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_a_silent_connection_is_closed",
+                "test_slow_headers_are_cut_off_however_steadily_they_drip",
+                "test_a_slow_body_is_cut_off_and_never_whole",
+                "test_a_client_that_does_not_read_is_let_go",
+            ),
+        ),
+    ),
+    Mutant(
+        "a time limit for headers that every byte renews",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            if self._unparsed and self.stage is not Stage.HEAD:\n",
+                "            if self._unparsed:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_slow_headers_are_cut_off_however_steadily_they_drip",
+            ),
+        ),
+    ),
+    Mutant(
+        "our own work counted against the client",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        self.stage = Stage.WORK\n        self._queue.pop(self, None)\n",
+                "        self._queue[self] = None\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_work_of_ours_is_never_counted_against_the_client",
+            ),
+        ),
+    ),
+    Mutant(
+        "new connections refused instead of slow ones evicted",
+        (
+            Patch(
+                f"{_SOURCE}/server_state.py",
+                "        if longest is None:\n            return False\n",
+                "        if longest is None or newcomer is not None:\n            return False\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_who_waits_longest_gives_way_to_who_comes_new",
+            ),
+        ),
+    ),
+    Mutant(
+        "bodies in chunks without a limit",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "        if self.body_size > self._body_limit:\n"
+                "            self.refuse(BodyTooLarge())\n"
+                "        elif",
+                "        if",
+            ),
+        ),
+        (
+            _tests(
+                "test_limits",
+                "test_a_giant_in_chunks_is_refused_while_it_comes_and_not_kept",
+                "test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body behind an upgrade that is skipped",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    return ChunkedBody(limits.size) if head.length is None else "
+                "LengthBody(head.length)\n",
+                '    if b"upgrade" in head.by_name:\n'
+                "        return LengthBody(0)\n"
+                "    return ChunkedBody(limits.size) if head.length is None else "
+                "LengthBody(head.length)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_upgrade_is_ignored_and_the_body_is_the_request_s",
+            ),
+            _tests(
+                "test_request_parsing",
+                "test_body_has_exactly_the_announced_bytes_and_what_follows_is_the_next_request",
+            ),
+        ),
+    ),
+    Mutant(
+        "a part of a body that is taken for all of it",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "        if is_last and self.head.length not in {None, self.body_size}:\n"
+                "            raise http_errors.RequestMalformed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_body_of_another_length_than_announced_reaches_nobody",
+            ),
+        ),
+    ),
+    Mutant(
+        "a part of a body from another server",
+        (
+            Patch(
+                f"{_SOURCE}/asgi_app.py",
+                "            if is_last and self._length not in {None, self._size}:\n"
+                "                raise RequestMalformed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_another_server_s_body_of_another_length_reaches_nobody",
+            ),
+        ),
+    ),
+    Mutant(
+        "requests that are parsed before the last one is answered",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "                if exchange is None:\n"
+                "                    data = self._parse_head(data)\n",
+                "                if exchange is None or self._body.done:\n"
+                "                    data = self._parse_head(data)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_a_refusal_never_overtakes_the_answer_to_an_earlier_request",
+            ),
+            _tests(
+                "test_limits",
+                "test_pipelined_requests_are_answered_in_turn",
+            ),
+        ),
+    ),
+    Mutant(
+        "trailer fields that would frame or route a request",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "        if match is None or match[1].lower() in _NOT_IN_TRAILERS:\n",
+                "        if match is None:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_ambiguous_or_wrong_framing_is_malformed_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a trailer of fields without a limit",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "            raise RequestMalformed\n        self._extra += len(line)\n",
+                "            raise RequestMalformed\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_head_extension_or_trailer_beyond_the_limit_is_too_large_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a line without an end that is counted when it ends",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "            size = (len(data) if end < 0 else end) - at\n",
+                "            size = 0 if end < 0 else end - at\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_trailers",
+                "test_an_endless_trailer_costs_no_memory",
+            ),
+            _tests(
+                "test_request_parsing",
+                "test_head_extension_or_trailer_beyond_the_limit_is_too_large_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body in any number of chunks",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "        if self._chunks > _MAX_CHUNKS:\n            raise HeadersTooLarge\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_number_of_chunks_has_a_limit",
+            ),
+        ),
+    ),
+    Mutant(
+        "codings that are not chunked",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                ' or coding.lower() != b"chunked"',
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_ambiguous_or_wrong_framing_is_malformed_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "any version of HTTP",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if not version or not head[:1].isalpha():",
+                "    if not head[:1].isalpha():",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_ambiguous_or_wrong_framing_is_malformed_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "fields that occur twice",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if len(by_name) < len(fields) and _repeats_single(fields):\n"
+                "        raise RequestMalformed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_ambiguous_or_wrong_framing_is_malformed_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a reference cycle for every request",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "            await state.app(self._scope(), self.receive, self.send)\n",
+                "            self._kept = self._scope()\n"
+                "            await state.app(self._kept, self.receive, self.send)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_limits",
+                "test_a_request_leaves_no_garbage_behind",
+            ),
+        ),
+    ),
+    Mutant(
+        "forwarded addresses that anybody may set",
+        (
+            Patch(
+                f"{_SOURCE}/proxies.py",
+                '        if not self.is_trusted(peer):\n            return peer, "http"\n',
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_client_address",
+                "test_nothing_a_stranger_sends_changes_who_he_is",
+            ),
+        ),
+    ),
+    Mutant(
+        "a PROXY header that anybody may send",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        self._needs_proxy_header = is_proxy and self._settings.proxy_protocol\n",
+                "        self._needs_proxy_header = self._settings.proxy_protocol\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_exchanges",
+                "test_proxy_protocol_is_read_from_trusted_proxies_only",
+            ),
+        ),
+    ),
+    Mutant(
+        "no capacity reserved for webhooks and probes",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "reserved=is_intake or head.path in PROBE_PATHS",
+                "reserved=False",
+            ),
+        ),
+        (
+            _tests(
+                "test_exchanges",
+                "test_webhooks_and_probes_are_served_when_the_api_is_busy",
+            ),
+        ),
+    ),
+    Mutant(
+        "reading on while a request is worked on",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        if len(data) > self._settings.headers:\n"
+                "            self.pause_reading()\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_connections",
+                "test_pipelining_does_not_let_a_client_run_ahead",
+            ),
+        ),
+    ),
+)
