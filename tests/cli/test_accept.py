@@ -32,16 +32,6 @@ def test_json_has_the_fields_of_the_model(ledger: Ledger) -> None:
     assert set(answer.record) == {"id", "arrival", "state", "sighting"}
 
 
-def test_a_source_that_is_not_configured_is_noted(ledger: Ledger) -> None:
-    ledger.type("source", "add", "known", "--scheme", "none", "--allow-unsigned")
-    known = ledger.type("delivery", "accept", "known", "--body", "x")
-    unknown = ledger.type("delivery", "accept", "nosuch", "--body", "x")
-
-    assert (known.code, known.err) == (0, "")
-    assert unknown.code == 0
-    assert unknown.err.startswith("note: no source nosuch is configured")
-
-
 def test_quiet_prints_the_id_alone(ledger: Ledger) -> None:
     answer = ledger.type("delivery", "accept", "shop", "--key", "k", "--body", "", "-q")
 

@@ -104,7 +104,6 @@ MUTANTS = (
                 "tests/contract/deliveries/test_leases.py",
                 "test_a_buried_delivery_cannot_be_settled_by_its_worker",
             ),
-            _zombies("stale"),
         ),
     ),
     Mutant(

@@ -14,7 +14,7 @@ import msgspec
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import check_one_body, header_option, page_options
 from oncebox.cli.output import failures
-from oncebox.cli.output.printer import Printer, escape
+from oncebox.cli.output.printer import Printer
 from oncebox.cli.output.times import ago, duration, iso_time
 from oncebox.core import clock
 from oncebox.db.database import Transaction
@@ -86,8 +86,8 @@ def accept(  # noqa: PLR0913 - a delivery has this many properties
     """
     content = _read_body(call.settings(), stdin=stdin, text=body, file=body_file)
 
-    async def work(components: "Components") -> tuple[Accepted, bool]:
-        accepted = await components.intake.accept(
+    async def work(components: "Components") -> Accepted:
+        return await components.intake.accept(
             source,
             key=key,
             body=content,
@@ -96,28 +96,14 @@ def accept(  # noqa: PLR0913 - a delivery has this many properties
             order_key=order_key,
             road=CHANNEL,
         )
-        await components.sources.refresh()
-        tenant = components.settings.tenant
-        return accepted, components.sources.find(tenant, source) is not None
 
-    accepted, is_configured = call.run(work, create=True)
-    if accepted.arrival is ArrivalKind.NEW and not (is_configured or call.out.as_json):
-        _note_unknown_source(call, source)
+    accepted = call.run(work, create=True)
     if call.out.on_terminal:
         cells = [_ARRIVAL_TEXT[accepted.arrival].format(state=accepted.state)]
     else:
         cells = [accepted.arrival, accepted.state, accepted.duplicate_class or ""]
     call.out.result(accepted, accepted.id, *cells, name=accepted.id)
     return failures.CONFLICT if accepted.arrival is ArrivalKind.CONFLICT else failures.OK
-
-
-def _note_unknown_source(call: CommandContext, source: str) -> None:
-    if not call.out.quiet:
-        click.echo(
-            f"note: no source {escape(source)} is configured; the delivery waits for a program "
-            "with a handler of that name",
-            err=True,
-        )
 
 
 def _read_body(
