@@ -57,10 +57,7 @@ SENDS_WORKER = (
                 "",
             ),
         ),
-        (
-            _DECIDED,
-            _tests("test_no_other_transport_takes_over_an_unknown_or_deferred_mail"),
-        ),
+        (_DECIDED,),
     ),
     Mutant(
         "a way that sends nothing, taken instead",
