@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import quote
 
 import msgspec
@@ -427,6 +427,8 @@ def expectation(path: tuple[str, ...]) -> str:
     kind = next((kind for each, kind, _ in all_settings() if each == path), None)
     if kind is None:
         return "is a section; set the settings in it"
+    if get_origin(kind) is Literal:
+        return f"must be {' or '.join(get_args(kind))}"
     described = _DESCRIPTIONS.get(kind)
     return f"must be {described or _described_number(kind)}"
 
