@@ -1,4 +1,4 @@
-"""Notifications of one process by topic: notifier, subscriptions, and the Poller that uses them."""
+"""In-process notifications by topic: Notifier, Subscription, and the Poller that reads on each."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -31,10 +31,10 @@ class Notifier:
         """Whether any subscription waits."""
         return any(self._waiters.values())
 
-    def notify(self, channel: str) -> None:
+    def notify(self, topic: str) -> None:
         """Wake the waiters of a topic."""
-        self._counts[channel] += 1
-        _wake(self._waiters[channel])
+        self._counts[topic] += 1
+        _wake(self._waiters[topic])
 
     def notify_all(self) -> None:
         """Wake all waiters: something changed, but nobody can say what."""
@@ -42,32 +42,32 @@ class Notifier:
         for waiting in self._waiters.values():
             _wake(waiting)
 
-    def subscribe(self, channel: str) -> "Subscription":
+    def subscribe(self, topic: str) -> "Subscription":
         """Return a subscription that sees every notification from now on."""
-        return Subscription(self, channel)
+        return Subscription(self, topic)
 
-    async def wait(self, channel: str, within: float) -> bool:
+    async def wait(self, topic: str, within: float) -> bool:
         """Wait for a notification; one that came while nobody waited counts too."""
-        if channel not in self._default_subscriptions:
-            self._default_subscriptions[channel] = Subscription(self, channel, seen=0)
-        return await self._default_subscriptions[channel].wait(within)
+        if topic not in self._default_subscriptions:
+            self._default_subscriptions[topic] = Subscription(self, topic, seen=0)
+        return await self._default_subscriptions[topic].wait(within)
 
-    def count(self, channel: str) -> int:
+    def count(self, topic: str) -> int:
         """Return how often a topic was notified."""
-        return self._counts[channel] + self._count_of_all
+        return self._counts[topic] + self._count_of_all
 
-    async def wait_for_next(self, channel: str, within: float) -> bool:
+    async def wait_for_next(self, topic: str, within: float) -> bool:
         """Wait for the next notification; say whether it came within so many seconds."""
         self._before_wait()
         notified: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[channel].add(notified)
+        self._waiters[topic].add(notified)
         try:
             async with asyncio.timeout(within):
                 await notified
         except TimeoutError:
             return False
         finally:
-            self._waiters[channel].discard(notified)
+            self._waiters[topic].discard(notified)
         return True
 
 
@@ -77,11 +77,11 @@ class Subscription:
     It belongs to one waiter: two would take each other's notifications.
     """
 
-    def __init__(self, notifier: Notifier, channel: str, seen: int | None = None) -> None:
+    def __init__(self, notifier: Notifier, topic: str, seen: int | None = None) -> None:
         """See notifications from now on, or after so many."""
         self._notifier = notifier
-        self._channel = channel
-        self._seen_count = notifier.count(channel) if seen is None else seen
+        self._channel = topic
+        self._seen_count = notifier.count(topic) if seen is None else seen
 
     async def wait(self, within: float) -> bool:
         """Wait for a notification; say whether it came within so many seconds."""
@@ -100,7 +100,7 @@ def _wake(waiting: set[asyncio.Future[None]]) -> None:
 
 
 class _Topics(Protocol):
-    def subscribe(self, channel: str, /) -> Subscription:
+    def subscribe(self, topic: str, /) -> Subscription:
         """Return a subscription to a topic."""
 
 
@@ -111,14 +111,14 @@ class Poller:
         self,
         topics: _Topics,
         telemetry: "Telemetry",
-        channel: str,
+        topic: str,
         read: Callable[[], Awaitable[None]],
         waiting: Sized,
     ) -> None:
         """Read as long as ``waiting`` is not empty; nothing is read before ``start``."""
         self._topics = topics
         self._telemetry = telemetry
-        self._channel = channel
+        self._channel = topic
         self._read = read
         self._waiting = waiting
         self._task: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""Ledger: runs ledger functions in transactions of one database.
+"""Ledger: runs functions in transactions: read, write, grouped, dry run; retries, notifications.
 
 A ledger function takes a transaction and plain values. Callers pass it to ``read``, ``write`` or,
 if it is declared with ``@grouped``, to ``submit``; no class stands between them and the function.

@@ -1,4 +1,4 @@
-"""`Resend` for the scripted provider: its validation, errors and idempotency keys.
+"""Fake Resend API for the scripted provider: validation, errors, idempotency keys, webhooks.
 
 Written after https://resend.com/docs/api-reference (emails, batch, errors, rate limit),
 https://resend.com/docs/dashboard/emails/idempotency-keys and …/webhooks.

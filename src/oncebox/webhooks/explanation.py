@@ -38,23 +38,23 @@ _BOM = b"\xef\xbb\xbf"
 _PORTS = {"https": ":443", "http": ":80"}
 
 
-def _corrected(attempt: VerificationContext) -> Iterator[tuple[str, VerificationContext]]:
-    """Yield every known mistake, and the attempt without it."""
+def _corrected(context: VerificationContext) -> Iterator[tuple[str, VerificationContext]]:
+    """Yield every known mistake, and the context without it."""
     for sentence, correct in _SECRET_CORRECTIONS.items():
-        secrets = [correct(secret) for secret in attempt.secrets]
-        if secrets != list(attempt.secrets):
-            yield sentence, replace(attempt, secrets=secrets)
-    for sentence, changes in _scheme_corrections(attempt.scheme):
-        yield sentence, replace(attempt, scheme=replace(attempt.scheme, **changes))
-    for sentence, url in _url_corrections(attempt):
-        request = replace(attempt.request, url=url)
+        secrets = [correct(secret) for secret in context.secrets]
+        if secrets != list(context.secrets):
+            yield sentence, replace(context, secrets=secrets)
+    for sentence, changes in _scheme_corrections(context.scheme):
+        yield sentence, replace(context, scheme=replace(context.scheme, **changes))
+    for sentence, url in _url_corrections(context):
+        request = replace(context.request, url=url)
         yield (
             sentence,
-            replace(attempt, request=request, options=replace(attempt.options, public_url="")),
+            replace(context, request=request, options=replace(context.options, public_url="")),
         )
-    if len(attempt.request.body) <= _MAX_BODY_BYTES:
-        for sentence, body in _body_corrections(attempt.request.body):
-            yield sentence, replace(attempt, request=replace(attempt.request, body=body))
+    if len(context.request.body) <= _MAX_BODY_BYTES:
+        for sentence, body in _body_corrections(context.request.body):
+            yield sentence, replace(context, request=replace(context.request, body=body))
 
 
 _SECRET_CORRECTIONS: dict[str, Callable[[str], str]] = {
@@ -97,14 +97,14 @@ def _scheme_corrections(scheme: Scheme) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _url_corrections(attempt: VerificationContext) -> Iterator[tuple[str, str]]:
+def _url_corrections(context: VerificationContext) -> Iterator[tuple[str, str]]:
     """Yield the addresses that the sender may have called in front of a proxy."""
-    if "address" not in attempt.scheme.covers:
+    if "address" not in context.scheme.covers:
         return
-    url = attempt.options.public_url or attempt.request.url
+    url = context.options.public_url or context.request.url
     try:
         parts = urlsplit(url)
-        hosts = _candidate_hosts(attempt, parts.netloc)
+        hosts = _candidate_hosts(context, parts.netloc)
     except ValueError:
         return
     paths = dict.fromkeys((parts.path, f"{parts.path}/", parts.path.rstrip("/")))
@@ -123,8 +123,8 @@ def _url_corrections(attempt: VerificationContext) -> Iterator[tuple[str, str]]:
                         )
 
 
-def _candidate_hosts(attempt: VerificationContext, netloc: str) -> list[str]:
-    table = attempt.request.headers_by_name
+def _candidate_hosts(context: VerificationContext, netloc: str) -> list[str]:
+    table = context.request.headers_by_name
     named = (table.get(name, "") for name in ("x-forwarded-host", "host"))
     hosts = [
         netloc,
@@ -238,7 +238,7 @@ def explain(
         scheme = apply_options(scheme, options)
     except ConfigInvalid as error:
         return [str(error)]
-    attempt = VerificationContext(
+    context = VerificationContext(
         scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
     )
     try:
@@ -246,26 +246,26 @@ def explain(
     except KeyFetchRequired:
         return ["The public key of the sender must be fetched first; give it as the secret."]
     except SignatureInvalid as error:
-        return [f"{error.reason}: {REASONS[error.reason]}.", *_details(attempt, error.reason)]
+        return [f"{error.reason}: {REASONS[error.reason]}.", *_details(context, error.reason)]
     if verdict.freshness is Freshness.LATE:
-        return [f"stale: {REASONS['stale']}.", *_explain_time(attempt)]
+        return [f"stale: {REASONS['stale']}.", *_explain_time(context)]
     if len(secrets) <= 1:
         return ["The signature holds."]
     return [f"The signature holds. It was made with secret number {verdict.secret_index + 1}."]
 
 
-def _details(attempt: VerificationContext, reason: str) -> list[str]:
+def _details(context: VerificationContext, reason: str) -> list[str]:
     if reason in {"future", "stale"}:
-        return _explain_time(attempt)
+        return _explain_time(context)
     said = [_REMEDIES[reason]] if reason in _REMEDIES else []
     if reason == "malformed_timestamp":
-        said = [f"The time must be written in {_UNITS[attempt.scheme.unit]}."]
+        said = [f"The time must be written in {_UNITS[context.scheme.unit]}."]
     if reason in {"missing_header", "malformed_signature"}:
-        said = _explain_headers(attempt)
+        said = _explain_headers(context)
     if reason in {"missing_secret", "unusable_secret", "signature_mismatch"}:
-        said = _explain_secrets(attempt)
+        said = _explain_secrets(context)
     unexplained = reason in {"signature_mismatch", "body_hash_mismatch"}
-    return [*said, *_explain_mistakes(attempt, quiet=not unexplained)]
+    return [*said, *_explain_mistakes(context, quiet=not unexplained)]
 
 
 _REMEDIES = {
@@ -278,19 +278,19 @@ _REMEDIES = {
 _UNITS = {"s": "seconds since 1970", "ms": "milliseconds since 1970", "iso": "RFC 3339"}
 
 
-def _explain_time(attempt: VerificationContext) -> list[str]:
+def _explain_time(context: VerificationContext) -> list[str]:
     try:
-        found = match_signature(attempt)
+        found = match_signature(context)
     except (SignatureInvalid, KeyFetchRequired):
         return []
-    if found.signed_at is None or attempt.now is None:
+    if found.signed_at is None or context.now is None:
         return []
-    seconds = (attempt.now - found.signed_at) / 1000
+    seconds = (context.now - found.signed_at) / 1000
     side = "before" if seconds > 0 else "after"
     return [
         (
             f"The signature itself holds, but it is dated {abs(seconds):.0f} s {side} the receive "
-            f"clock, and the window is {window_seconds(attempt)} s."
+            f"clock, and the window is {window_seconds(context)} s."
         ),
         (
             "If the request is fresh, one of the two clocks is wrong; if it is a recording, say "
@@ -299,9 +299,9 @@ def _explain_time(attempt: VerificationContext) -> list[str]:
     ]
 
 
-def _explain_headers(attempt: VerificationContext) -> list[str]:
+def _explain_headers(context: VerificationContext) -> list[str]:
     """Explain which header is missing, and which other scheme's header is there."""
-    scheme, table = attempt.scheme, attempt.request.headers_by_name
+    scheme, table = context.scheme, context.request.headers_by_name
     if not scheme.header:
         return []
     said = []
@@ -330,26 +330,26 @@ def _has_known_prefix(scheme: Scheme, value: str) -> bool:
     return any(mark in value for mark, _ in scheme.signature_prefixes)
 
 
-def _explain_secrets(attempt: VerificationContext) -> list[str]:
-    beginning = _SECRET_PREFIXES.get(attempt.scheme.name)
-    given = [secret for secret in attempt.secrets if secret.strip()]
+def _explain_secrets(context: VerificationContext) -> list[str]:
+    beginning = _SECRET_PREFIXES.get(context.scheme.name)
+    given = [secret for secret in context.secrets if secret.strip()]
     if not given:
         return ["Give the secret that the provider shows for this very endpoint."]
     if beginning and not any(secret.strip().startswith(beginning) for secret in given):
-        return [f"A secret of {attempt.scheme.title} begins with {beginning}; this one does not."]
+        return [f"A secret of {context.scheme.title} begins with {beginning}; this one does not."]
     return []
 
 
-def _explain_mistakes(attempt: VerificationContext, *, quiet: bool) -> list[str]:
+def _explain_mistakes(context: VerificationContext, *, quiet: bool) -> list[str]:
     """Undo every known mistake; return those without which the signature holds."""
-    timeless = replace(attempt, now=None)
+    timeless = replace(context, now=None)
     found = dict.fromkeys(
         sentence for sentence, corrected in _corrected(timeless) if _verifies(corrected)
     )
     said = [f"The signature holds once this is undone: {sentence}." for sentence in found]
     if said or quiet:
         return said[:_MAX_SENTENCES]
-    body = attempt.request.body
+    body = context.request.body
     if not body:
         said = ["The body is empty; was it read before?"]
     elif _looks_sorted(body):
@@ -361,15 +361,15 @@ def _explain_mistakes(attempt: VerificationContext, *, quiet: bool) -> list[str]
     return [*said, unexplained]
 
 
-def _verifies(attempt: VerificationContext) -> bool:
+def _verifies(context: VerificationContext) -> bool:
     # The options are applied to the scheme already, except these.
     options = SchemeOptions(
-        public_url=attempt.options.public_url,
-        topics=attempt.options.topics,
-        allow_unsigned=attempt.options.allow_unsigned,
+        public_url=context.options.public_url,
+        topics=context.options.topics,
+        allow_unsigned=context.options.allow_unsigned,
     )
     try:
-        match_signature(replace(attempt, options=options))
+        match_signature(replace(context, options=options))
     except (SignatureInvalid, KeyFetchRequired):
         return False
     return True

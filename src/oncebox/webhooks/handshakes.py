@@ -60,7 +60,7 @@ def answer_handshake(
         return HandshakeReply()
     if scheme.handshake is None:
         return None
-    attempt = VerificationContext(
+    context = VerificationContext(
         scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
     )
 
@@ -68,7 +68,7 @@ def answer_handshake(
         return verify_fresh(scheme, request, secrets, now=now, options=options, keys=keys)
 
     try:
-        return scheme.handshake(attempt, verified)
+        return scheme.handshake(context, verified)
     except SignatureInvalid:
         return None
 
@@ -97,42 +97,42 @@ class _TwitchChallenge(msgspec.Struct):
     challenge: str
 
 
-def slack(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+def slack(context: VerificationContext, verified: Verify) -> HandshakeReply | None:
     """Echo the challenge of ``url_verification``; Slack signs it."""
-    asked = _decode_body(attempt, _SlackChallenge)
+    asked = _decode_body(context, _SlackChallenge)
     if asked is None or asked.type != "url_verification":
         return None
     verified()
     return _echo(asked.challenge)
 
 
-def zoom(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+def zoom(context: VerificationContext, verified: Verify) -> HandshakeReply | None:
     """Hash the plain token of ``endpoint.url_validation``; a signature, if there is one, counts."""
-    asked = _decode_body(attempt, _ZoomChallenge)
+    asked = _decode_body(context, _ZoomChallenge)
     if asked is None or asked.event != "endpoint.url_validation":
         return None
-    if "x-zm-signature" in attempt.request.headers_by_name:
+    if "x-zm-signature" in context.request.headers_by_name:
         verified()
-    digest = _hmac_of_token(attempt, asked.payload.plain)
+    digest = _hmac_of_token(context, asked.payload.plain)
     answer = {"plainToken": asked.payload.plain, "encryptedToken": digest.hex()}
     return HandshakeReply(headers=_JSON_HEADERS, body=msgspec.json.encode(answer))
 
 
-def x(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+def x(context: VerificationContext, _verified: Verify) -> HandshakeReply | None:
     """Hash the token of X's challenge-response check."""
-    token = _query(attempt.request, "GET").get("crc_token")
+    token = _query(context.request, "GET").get("crc_token")
     if token is None:
         return None
-    digest = base64.b64encode(_hmac_of_token(attempt, token)).decode()
+    digest = base64.b64encode(_hmac_of_token(context, token)).decode()
     return HandshakeReply(
         headers=_JSON_HEADERS, body=msgspec.json.encode({"response_token": f"sha256={digest}"})
     )
 
 
-def meta(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+def meta(context: VerificationContext, _verified: Verify) -> HandshakeReply | None:
     """Echo the challenge of a request with the verify token."""
-    query = _query(attempt.request, "GET")
-    expected, given = attempt.options.verify_token, query.get("hub.verify_token", "")
+    query = _query(context.request, "GET")
+    expected, given = context.options.verify_token, query.get("hub.verify_token", "")
     if query.get("hub.mode") != "subscribe" or not expected.strip():
         return None
     if not hmac.compare_digest(signing.secret_bytes(expected), signing.secret_bytes(given)):
@@ -140,15 +140,15 @@ def meta(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | No
     return _echo(query.get("hub.challenge", ""))
 
 
-def nylas(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+def nylas(context: VerificationContext, _verified: Verify) -> HandshakeReply | None:
     """Echo the challenge in the address."""
-    challenge = _query(attempt.request, "GET").get("challenge")
+    challenge = _query(context.request, "GET").get("challenge")
     return None if challenge is None else _echo(challenge)
 
 
-def discord(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+def discord(context: VerificationContext, verified: Verify) -> HandshakeReply | None:
     """Answer a ping of interactions or of webhook events; both are signed, and probed unsigned."""
-    asked = _decode_body(attempt, _DiscordPing)
+    asked = _decode_body(context, _DiscordPing)
     if asked is None:
         return None
     if asked.type == 1:
@@ -160,10 +160,10 @@ def discord(attempt: VerificationContext, verified: Verify) -> HandshakeReply | 
     return None
 
 
-def twitch(attempt: VerificationContext, verified: Verify) -> HandshakeReply | None:
+def twitch(context: VerificationContext, verified: Verify) -> HandshakeReply | None:
     """Echo the challenge of a signed callback verification."""
-    kind = attempt.request.headers_by_name.get("twitch-eventsub-message-type", "")
-    asked = _decode_body(attempt, _TwitchChallenge)
+    kind = context.request.headers_by_name.get("twitch-eventsub-message-type", "")
+    asked = _decode_body(context, _TwitchChallenge)
     if kind != "webhook_callback_verification" or asked is None:
         return None
     verified()
@@ -171,25 +171,25 @@ def twitch(attempt: VerificationContext, verified: Verify) -> HandshakeReply | N
 
 
 def confirm_aws_sns(
-    attempt: VerificationContext, verified: Verify
+    context: VerificationContext, verified: Verify
 ) -> SubscriptionConfirmation | None:
     """Say where a signed subscription of an allowed topic is confirmed."""
-    confirm = sns.subscription_confirmation(attempt)
+    confirm = sns.subscription_confirmation(context)
     if confirm is not None:
         verified()
     return confirm
 
 
-def unisender(attempt: VerificationContext, _verified: Verify) -> HandshakeReply | None:
+def unisender(context: VerificationContext, _verified: Verify) -> HandshakeReply | None:
     """Answer the GET by which Unisender checks a new address."""
-    return HandshakeReply() if attempt.request.method.upper() == "GET" else None
+    return HandshakeReply() if context.request.method.upper() == "GET" else None
 
 
-def _decode_body(attempt: VerificationContext, kind: type[T]) -> T | None:
-    if attempt.request.method.upper() != "POST":
+def _decode_body(context: VerificationContext, kind: type[T]) -> T | None:
+    if context.request.method.upper() != "POST":
         return None
     try:
-        return msgspec.json.decode(attempt.request.body, type=kind)
+        return msgspec.json.decode(context.request.body, type=kind)
     except DECODE_ERRORS:
         return None
 
@@ -206,8 +206,8 @@ def _echo(token: str) -> HandshakeReply | None:
     return HandshakeReply(headers=_TEXT_HEADERS, body=header_bytes(token)) if is_plain else None
 
 
-def _hmac_of_token(attempt: VerificationContext, token: str) -> bytes:
+def _hmac_of_token(context: VerificationContext, token: str) -> bytes:
     if not _PLAIN_TOKEN.fullmatch(token):
         raise SignatureInvalid("malformed_body")
-    (_, secret), *_ = signing.nonblank_secrets(attempt.secrets)
+    (_, secret), *_ = signing.nonblank_secrets(context.secrets)
     return hmac.digest(signing.secret_bytes(secret), header_bytes(token), "sha256")

@@ -50,23 +50,23 @@ def parse_template(template: str) -> tuple[TemplatePart, ...]:
     )
 
 
-def signed_messages(attempt: VerificationContext, timestamp: str, secret: bytes) -> list[bytes]:
+def signed_messages(context: VerificationContext, timestamp: str, secret: bytes) -> list[bytes]:
     """Return the messages that may have been signed: one per spelling of the address."""
-    template = attempt.scheme.content
+    template = context.scheme.content
     if template == "{body}":
-        return [attempt.request.body]
+        return [context.request.body]
     parts = parse_template(template)
-    spellings = signed_url_variants(attempt) if "url" in parts else ("",)
+    spellings = signed_url_variants(context) if "url" in parts else ("",)
     return [
-        b"".join(_fill_part(attempt, part, timestamp, secret, url) for part in parts)
+        b"".join(_fill_part(context, part, timestamp, secret, url) for part in parts)
         for url in spellings
     ]
 
 
-def signed_url_variants(attempt: VerificationContext) -> Sequence[str]:
+def signed_url_variants(context: VerificationContext) -> Sequence[str]:
     """Return the address as the sender may have spelled it."""
-    url = resolve_public_url(attempt.request.url, attempt.options.public_url)
-    return attempt.scheme.url_variants(url) if attempt.scheme.url_variants else (url,)
+    url = resolve_public_url(context.request.url, context.options.public_url)
+    return context.scheme.url_variants(url) if context.scheme.url_variants else (url,)
 
 
 def resolve_public_url(url: str, public: str) -> str:
@@ -81,18 +81,18 @@ def resolve_public_url(url: str, public: str) -> str:
 
 
 def _fill_part(
-    attempt: VerificationContext, part: TemplatePart, timestamp: str, secret: bytes, url: str
+    context: VerificationContext, part: TemplatePart, timestamp: str, secret: bytes, url: str
 ) -> bytes:
     if isinstance(part, bytes):
         return part
     if part == "body":
-        return attempt.request.body
+        return context.request.body
     if part.startswith("header:"):
-        return header_bytes(attempt.request.header(part[7:].lower()))
+        return header_bytes(context.request.header(part[7:].lower()))
     if part == "secret":
         return secret
     return header_bytes(
-        {"timestamp": timestamp, "method": attempt.request.method, "url": url}[part]
+        {"timestamp": timestamp, "method": context.request.method, "url": url}[part]
     )
 
 
@@ -104,29 +104,29 @@ _MAX_HEADER_LENGTH = 8_192
 CandidateSignature = tuple[bytes, str]
 
 
-def verify_hmac(attempt: VerificationContext) -> SignatureMatch:
+def verify_hmac(context: VerificationContext) -> SignatureMatch:
     """Compare the signatures in the header with those of each secret."""
-    scheme = attempt.scheme
-    keys = signing.hmac_keys(attempt.secrets, signing.KEY_DERIVATIONS[scheme.key])
-    candidates, stamp = candidate_signatures(scheme, attempt.request)
-    timestamp = _timestamp(attempt, stamp)
+    scheme = context.scheme
+    keys = signing.hmac_keys(context.secrets, signing.KEY_DERIVATIONS[scheme.key])
+    candidates, stamp = candidate_signatures(scheme, context.request)
+    timestamp = _timestamp(context, stamp)
     signed_at = formats.parse_timestamp(timestamp, scheme.unit) if timestamp else None
-    index = find_matching_secret(attempt, keys, candidates, timestamp)
+    index = find_matching_secret(context, keys, candidates, timestamp)
     return SignatureMatch(index, signed_at)
 
 
 def find_matching_secret(
-    attempt: VerificationContext,
+    context: VerificationContext,
     keys: list[tuple[int, bytes]],
     candidates: list[CandidateSignature],
     timestamp: str,
 ) -> int:
     """Return the index of the matching secret."""
-    write = DIGEST_ENCODERS[attempt.scheme.encoding]
-    keyed = attempt.scheme.keyed
-    messages = signed_messages(attempt, timestamp, b"") if keyed else []
+    write = DIGEST_ENCODERS[context.scheme.encoding]
+    keyed = context.scheme.keyed
+    messages = signed_messages(context, timestamp, b"") if keyed else []
     for index, key in keys:
-        for message in messages or signed_messages(attempt, timestamp, key):
+        for message in messages or signed_messages(context, timestamp, key):
             for candidate, name in candidates:
                 digest = (
                     hmac.digest(key, message, name)
@@ -185,9 +185,9 @@ def _parse_signature_header(scheme: Scheme, value: str) -> tuple[list[CandidateS
     return found, stamps[0] if stamps else ""
 
 
-def _timestamp(attempt: VerificationContext, stamp: str) -> str:
+def _timestamp(context: VerificationContext, stamp: str) -> str:
     """Return the timestamp as written; empty where there is none and none is needed."""
-    scheme = attempt.scheme
+    scheme = context.scheme
     if scheme.timestamp_prefix:
         if not stamp:
             raise SignatureInvalid("missing_timestamp")
@@ -195,16 +195,16 @@ def _timestamp(attempt: VerificationContext, stamp: str) -> str:
     if not scheme.timestamp:
         return ""
     if "{timestamp}" in scheme.content:
-        return attempt.request.header(scheme.timestamp.removeprefix("header:"))
-    return _optional_timestamp(attempt)
+        return context.request.header(scheme.timestamp.removeprefix("header:"))
+    return _optional_timestamp(context)
 
 
-def _optional_timestamp(attempt: VerificationContext) -> str:
-    for place in attempt.scheme.timestamp.split("|"):
+def _optional_timestamp(context: VerificationContext) -> str:
+    for place in context.scheme.timestamp.split("|"):
         if place.startswith("header:"):
-            found = attempt.request.headers_by_name.get(place.removeprefix("header:"), "")
+            found = context.request.headers_by_name.get(place.removeprefix("header:"), "")
         else:
-            value = json_field(attempt.request.body, place)
+            value = json_field(context.request.body, place)
             found = "" if value is None else str(value)
         if found:
             return found
@@ -390,23 +390,23 @@ def verify(
 
     Raises: SignatureInvalid; KeyFetchRequired, if a public key must be fetched first; nothing else.
     """
-    attempt = VerificationContext(
+    context = VerificationContext(
         scheme=scheme, request=request, secrets=secrets, now=now, options=options, keys=keys
     )
-    found = match_signature(attempt)
-    return Verdict(found.secret_index, found.signed_at, _freshness(attempt, found))
+    found = match_signature(context)
+    return Verdict(found.secret_index, found.signed_at, _freshness(context, found))
 
 
-def match_signature(attempt: VerificationContext) -> SignatureMatch:
+def match_signature(context: VerificationContext) -> SignatureMatch:
     """Return the matching secret and the signed time, without checking the time.
 
     Raises: SignatureInvalid, KeyFetchRequired.
     """
     try:
-        if attempt.options is not NO_OPTIONS:
-            scheme = apply_options(attempt.scheme, attempt.options)
-            attempt = msgspec.structs.replace(attempt, scheme=scheme)
-        return (attempt.scheme.verifier or verify_hmac)(attempt)
+        if context.options is not NO_OPTIONS:
+            scheme = apply_options(context.scheme, context.options)
+            context = msgspec.structs.replace(context, scheme=scheme)
+        return (context.scheme.verifier or verify_hmac)(context)
     except (SignatureInvalid, KeyFetchRequired):
         raise
     except ConfigInvalid as error:
@@ -435,17 +435,17 @@ def verify_fresh(
     return verdict
 
 
-def window_seconds(attempt: VerificationContext) -> int:
+def window_seconds(context: VerificationContext) -> int:
     """Return how long a signature is fresh; 0 is for ever."""
-    window = attempt.options.window
-    return (attempt.scheme.window if window is None else window) or 0
+    window = context.options.window
+    return (context.scheme.window if window is None else window) or 0
 
 
-def _freshness(attempt: VerificationContext, found: SignatureMatch) -> Freshness:
-    if found.signed_at is None or attempt.now is None:
+def _freshness(context: VerificationContext, found: SignatureMatch) -> Freshness:
+    if found.signed_at is None or context.now is None:
         return Freshness.UNDATED
-    allowed = window_seconds(attempt)
-    age = attempt.now - found.signed_at
+    allowed = window_seconds(context)
+    age = context.now - found.signed_at
     if not allowed or -allowed * 1000 <= age <= allowed * 1000:
         return Freshness.FRESH
     if age < 0:

@@ -118,11 +118,11 @@ def test_an_old_fence_of_the_same_holder_numbers_nothing(clerk: Clerk) -> None:
 
 def test_a_duty_that_is_given_up_can_be_taken_at_once(clerk: Clerk) -> None:
     clerk.run(number, "ann")
-    clerk.run(sequencer.release_duty, "ben", 1)
+    clerk.run(sequencer.release_sequencer, "ben", 1)
     with pytest.raises(LeaseLost):
         clerk.run(number, "ben")
 
-    clerk.run(sequencer.release_duty, "ann", 1)
+    clerk.run(sequencer.release_sequencer, "ann", 1)
 
     assert clerk.run(number, "ben").fence == 2
 

@@ -1,4 +1,4 @@
-"""Send a mail and wait for its outcome by long poll; no I/O.
+"""Plans without I/O: send a mail, long-poll for its outcome; the request body of a batch mail.
 
 A repeated request is the same mail, so a lost answer is harmless. All long polls of one wait
 share one deadline; after a poll that failed or was cut comes a pause with backoff.

@@ -1,4 +1,4 @@
-"""Intake: checks arriving requests and accepts them through group commit."""
+"""Intake: validates arrivals, gives each a deduplication key, and stores them by group commit."""
 
 import hashlib
 from collections import Counter

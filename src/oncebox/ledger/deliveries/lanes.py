@@ -1,4 +1,4 @@
-"""Ordered lanes: one delivery per order key at a time; sequence numbers and type order.
+"""Ordered lanes: one delivery per order key at a time, by number and type; stale ones end.
 
 The lowest number goes first, and a type that waits for another lets that one go first. A missing
 number or type is waited for up to a limit. A delivery that was begun keeps its turn until it ends.
@@ -106,7 +106,7 @@ def _pass_turn(
 
 
 def _next_turn(tx: Transaction, name: dict[str, str], last: int, now: int) -> _NextTurn | None:
-    """Find the next delivery: the first, or the lowest number, or the one that waits for."""
+    """Find the next delivery: the oldest, the lowest-numbered, or the one others wait for."""
     first = tx.one(_sql.first, **name)
     if first is None:
         return None

@@ -1,7 +1,7 @@
 """Sequencer: one process at a time, under a fenced lease, numbers recorded events.
 
-Every numbering transaction writes the row of the duty first and so locks it until the commit: no
-other process numbers meanwhile, and one that lost the duty finds another fence there.
+Every numbering transaction writes the row of the lease first and so locks it until the commit: no
+other process numbers meanwhile, and one that lost the lease finds another fence there.
 See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
@@ -20,7 +20,7 @@ _DUTY = "sequencer"
 
 
 class SequencerStatus(NamedTuple):
-    """Whether there are events to number, and which process has the duty."""
+    """Whether there are events to number, and which process holds the lease."""
 
     work: bool
     holder: str
@@ -29,7 +29,7 @@ class SequencerStatus(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """How many events were numbered, and the fence of the duty."""
+    """How many events were numbered, and the fence of the lease."""
 
     events: int
     fence: int
@@ -45,13 +45,13 @@ def status(tx: Transaction) -> SequencerStatus:
 def number_events(
     tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
 ) -> Numbered:
-    """Number the next events, and hold the duty until ``until``.
+    """Number the next events, and hold the lease until ``until``.
 
-    Fence 0 means that the caller does not have the duty; it is acquired if its lease is over.
+    Fence 0 means that the caller does not hold the lease; it is acquired if it has expired.
 
-    Raises: LeaseLost, if another process has the duty; nothing was numbered.
+    Raises: LeaseLost, if another process holds the lease; nothing was numbered.
     """
-    fence = _acquire_duty(tx, holder, fence, now=now, until=until)
+    fence = _acquire_sequencer(tx, holder, fence, now=now, until=until)
     fresh = _in_message_order(tx.all(_sql.fresh, most=most))
     lengths = Counter(tenant for _, tenant in fresh)
     ends = tx.many(_sql.advance, sorted(lengths.items()))
@@ -64,8 +64,8 @@ def number_events(
     return Numbered(len(rows), fence)
 
 
-def release_duty(tx: Transaction, holder: str, fence: int) -> None:
-    """Release the duty, so that another process need not wait for its lease."""
+def release_sequencer(tx: Transaction, holder: str, fence: int) -> None:
+    """Release the lease, so that another process need not wait until it expires."""
     tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=0)
 
 
@@ -85,7 +85,7 @@ def _in_message_order(rows: list[Row]) -> list[tuple[str, str]]:
     ]
 
 
-def _acquire_duty(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
+def _acquire_sequencer(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
     """Renew or acquire the duty; return its fence, with its row locked."""
     if fence:
         if tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=until):

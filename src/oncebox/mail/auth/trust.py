@@ -1,4 +1,4 @@
-"""Trust in verdicts: reported results are ignored, ours count for what they cover.
+"""Sender verdicts: which headers only report one, and whether ours covers a code or link.
 
 Anybody can write header fields with results. Only our own check of the SMTP session counts.
 

@@ -1,4 +1,4 @@
-"""Word tables: one TOML file per language, read once per process.
+"""Word tables: the words that reveal codes, links and a mail's purpose; one TOML per language.
 
 A file is named for the BCP 47 tag of its language and holds the words by which codes, links and
 the purpose of a mail are recognised. The descriptions of the fields below are also the comments

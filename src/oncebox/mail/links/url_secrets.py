@@ -1,4 +1,4 @@
-"""Secrets in URLs: parameters, and tokens made for one person."""
+"""Secrets in URLs: reads parameters, finds a link's token, rates how secret a text looks."""
 
 import re
 from urllib.parse import unquote

@@ -9,10 +9,10 @@ from oncebox.webhooks.http_request import header_bytes
 from oncebox.webhooks.scheme import SignatureMatch, VerificationContext
 
 
-def verify_basic(attempt: VerificationContext) -> SignatureMatch:
+def verify_basic(context: VerificationContext) -> SignatureMatch:
     """Verify ``Authorization: Basic``; a secret is ``user:password``."""
-    secrets = signing.nonblank_secrets(attempt.secrets)
-    word, _, given = attempt.request.header("authorization").partition(" ")
+    secrets = signing.nonblank_secrets(context.secrets)
+    word, _, given = context.request.header("authorization").partition(" ")
     if word.lower() != "basic" or not given.strip():
         raise SignatureInvalid("malformed_signature")
     reason = "unusable_secret"
@@ -26,11 +26,11 @@ def verify_basic(attempt: VerificationContext) -> SignatureMatch:
     raise SignatureInvalid(reason)
 
 
-def verify_token(attempt: VerificationContext) -> SignatureMatch:
+def verify_token(context: VerificationContext) -> SignatureMatch:
     """Verify a header that holds the secret itself, bare or after ``Bearer``."""
-    secrets = signing.nonblank_secrets(attempt.secrets)
-    given = attempt.request.header(attempt.scheme.header_names[0])
-    if attempt.scheme.header_names[0] == "authorization":
+    secrets = signing.nonblank_secrets(context.secrets)
+    given = context.request.header(context.scheme.header_names[0])
+    if context.scheme.header_names[0] == "authorization":
         word, _, rest = given.partition(" ")
         given = rest.strip() if word.lower() == "bearer" else given
     # What came over a wire was read as Latin-1; what was typed may hold any character.
@@ -42,8 +42,8 @@ def verify_token(attempt: VerificationContext) -> SignatureMatch:
     raise SignatureInvalid("signature_mismatch")
 
 
-def verify_nothing(attempt: VerificationContext) -> SignatureMatch:
+def verify_nothing(context: VerificationContext) -> SignatureMatch:
     """Let everything in, if the source says so."""
-    if not attempt.options.allow_unsigned:
+    if not context.options.allow_unsigned:
         raise SignatureInvalid("unsigned")
     return SignatureMatch(-1)

@@ -11,10 +11,10 @@ from oncebox.webhooks.http_request import header_bytes
 from oncebox.webhooks.scheme import SignatureMatch, VerificationContext
 
 
-def verify_discord(attempt: VerificationContext) -> SignatureMatch:
+def verify_discord(context: VerificationContext) -> SignatureMatch:
     """Verify Ed25519 in hexadecimal; the secret is the public key of the application."""
-    request = attempt.request
-    secrets = signing.nonblank_secrets(attempt.secrets)
+    request = context.request
+    secrets = signing.nonblank_secrets(context.secrets)
     timestamp = request.header("x-signature-timestamp")
     signature = decode_hex(request.header("x-signature-ed25519"))
     signed_at = formats.parse_timestamp(timestamp, "s")
@@ -30,10 +30,10 @@ def verify_discord(attempt: VerificationContext) -> SignatureMatch:
     raise SignatureInvalid(reason)
 
 
-def verify_sendgrid(attempt: VerificationContext) -> SignatureMatch:
+def verify_sendgrid(context: VerificationContext) -> SignatureMatch:
     """Verify ECDSA in base64; the secret is the public key, with or without its PEM frame."""
-    request = attempt.request
-    secrets = signing.nonblank_secrets(attempt.secrets)
+    request = context.request
+    secrets = signing.nonblank_secrets(context.secrets)
     timestamp = request.header("x-twilio-email-event-webhook-timestamp")
     signature = decode_base64(request.header("x-twilio-email-event-webhook-signature"))
     signed_at = formats.parse_timestamp(timestamp, "s")

@@ -1,4 +1,4 @@
-"""Hook0: HMAC over the timestamp, the headers named in the signature, and the body."""
+"""Hook0: HMAC over timestamp, named headers and body (v1), or timestamp and body only (v0)."""
 
 import hmac
 import re
@@ -13,10 +13,10 @@ _MAX_SIGNED_HEADERS = 64
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def verify_hook0(attempt: VerificationContext) -> SignatureMatch:
+def verify_hook0(context: VerificationContext) -> SignatureMatch:
     """Verify ``v1`` over headers and body if it is offered, else ``v0`` over the body."""
-    request = attempt.request
-    keys = signing.hmac_keys(attempt.secrets, signing.secret_bytes)
+    request = context.request
+    keys = signing.hmac_keys(context.secrets, signing.secret_bytes)
     parts = _signature_parts(request)
     timestamp = parts.get("t", "")
     if not timestamp:

@@ -30,21 +30,21 @@ class _EventBody(msgspec.Struct):
 _BODY_DECODER = msgspec.json.Decoder(_EventBody)
 
 
-def verify_mailgun_events(attempt: VerificationContext) -> SignatureMatch:
+def verify_mailgun_events(context: VerificationContext) -> SignatureMatch:
     """Verify the signature block of a JSON body, by this account's key or its parent's."""
-    keys = signing.hmac_keys(attempt.secrets, signing.secret_bytes)
+    keys = signing.hmac_keys(context.secrets, signing.secret_bytes)
     try:
-        block = _BODY_DECODER.decode(attempt.request.body).signature
+        block = _BODY_DECODER.decode(context.request.body).signature
     except DECODE_ERRORS as error:
         raise SignatureInvalid("malformed_body") from error
     given = [each for each in (block.signature, block.parent) if each]
     return _verify_token(keys, str(block.timestamp), block.token, given)
 
 
-def verify_mailgun_inbound(attempt: VerificationContext) -> SignatureMatch:
+def verify_mailgun_inbound(context: VerificationContext) -> SignatureMatch:
     """Verify the fields of a form; of repeats the last counts, as the first may be a user's."""
-    keys = signing.hmac_keys(attempt.secrets, signing.secret_bytes)
-    fields = http_request.form_fields(attempt.request)
+    keys = signing.hmac_keys(context.secrets, signing.secret_bytes)
+    fields = http_request.form_fields(context.request)
     values = [
         http_request.last_form_value(fields, name) for name in ("timestamp", "token", "signature")
     ]
@@ -77,10 +77,10 @@ def _verify_token(
 _MD5_HEX = re.compile("[0-9a-f]{32}")
 
 
-def verify_unisender(attempt: VerificationContext) -> SignatureMatch:
+def verify_unisender(context: VerificationContext) -> SignatureMatch:
     """Put each key in the place of the hash, in the raw bytes, and hash again."""
-    keys = signing.hmac_keys(attempt.secrets, signing.secret_bytes)
-    body = attempt.request.body
+    keys = signing.hmac_keys(context.secrets, signing.secret_bytes)
+    body = context.request.body
     given = json_field(body, "$.auth")
     if not isinstance(given, str) or not _MD5_HEX.fullmatch(given):
         raise SignatureInvalid("malformed_body")

@@ -51,18 +51,18 @@ class _Jwk(msgspec.Struct):
     expired_at: int | None = None
 
 
-def verify_plaid(attempt: VerificationContext) -> SignatureMatch:
+def verify_plaid(context: VerificationContext) -> SignatureMatch:
     """Verify the token, then the hash of the body in it."""
-    token = attempt.request.header("plaid-verification")
+    token = context.request.header("plaid-verification")
     head_text, claims_text, signature = _split_jwt(token)
     head = _decode_part(head_text, _JwtHeader)
     if head.alg != "ES256" or head.crit is not None:
         raise SignatureInvalid("wrong_algorithm")
     if not _KEY_ID.fullmatch(head.kid):
         raise SignatureInvalid("malformed_signature")
-    index = _matching_key(attempt, head.kid, header_bytes(token.rpartition(".")[0]), signature)
+    index = _matching_key(context, head.kid, header_bytes(token.rpartition(".")[0]), signature)
     claims = _decode_part(claims_text, _JwtClaims)
-    actual = hashlib.sha256(attempt.request.body).hexdigest().encode()
+    actual = hashlib.sha256(context.request.body).hexdigest().encode()
     if not hmac.compare_digest(actual, header_bytes(claims.request_body_sha256)):
         raise SignatureInvalid("body_hash_mismatch")
     return SignatureMatch(index, claims.iat * 1000)
@@ -85,16 +85,16 @@ def _decode_part(text: bytes, kind: type[T]) -> T:
         raise SignatureInvalid("malformed_signature") from error
 
 
-def _matching_key(attempt: VerificationContext, kid: str, message: bytes, signature: bytes) -> int:
+def _matching_key(context: VerificationContext, kid: str, message: bytes, signature: bytes) -> int:
     """Return the place of the key that made a signature."""
     r, s = (
         int.from_bytes(half, "big")
         for half in (signature[:_COORDINATE_BYTES], signature[_COORDINATE_BYTES:])
     )
     reason = "signature_mismatch"
-    for index, key in _candidate_keys(attempt, kid):
+    for index, key in _candidate_keys(context, kid):
         try:
-            public = _public_key(key, attempt.now)
+            public = _public_key(key, context.now)
             public.verify(encode_dss_signature(r, s), message, ECDSA(SHA256()))
         except SignatureInvalid as error:
             reason = error.reason
@@ -105,13 +105,13 @@ def _matching_key(attempt: VerificationContext, kid: str, message: bytes, signat
     raise SignatureInvalid(reason)
 
 
-def _candidate_keys(attempt: VerificationContext, kid: str) -> list[tuple[int, _Jwk]]:
+def _candidate_keys(context: VerificationContext, kid: str) -> list[tuple[int, _Jwk]]:
     """Return the keys of an id: those that are configured, else the one that was fetched."""
-    configured = [(index, _parse_jwk(secret)) for index, secret in enumerate(attempt.secrets)]
+    configured = [(index, _parse_jwk(secret)) for index, secret in enumerate(context.secrets)]
     found = [(index, key) for index, key in configured if key is not None and key.kid == kid]
     if found:
         return found
-    text = attempt.keys.get(kid)
+    text = context.keys.get(kid)
     if text is None:
         raise KeyFetchRequired(kid)
     fetched = _parse_jwk(text)

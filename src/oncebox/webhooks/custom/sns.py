@@ -71,13 +71,13 @@ class _SnsMessage:
         return value
 
 
-def verify_sns(attempt: VerificationContext) -> SignatureMatch:
+def verify_sns(context: VerificationContext) -> SignatureMatch:
     """Verify a message of an allowed topic."""
-    message = _SnsMessage(attempt.request.body)
+    message = _SnsMessage(context.request.body)
     # First: no certificate is fetched for other topics.
-    if message.text("TopicArn") not in attempt.options.topics:
+    if message.text("TopicArn") not in context.options.topics:
         raise SignatureInvalid("topic_not_allowed")
-    certificates = _certificates(attempt, message.text("SigningCertURL"))
+    certificates = _certificates(context, message.text("SigningCertURL"))
     version = _HASHES.get(message.text("SignatureVersion"))
     if version is None:
         raise SignatureInvalid("wrong_algorithm")
@@ -86,7 +86,7 @@ def verify_sns(attempt: VerificationContext) -> SignatureMatch:
     reason = "signature_mismatch"
     for index, certificate in certificates:
         try:
-            key = _certificate_key(certificate, attempt.now)
+            key = _certificate_key(certificate, context.now)
             key.verify(signature, lines, PKCS1v15(), version())
         except SignatureInvalid as error:
             reason = error.reason
@@ -97,12 +97,12 @@ def verify_sns(attempt: VerificationContext) -> SignatureMatch:
     raise SignatureInvalid(reason)
 
 
-def subscription_confirmation(attempt: VerificationContext) -> SubscriptionConfirmation | None:
+def subscription_confirmation(context: VerificationContext) -> SubscriptionConfirmation | None:
     """Return the confirmation of a subscription, or None if the message is none.
 
     Its address is built from the topic and the token; the one in the message is not trusted.
     """
-    message = _SnsMessage(attempt.request.body)
+    message = _SnsMessage(context.request.body)
     if message.find("Type") != "SubscriptionConfirmation":
         return None
     topic = message.text("TopicArn")
@@ -116,14 +116,14 @@ def subscription_confirmation(attempt: VerificationContext) -> SubscriptionConfi
     )
 
 
-def _certificates(attempt: VerificationContext, url: str) -> list[tuple[int, str]]:
+def _certificates(context: VerificationContext, url: str) -> list[tuple[int, str]]:
     """Return the configured certificates, else the one that was fetched from its pinned address."""
     if not _CERTIFICATE_URL.fullmatch(url):
         raise SignatureInvalid("untrusted_certificate")
-    configured = [(index, text) for index, text in enumerate(attempt.secrets) if text.strip()]
+    configured = [(index, text) for index, text in enumerate(context.secrets) if text.strip()]
     if configured:
         return configured
-    fetched = attempt.keys.get(url)
+    fetched = context.keys.get(url)
     if fetched is None:
         raise KeyFetchRequired(url)
     return [(-1, fetched)]

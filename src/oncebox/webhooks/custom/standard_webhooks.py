@@ -17,10 +17,10 @@ STANDARD_PREFIX, SVIX_PREFIX = "webhook-", "svix-"
 HEADER_PREFIXES = (STANDARD_PREFIX, SVIX_PREFIX)
 
 
-def verify_standard_webhooks(attempt: VerificationContext) -> SignatureMatch:
+def verify_standard_webhooks(context: VerificationContext) -> SignatureMatch:
     """Try each secret with the signatures of its own version: no key serves two algorithms."""
-    request = attempt.request
-    secrets = signing.nonblank_secrets(attempt.secrets)
+    request = context.request
+    secrets = signing.nonblank_secrets(context.secrets)
     prefix = header_prefix(request)
     id_ = header_bytes(request.header(f"{prefix}id"))
     timestamp = request.header(f"{prefix}timestamp")
@@ -29,7 +29,7 @@ def verify_standard_webhooks(attempt: VerificationContext) -> SignatureMatch:
     message = b"%b.%b.%b" % (id_, header_bytes(timestamp), request.body)
     reason = "no_matching_version"
     for index, secret in secrets:
-        version, fits = _check_for_secret(secret, signing.KEY_DERIVATIONS[attempt.scheme.key])
+        version, fits = _check_for_secret(secret, signing.KEY_DERIVATIONS[context.scheme.key])
         if fits is None:
             reason = "unusable_secret"
             continue

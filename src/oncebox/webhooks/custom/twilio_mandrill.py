@@ -19,19 +19,19 @@ _BODY_HASH = re.compile(r"[?&]bodySHA256=([^&#]*)")
 _FORM_TYPES = {"", "application/x-www-form-urlencoded", "multipart/form-data"}
 
 
-def verify_twilio(attempt: VerificationContext) -> SignatureMatch:
+def verify_twilio(context: VerificationContext) -> SignatureMatch:
     """Verify a form by its sorted fields, and anything else by the hash in the address."""
-    fields = _twilio_fields(attempt)
-    return _verify_url_and_fields(attempt, fields, attempt.scheme.signature_prefixes[0][1])
+    fields = _twilio_fields(context)
+    return _verify_url_and_fields(context, fields, context.scheme.signature_prefixes[0][1])
 
 
-def verify_mandrill(attempt: VerificationContext) -> SignatureMatch:
+def verify_mandrill(context: VerificationContext) -> SignatureMatch:
     """Verify a form by its sorted fields."""
-    fields = http_request.form_fields(attempt.request)
+    fields = http_request.form_fields(context.request)
     if fields is None:
         raise SignatureInvalid("malformed_body")
     return _verify_url_and_fields(
-        attempt, b"".join(name + value for name, value in sorted(fields)), "sha1"
+        context, b"".join(name + value for name, value in sorted(fields)), "sha1"
     )
 
 
@@ -56,13 +56,13 @@ _HUBSPOT_ESCAPE = re.compile("%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)", re.IGNO
 
 
 def _verify_url_and_fields(
-    attempt: VerificationContext, fields: bytes, algorithm: str
+    context: VerificationContext, fields: bytes, algorithm: str
 ) -> SignatureMatch:
-    keys = signing.hmac_keys(attempt.secrets, signing.secret_bytes)
-    given = header_bytes(attempt.request.header(attempt.scheme.header_names[0]))
-    write = DIGEST_ENCODERS[attempt.scheme.encoding]
+    keys = signing.hmac_keys(context.secrets, signing.secret_bytes)
+    given = header_bytes(context.request.header(context.scheme.header_names[0]))
+    write = DIGEST_ENCODERS[context.scheme.encoding]
     for index, key in keys:
-        for url in verification.signed_url_variants(attempt):
+        for url in verification.signed_url_variants(context):
             expected = write(hmac.digest(key, url_bytes(url) + fields, algorithm))
             if hmac.compare_digest(expected, given):
                 return SignatureMatch(index)
@@ -74,13 +74,13 @@ def url_bytes(url: str) -> bytes:
     return url.encode("utf-8", "surrogatepass")
 
 
-def _twilio_fields(attempt: VerificationContext) -> bytes:
+def _twilio_fields(context: VerificationContext) -> bytes:
     """Return the part of the content that is not the address.
 
-    A hash in the address always counts: else an empty form would pass for the body it is of.
+    A hash in the URL is always checked; otherwise an empty form could stand in for the body.
     """
-    request = attempt.request
-    url = verification.resolve_public_url(request.url, attempt.options.public_url)
+    request = context.request
+    url = verification.resolve_public_url(request.url, context.options.public_url)
     hashes = _BODY_HASH.findall(url)
     if hashes:
         actual = hashlib.sha256(request.body).hexdigest().encode()

@@ -1,6 +1,6 @@
 """Event sequencer: numbers recorded events, in one process at a time.
 
-Any number of processes run one. A process takes the duty only when there is something to number,
+Any number of processes run one. A process acquires the sequencer lease only when there is something to number,
 so that an idle ledger is not written to, and keeps it for a lease. If a lease is too short or a
 clock is wrong, the fence decides, not the time.
 See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
@@ -27,7 +27,7 @@ _LOG_EVERY = 30.0
 
 
 class Sequencer:
-    """Numbers the events of all tenants while it has the duty."""
+    """Numbers the events of all tenants while it holds the sequencer lease."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class Sequencer:
         self._ledger = ledger
         self._telemetry = telemetry
         self._lease = round(settings.lease * 1000)
-        #: unique, so that the holder of the duty recognises itself
+        #: unique, so that the holder of the lease recognises itself
         self._name = name or ids.new("seq")
-        #: the fence of the duty while this process has it; else 0
+        #: the fence of the lease while this process has it; else 0
         self._fence = 0
         self._subscription = ledger.subscribe(EVENTS)
         self._log_at = 0.0
 
     async def run(self) -> None:
-        """Number events until cancelled; then release the duty."""
+        """Number events until cancelled; then release the lease."""
         try:
             while True:
                 await self._wait_for_events(await self._run_once())
@@ -72,14 +72,14 @@ class Sequencer:
         return _POLL
 
     async def number(self) -> float:
-        """Number one batch if this process has the duty; return how long to wait before the next.
+        """Number one batch if this process holds the lease; return how long to wait before the next.
 
         Raises: LeaseLost, StoreError.
         """
         found = await self._ledger.read(sequencer.status)
         if not found.work:
             return _POLL
-        # Also a duty that was taken by a commit whose reply was lost.
+        # Also a lease that was acquired by a commit whose reply was lost.
         self._fence = found.fence if found.holder == self._name else 0
         now = self._ledger.clock()
         if not self._fence and found.until > now:
@@ -109,12 +109,12 @@ class Sequencer:
             await self._subscription.wait(within)
 
     async def _release_lease(self) -> None:
-        """Release the duty, so that others need not wait for the end of the lease."""
+        """Release the lease, so that others need not wait until it expires."""
         fence, self._fence = self._fence, 0
         if not fence:
             return
         try:
-            await self._ledger.write(sequencer.release_duty, self._name, fence)
+            await self._ledger.write(sequencer.release_sequencer, self._name, fence)
             self._ledger.notify(EVENTS)
         except StoreError as error:
             self._telemetry.store_errors.labels(error.code).inc()
