@@ -86,7 +86,7 @@ def _in_message_order(rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def _acquire_sequencer(tx: Transaction, holder: str, fence: int, *, now: int, until: int) -> int:
-    """Renew or acquire the duty; return its fence, with its row locked."""
+    """Renew or acquire the lease; return its fence, with its row locked."""
     if fence:
         if tx.run(_sql.keep, name=_DUTY, holder=holder, fence=fence, until=until):
             return fence

@@ -1,8 +1,8 @@
 """Event sequencer: numbers recorded events, in one process at a time.
 
-Any number of processes run one. A process acquires the sequencer lease only when there is something to number,
-so that an idle ledger is not written to, and keeps it for a lease. If a lease is too short or a
-clock is wrong, the fence decides, not the time.
+Any number of processes run one. A process acquires the lease only when there is something to
+number, so that an idle ledger is not written to. If a lease is too short or a clock is wrong, the
+fence decides, not the time.
 See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
@@ -72,7 +72,7 @@ class Sequencer:
         return _POLL
 
     async def number(self) -> float:
-        """Number one batch if this process holds the lease; return how long to wait before the next.
+        """Number one batch if this process holds the lease; return the wait before the next.
 
         Raises: LeaseLost, StoreError.
         """
