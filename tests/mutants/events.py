@@ -126,9 +126,9 @@ EVENTS = (
         (
             Patch(
                 "src/oncebox/db/notify.py",
-                "        return Subscription(self, channel)\n",
+                "        return Subscription(self, topic)\n",
                 "        return self._default_subscriptions.setdefault(\n"
-                "            channel, Subscription(self, channel)\n        )\n",
+                "            topic, Subscription(self, topic)\n        )\n",
             ),
         ),
         (

@@ -741,7 +741,7 @@ MUTANTS = (
         (
             Patch(
                 "src/oncebox/webhooks/custom/sns.py",
-                '    if message.text("TopicArn") not in attempt.options.topics:\n',
+                '    if message.text("TopicArn") not in context.options.topics:\n',
                 '    if message.text("TopicArn") == "":\n',
             ),
         ),
