@@ -303,7 +303,9 @@ def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Blo
     """Return the block of a line or cell, followed by the runs that stand out in it."""
     if len(runs) == 1 and runs[0][:2] == (start, end):
         emphasis = runs[0][2]
-        return [_block(start, end, _kind([emphasis], kind), emphasis)]
+        if emphasis.link is not None:
+            return [_block(start, end, _kind([emphasis], kind), emphasis)]
+        return [_block(start, end, "heading" if emphasis.heading else kind, emphasis)]
     shown = [run for run in runs if run[1] > run[0]]
     if shown and _cover_whole(shown, start, end):
         emphases = [emphasis for _, _, emphasis in shown]

@@ -19,6 +19,8 @@ _KEY = 3
 _LONGEST_TEXT = 256 * 1024
 
 _Stems = list[tuple[str, Purpose]]
+#: a phrase, the words of it that a text must have before it is searched for, and its purpose
+_Phrases = list[tuple[str, frozenset[str], Purpose]]
 
 
 class _StemIndex(msgspec.Struct, frozen=True):
@@ -27,7 +29,7 @@ class _StemIndex(msgspec.Struct, frozen=True):
     #: beginnings of words, by their first letters
     beginnings: dict[str, _Stems]
     #: phrases, and words that must be whole, by their first word
-    phrases: dict[str, _Stems]
+    phrases: dict[str, _Phrases]
     #: stems that may be inside a word
     anywhere: _Stems
 
@@ -38,12 +40,13 @@ def find_purposes(subject: str, text: str) -> tuple[Purpose, ...]:
     folded = f" {' '.join(words)} "
     index = _stem_index()
     found: set[Purpose] = set()
-    for word in set(words):
+    unique = set(words)
+    for word in unique:
         for stem, purpose in index.beginnings.get(word[:_KEY], ()):
             if word.startswith(stem):
                 found.add(purpose)
-        for phrase, purpose in index.phrases.get(word, ()):
-            if purpose not in found and phrase in folded:
+        for phrase, required, purpose in index.phrases.get(word, ()):
+            if purpose not in found and required <= unique and phrase in folded:
                 found.add(purpose)
     ascii_only = folded.isascii()
     for stem, purpose in index.anywhere:
@@ -68,7 +71,8 @@ def _add_stem(index: _StemIndex, words: list[str], purpose: Purpose) -> None:
     if not _SPACED_SCRIPTS.match(stem):
         index.anywhere.append((stem, purpose))
     elif len(words) > 1 or whole:
-        phrase = f" {stem} " if whole else f" {stem}"
-        index.phrases.setdefault(words[0], []).append((phrase, purpose))
+        # The last word may go on in the text, unless the stem is short.
+        phrase, required = (f" {stem} ", words) if whole else (f" {stem}", words[:-1])
+        index.phrases.setdefault(words[0], []).append((phrase, frozenset(required), purpose))
     else:
         index.beginnings.setdefault(stem[:_KEY], []).append((stem, purpose))
