@@ -17,7 +17,7 @@ from oncebox.server.http.request_parsing import HeadLimits
 from oncebox.server.rate_limits import TokenBuckets, limit_key
 from oncebox.settings import HttpSettings
 
-#: the share of requests in flight that only webhooks and probes may use
+#: one in so many requests in flight is reserved for webhooks and probes
 _RESERVED_SHARE = 10
 #: seconds between two checks, at most
 _CHECK_EVERY = 1.0
