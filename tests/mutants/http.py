@@ -83,7 +83,7 @@ HTTP = (
         "bodies in chunks without a limit",
         (
             Patch(
-                f"{_SOURCE}/http_exchange.py",
+                f"{_SOURCE}/http_connection.py",
                 "        if self.body_size > self._body_limit:\n"
                 "            self.refuse(BodyTooLarge())\n"
                 "        elif",
@@ -126,7 +126,7 @@ HTTP = (
         "a part of a body that is taken for all of it",
         (
             Patch(
-                f"{_SOURCE}/http_exchange.py",
+                f"{_SOURCE}/http_connection.py",
                 "        if is_last and self.head.length not in {None, self.body_size}:\n"
                 "            raise http_errors.RequestMalformed\n",
                 "",
@@ -299,7 +299,7 @@ HTTP = (
         "a reference cycle for every request",
         (
             Patch(
-                f"{_SOURCE}/http_exchange.py",
+                f"{_SOURCE}/http_connection.py",
                 "            await state.app(self._scope(), self.receive, self.send)\n",
                 "            self._kept = self._scope()\n"
                 "            await state.app(self._kept, self.receive, self.send)\n",
@@ -348,7 +348,7 @@ HTTP = (
         "no capacity reserved for webhooks and probes",
         (
             Patch(
-                f"{_SOURCE}/http_exchange.py",
+                f"{_SOURCE}/http_connection.py",
                 "reserved=is_intake or head.path in PROBE_PATHS",
                 "reserved=False",
             ),
