@@ -1,9 +1,10 @@
 """A database that goes away, and comes back: a real one behind a switch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from oncebox.db.database import Database
+from oncebox.db.database import Database, Row, Value
+from oncebox.db.queries import Query
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
 
 T = TypeVar("T")
@@ -43,6 +44,14 @@ class Outage:
         """Write, unless away."""
         self._check()
         return await self._database.write_statement(verb, *args, **more)
+
+    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Insert, unless away."""
+        self._check()
+        count = await self._database.insert(query, rows, **shared)
+        if self.loses:
+            raise CommitUnknown
+        return count
 
     async def read(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Read, unless away."""

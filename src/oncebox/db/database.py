@@ -82,6 +82,15 @@ class Database(Protocol):
     ) -> T:
         """Run a function of a single statement, which is a transaction by itself."""
 
+    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk insert, which is a transaction by itself; return how many rows it inserted.
+
+        Where a row cannot be inserted, SQLite refuses all rows, and PostgreSQL does what the
+        statement says.
+
+        Raises: RowRefused, StoreError.
+        """
+
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
 

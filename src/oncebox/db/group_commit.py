@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from oncebox.db.database import Database, Transaction
+from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.queries import Query
 from oncebox.errors import DatabaseClosed, RowRefused, StoreError, StoreUnavailable
 
 Item = TypeVar("Item")
@@ -42,6 +43,17 @@ async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any
         except StoreError:  # also a standby or a changed password: temporary during operation
             await asyncio.sleep(wait)
             wait = min(_MAX_WAIT, wait * 2)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkInsert(Generic[Item, Result]):
+    """One statement for the usual case: all items are new, and each is one row."""
+
+    query: Callable[[], Query]
+    #: returns the rows of items in the order of their keys; None if an item needs more than a row
+    rows: Callable[[Sequence[Item]], list[Row] | None]
+    #: returns the results of items that were all inserted
+    results: Callable[[Sequence[Item]], list[Result]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,6 +124,7 @@ class GroupCommit(Generic[Item, Result]):
         function: BatchFunction[Item, Result],
         *,
         fast: FastFunction[Item, Result] | None = None,
+        insert: BulkInsert[Item, Result] | None = None,
         in_order: bool = False,
         most: int = 500,
         waiting: int = 10_000,
@@ -125,16 +138,18 @@ class GroupCommit(Generic[Item, Result]):
         """Commit at most ``most`` items together and let at most ``waiting`` wait.
 
         ``fast`` is the function in one statement, for the usual case; in other cases it returns
-        None, and ``function`` must cope with what ``fast`` has written. ``in_order`` commits one
-        batch after the other. ``size`` returns the bytes of an item, which bound a batch too.
-        ``committed`` is called with each batch after its commit, ``topics`` returns the topics to
-        notify then, ``failed`` is called with the items that were enqueued without a waiter and
-        could not be committed. With ``retries`` a commit is repeated until the database is
-        available. ``linger`` returns the seconds to wait for more items before a commit.
+        None, and ``function`` must cope with what ``fast`` has written. ``insert`` is the same as
+        a statement. ``in_order`` commits one batch after the other. ``size`` returns the bytes of
+        an item, which bound a batch too. ``committed`` is called with each batch after its commit,
+        ``topics`` returns the topics to notify then, ``failed`` is called with the items that were
+        enqueued without a waiter and could not be committed. With ``retries`` a commit is repeated
+        until the database is available. ``linger`` returns the seconds to wait for more items
+        before a commit.
         """
         self._database = database
         self._function = function
         self._fast = fast if database.round_trips else None
+        self._insert = insert if database.round_trips else None
         self._commits_without_fast = 0
         self._max_items = most
         self._max_pending = waiting
@@ -235,13 +250,22 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _write(self, items: list[Item]) -> list[Result]:
         """Try the fast form; where it did not suffice, skip it for the next few commits."""
-        if self._fast is not None and not self._commits_without_fast:
-            results = await self._database.write_statement(self._run, self._fast, items)
+        if (self._fast or self._insert) and not self._commits_without_fast:
+            results = await self._write_fast(items)
             if results is not None:
                 return results
             self._commits_without_fast = _COMMITS_WITHOUT_FAST
         self._commits_without_fast = max(0, self._commits_without_fast - 1)
         return await self._database.write(self._run, self._function, items)
+
+    async def _write_fast(self, items: list[Item]) -> list[Result] | None:
+        if self._fast is not None:
+            return await self._database.write_statement(self._run, self._fast, items)
+        insert = self._insert
+        if insert is None or (rows := insert.rows(items)) is None:
+            return None
+        count = await self._database.insert(insert.query(), rows, now=self._database.clock())
+        return insert.results(items) if count == len(items) else None
 
     def _run(
         self,

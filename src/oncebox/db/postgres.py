@@ -21,6 +21,7 @@ from oncebox import errors
 from oncebox.core import clock
 from oncebox.core import clock as core_clock
 from oncebox.db.database import Row, Transaction, TxFunction, Value
+from oncebox.db.loop_connection import LoopConnections
 from oncebox.db.notify import Notifier, Subscription
 from oncebox.db.queries import Query
 from oncebox.db.session_pool import SessionPool
@@ -49,6 +50,18 @@ def _pack_bytes(value: bytes) -> bytes:
 def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
     packed = [_PACKED_NULL if value is None else pack(value) for value in values]
     return _ARRAY_HEADER.pack(1, 1, element, len(packed), 1) + b"".join(packed)
+
+
+_COLUMN_PACKERS: dict[str, tuple[int, Callable[[Any], bytes]]] = {
+    "text": (25, _pack_text),
+    "bigint": (20, _pack_number),
+    "bytea": (17, _pack_bytes),
+}
+
+
+def pack_column(kind: str, values: Sequence[Any]) -> bytes:
+    """Return a column as a binary array of a PostgreSQL type: text, bigint or bytea."""
+    return _pack_array(values, *_COLUMN_PACKERS[kind])
 
 
 class _Array(list[Any]):
@@ -513,6 +526,7 @@ class PostgresDatabase:
         self._background: set[asyncio.Task[None]] = set()
         self._connect().close()
         self._sessions = SessionPool("postgres", connections, self._connect)
+        self._loop_connections = LoopConnections(lambda: connect(url), pack_column)
         self._notify_sessions = SessionPool("notifier", 1, lambda: NotifySession(url))
         self._listener: NotifyListener | None = None
 
@@ -542,6 +556,20 @@ class PostgresDatabase:
         return await self._sessions.submit(
             lambda session: session.run_statement(lambda tx: work(tx, *args, **kwargs))
         )
+
+    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk insert, which is a transaction by itself, on the event loop."""
+        connection = self._loop_connections.take()
+        if connection is not None:
+            try:
+                return await connection.insert(query, rows, shared)
+            except _DEADLOCK_ERRORS:
+                pass  # rolled back; the sessions repeat it as often as it takes
+            except Exception as error:  # noqa: BLE001 - raised again, translated
+                _raise_translated(error)
+            finally:
+                self._loop_connections.give_back(connection)
+        return await self.write_statement(lambda tx: tx.run_many(query, rows, **shared))
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
@@ -593,4 +621,5 @@ class PostgresDatabase:
             self._flush_notification(channel)
         await asyncio.gather(*self._background)
         await self._notify_sessions.close()
+        await self._loop_connections.close()
         await self._sessions.close()

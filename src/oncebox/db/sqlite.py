@@ -376,6 +376,10 @@ class SqliteDatabase:
         """Run a function of a single statement; no different from ``write`` here."""
         return await self.write(work, *args, **kwargs)
 
+    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+        """Run a bulk insert."""
+        return await self.write(lambda tx: tx.run_many(query, rows, **shared))
+
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
         return await self._readers.submit(

@@ -86,7 +86,7 @@ class _EventReader:
         self._scheme = scheme
         self._request = request
         self._body = body
-        self._plan = _field_plan(scheme)
+        self._plan = field_plan(scheme)
         self._form: http_request.FormFields | None = None
         self._members: object = None
 
@@ -103,17 +103,17 @@ class _EventReader:
         if scheme.malleable and text is self._body:  # the signature identifies all spellings
             text = header_bytes(self._request.headers_by_name.get(scheme.header_names[0], ""))
         return WebhookEvent(
-            id=_plain_or_hashed(id_) if id_ else None,
+            id=plain_or_hashed(id_) if id_ else None,
             id_signed=bool(id_) and id_signed,
-            type=type_ if type_ and _is_plain(type_) else "",
+            type=type_ if type_ and is_plain(type_) else "",
             type_signed=bool(type_) and type_signed,
             start=start,
             size=size,
-            fingerprint=_fingerprint(text, scheme.volatile),
+            fingerprint=fingerprint(text, scheme.volatile),
             content=content,
         )
 
-    def _first_value(self, wanted: "_FieldPaths", text: bytes, joint: str) -> tuple[str, bool]:
+    def _first_value(self, wanted: "FieldPaths", text: bytes, joint: str) -> tuple[str, bool]:
         """Return the first value that is not empty, and whether it is signed."""
         for pieces, signed in wanted:
             values = []
@@ -136,7 +136,7 @@ class _EventReader:
         if piece.root == "always":
             return piece.name
         if piece.root == "request":
-            return _joined_values(self._body, piece.path)
+            return joined_values(self._body, piece.path)
         if piece.root == "standard":
             return self._standard_header_value(piece)
         return self._form_value(piece)
@@ -144,9 +144,9 @@ class _EventReader:
     def _event_value(self, path: tuple[PathStep, ...], text: bytes) -> str:
         first = self._plan.place.get(path[0]) if path else None
         if first is None:
-            return _joined_values(text, path)
+            return joined_values(text, path)
         raw: Raw = getattr(self._members, first, MISSING_MEMBER)
-        return "" if raw is MISSING_MEMBER else _joined_values(raw, path[1:])
+        return "" if raw is MISSING_MEMBER else joined_values(raw, path[1:])
 
     def _standard_header_value(self, piece: PathPart) -> str:
         try:
@@ -162,7 +162,7 @@ class _EventReader:
         value = http_request.last_form_value(self._form, piece.name)
         if value is None:
             return ""
-        return _joined_values(value, piece.path) if piece.path else value.decode("utf-8", "replace")
+        return joined_values(value, piece.path) if piece.path else value.decode("utf-8", "replace")
 
     def _are_headers_signed(self, pieces: tuple[PathPart, ...]) -> bool:
         """Return whether this request's own signature covers these headers."""
@@ -175,21 +175,22 @@ class _EventReader:
         return all(piece.root == "header" and piece.name in names for piece in pieces)
 
 
-_FieldPaths = tuple[tuple[tuple[PathPart, ...], bool], ...]
+FieldPaths = tuple[tuple[tuple[PathPart, ...], bool], ...]
 
 
-class _FieldPlan(msgspec.Struct, frozen=True):
+class FieldPlan(msgspec.Struct, frozen=True):
     """The parsed field paths of a scheme."""
 
-    ids: _FieldPaths
-    types: _FieldPaths
+    ids: FieldPaths
+    types: FieldPaths
     #: the members of an event that any place begins with, and where a decoder puts them
     keys: tuple[str, ...]
     place: dict[PathStep, str]
 
 
 @lru_cache(256)
-def _field_plan(scheme: Scheme) -> _FieldPlan:
+def field_plan(scheme: Scheme) -> FieldPlan:
+    """Return the parsed paths of ids and types."""
     ids, types = (
         tuple((paths.parse_field_path(place.path), place.signed) for place in wanted)
         for wanted in (scheme.id, scheme.type)
@@ -201,10 +202,11 @@ def _field_plan(scheme: Scheme) -> _FieldPlan:
         if piece.root == "event" and piece.path
     )
     keys = tuple(dict.fromkeys(first for first in firsts if isinstance(first, str)))
-    return _FieldPlan(ids, types, keys, {key: f"f{number}" for number, key in enumerate(keys)})
+    return FieldPlan(ids, types, keys, {key: f"f{number}" for number, key in enumerate(keys)})
 
 
-def _joined_values(text: bytes | Raw, path: tuple[PathStep, ...]) -> str:
+def joined_values(text: bytes | Raw, path: tuple[PathStep, ...]) -> str:
+    """Return the texts and whole numbers at a path in JSON, joined."""
     if not path:
         value = json_scalar(text)
         return "" if value is None else str(value)
@@ -248,7 +250,8 @@ def _slices_at(body: bytes, path: tuple[PathStep, ...]) -> list[tuple[int, bytes
     return spans
 
 
-def _fingerprint(text: bytes, volatile: tuple[str, ...]) -> bytes:
+def fingerprint(text: bytes, volatile: tuple[str, ...]) -> bytes:
+    """Return the SHA-256 of an event without its volatile members."""
     for path in volatile:
         text = _without_member(text, parse_json_path(path))
     return hashlib.sha256(text).digest()
@@ -285,12 +288,13 @@ def _decompressed(scheme: Scheme, request: WebhookRequest) -> bytes:
     return unpacked if unpacker.eof else request.body
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Say whether a text can be a key or a type as it is."""
     return len(text) <= _MAX_NAME_LENGTH and text.isprintable()
 
 
-def _plain_or_hashed(id_: str) -> str:
+def plain_or_hashed(id_: str) -> str:
     """Return an id that can be a key: itself, or its hash if it is long or not plain text."""
-    if _is_plain(id_):
+    if is_plain(id_):
         return id_
     return f"id-sha256:{hashlib.sha256(id_.encode('utf-8', 'surrogatepass')).hexdigest()}"

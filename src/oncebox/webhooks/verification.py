@@ -143,10 +143,10 @@ def candidate_signatures(
 ) -> tuple[list[CandidateSignature], str]:
     """Return the signatures of known versions, and the timestamp beside them."""
     names = scheme.header_names
-    found, stamp = _parse_signature_header(scheme, request.header(names[0]))
+    found, stamp = parse_signature_header(scheme, request.header(names[0]))
     for name in names[1:]:
         if name in request.headers_by_name:
-            found += _parse_signature_header(scheme, request.header(name))[0]
+            found += parse_signature_header(scheme, request.header(name))[0]
     if len(found) > MAX_SIGNATURES:
         raise SignatureInvalid("too_many_signatures")
     if not any(candidate for candidate, _ in found):
@@ -166,7 +166,8 @@ def split_signature_header(value: str, separator: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _parse_signature_header(scheme: Scheme, value: str) -> tuple[list[CandidateSignature], str]:
+def parse_signature_header(scheme: Scheme, value: str) -> tuple[list[CandidateSignature], str]:
+    """Return the signatures in a header value, and the timestamp among them."""
     if not value.startswith(scheme.header_prefix):
         raise SignatureInvalid("malformed_signature")
     found: list[CandidateSignature] = []

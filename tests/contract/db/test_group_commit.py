@@ -54,15 +54,18 @@ async def _outcomes(group: GroupCommit[NewDelivery, Accepted], keys: Sequence[st
     ]
 
 
-def _shortcut(tx: Transaction, rows: Sequence[NewDelivery], _now: int) -> list[Accepted] | None:
-    return deduplication.accept_new(tx, rows, START)
+async def _insert(database: Database, arrivals: Sequence[NewDelivery]) -> int:
+    insert = deduplication.insert_new
+    rows = insert.rows(arrivals)
+    assert rows is not None
+    return await database.insert(insert.query(), rows, now=START)
 
 
 async def test_the_shortcut_and_the_long_way_give_the_same_answers(
     database: Database, place: Place
 ) -> None:
     verb = Counting()
-    group = GroupCommit(database, verb, fast=_shortcut)
+    group = GroupCommit(database, verb, insert=deduplication.insert_new)
     keys = ["a", "b"]
     assert await _outcomes(group, keys) == ["new", "new"]
     assert (verb.batches == []) is database.round_trips
@@ -88,9 +91,9 @@ async def test_the_shortcut_and_the_long_way_give_the_same_answers(
 @pytest.mark.parametrize("kind", ["postgres"])
 async def test_what_a_shortcut_wrote_is_new_on_the_long_way_too(database: Database) -> None:
     known, fresh = _arrival("a"), _arrival("b")
-    await database.write_statement(_shortcut, [known], START)
+    assert await _insert(database, [known]) == 1
 
-    assert await database.write_statement(_shortcut, [_arrival("a"), fresh], START) is None
+    assert await _insert(database, [_arrival("a"), fresh]) == 1
     answer = await database.write(Counting(), [_arrival("a"), fresh], START)
 
     assert [each.arrival for each in answer] == [ArrivalKind.DUPLICATE, ArrivalKind.NEW]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from oncebox.core import faults
 from oncebox.db.database import Row, Transaction
+from oncebox.db.group_commit import BulkInsert
 from oncebox.db.queries import load
 from oncebox.ledger.deliveries import lanes
 from oncebox.model.deliveries.delivery import (
@@ -95,20 +96,14 @@ def accept(
     return [answers[each.id] for each in arrivals]
 
 
-def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
+def _plain_rows(arrivals: Sequence[NewDelivery]) -> list[Row] | None:
+    """Return the rows of arrivals in key order; None if one needs more than a row."""
     if not all(map(_is_plain, arrivals)):
         return None
-    rows = sorted(map(_plain_row, arrivals), key=_by_key)
-    count = tx.run_many(_sql.insert_whole, rows, now=now)
-    faults.point("accept.written")
-    if count < len(arrivals):
-        return None
-    return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
+    return sorted(map(_plain_row, arrivals), key=_by_key)
 
 
 def _is_plain(each: NewDelivery) -> bool:
-    """Say whether one row is all that an arrival needs."""
     return each.lane is each.hold_reason is each.payload_id is each.echo_of is None
 
 
@@ -118,6 +113,23 @@ def _plain_row(each: NewDelivery) -> Row:
         each.size, each.received_at, each.headers, each.body, int(each.unsigned),
         each.verdict, each.secret_id,
     )  # fmt: skip
+
+
+def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
+    faults.point("accept.written")
+    return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
+
+
+def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
+    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
+    rows = _plain_rows(arrivals)
+    if rows is None or tx.run_many(_sql.insert_whole, rows, now=now) < len(rows):
+        return None
+    return _new_results(arrivals)
+
+
+#: the same for a group commit
+insert_new = BulkInsert(lambda: _sql.insert_whole, _plain_rows, _new_results)
 
 
 # new arrivals
@@ -311,7 +323,7 @@ def _answer_known(
 ) -> None:
     """Answer arrivals whose key is known: duplicates, or conflicts with another body."""
     for each in repeats:
-        if known[_key(each)][0] == each.id:  # inserted by ``accept_new``
+        if known[_key(each)][0] == each.id:  # inserted by ``insert_new``
             answers[each.id] = Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED)
     repeats = [each for each in repeats if each.id not in answers]
     conflicts = [each for each in repeats if known[_key(each)][3] != each.fingerprint]

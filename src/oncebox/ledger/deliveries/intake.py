@@ -13,7 +13,7 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.db.group_commit import GroupCommit
 from oncebox.errors import InputRefused, OnceboxError, StoreFailed
-from oncebox.ledger.deliveries.deduplication import accept, accept_new
+from oncebox.ledger.deliveries.deduplication import accept, insert_new
 from oncebox.ledger.notifications import DUE
 from oncebox.model import validation
 from oncebox.model.deliveries.delivery import (
@@ -140,7 +140,7 @@ class Intake:
             database,
             # The fast form has been tried before: not all of these are new.
             partial(accept, look_first=True) if database.round_trips else accept,
-            fast=accept_new,
+            insert=insert_new,
             waiting=limits.waiting,
             size=lambda each: len(each.body),
             committed=self._after_commit,

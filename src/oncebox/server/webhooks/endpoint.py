@@ -16,7 +16,8 @@ from oncebox.errors.http import (
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
-from oncebox.server.http.request_context import WEBHOOK_PATH, Headers, RequestContext
+from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.server.http.request_context import WEBHOOK_PATH, RequestContext
 from oncebox.server.webhooks import request_verification
 from oncebox.server.webhooks.request_verification import (
     CompiledSource,
@@ -134,19 +135,40 @@ class WebhookEndpoint:
             compiled = self._sources.at(head.path[len(WEBHOOK_PATH) :], compile_source)
             if compiled.scheme.handshake is not None or compiled.source.order_by is not None:
                 return False
-            request = _webhook_request(exchange, body)
-            verified = verify_request(
-                compiled, request, address=exchange.address, now=self._clock(), keys=self._keys
-            )
-            if verified.batch or len(verified.events) != 1:
+            new = self._draft(compiled, exchange, body)
+            if new is None:
                 return False
-            (new,) = request_verification.draft_deliveries(
-                self._intake, compiled, request, verified
-            )
             self._intake.accept_with_callback(new, on_stored)
         except OnceboxError:
             return False  # the general path reports the error
         return True
+
+    def _draft(
+        self, compiled: CompiledSource, exchange: RequestContext, body: bytes
+    ) -> NewDelivery | None:
+        """Return the delivery of an authentic request with one event, if it is one.
+
+        Raises: SignatureInvalid, KeyFetchRequired, InputRefused.
+        """
+        now = self._clock()
+        if compiled.fast is not None:
+            return request_verification.draft_directly(
+                self._intake,
+                compiled,
+                compiled.fast,
+                head=exchange.head,
+                body=body,
+                address=exchange.address,
+                now=now,
+            )
+        request = _webhook_request(exchange, body)
+        verified = verify_request(
+            compiled, request, address=exchange.address, now=now, keys=self._keys
+        )
+        if verified.batch or len(verified.events) != 1:
+            return None
+        (new,) = request_verification.draft_deliveries(self._intake, compiled, request, verified)
+        return new
 
     async def close(self) -> None:
         """Stop fetching keys."""
@@ -232,11 +254,6 @@ def _webhook_request(exchange: RequestContext, body: bytes) -> WebhookRequest:
     return WebhookRequest(
         method=head.method,
         url=f"{url}?{head.query.decode('latin-1')}" if head.query else url,
-        headers=_header_text(head.fields),
+        headers=request_verification.header_text(head.fields),
         body=body,
     )
-
-
-def _header_text(headers: Headers) -> tuple[tuple[str, str], ...]:
-    """Return headers as text, in order, without loss."""
-    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])

@@ -19,7 +19,9 @@ from oncebox.model.deliveries.delivery import LaneRules, NewDelivery
 from oncebox.model.validation import check_key, check_sequence
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import Source
+from oncebox.server.http.request_parsing import RequestHead
 from oncebox.webhooks import registry
+from oncebox.webhooks.compilation import CompiledScheme, compile_scheme
 from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
 from oncebox.webhooks.http_request import WebhookRequest
 from oncebox.webhooks.paths import json_field
@@ -42,6 +44,8 @@ class CompiledSource(msgspec.Struct, frozen=True):
     #: what to do with a genuine request that arrives late: ``hold`` or ``run``
     late: str
     lanes: LaneRules
+    #: verifies the usual requests; None if each takes the general path
+    fast: CompiledScheme | None
 
     def allows_address(self, address: str | None) -> bool:
         """Say whether a request may come from an address; None is not checked."""
@@ -79,6 +83,7 @@ def compile_source(source: Source) -> CompiledSource:
             after=source.after,
             after_wait=source.after_wait,
         ),
+        fast=compile_scheme(scheme, secrets, options) if not source.expect else None,
     )
 
 
@@ -152,6 +157,43 @@ async def store_events(
         await intake.accept(name, **arrivals[0])
     else:
         await asyncio.gather(*(intake.accept(name, **arrival) for arrival in arrivals))
+
+
+def draft_directly(  # noqa: PLR0913 - a request in its parts
+    intake: Intake,
+    compiled: CompiledSource,
+    verify: CompiledScheme,
+    *,
+    head: RequestHead,
+    body: bytes,
+    address: str,
+    now: int,
+) -> NewDelivery | None:
+    """Verify a usual request of a source without lanes; return its delivery, or None."""
+    source = compiled.source
+    event = verify(head.by_name, body, now) if compiled.allows_address(address) else None
+    if event is None:
+        return None
+    return intake.draft(
+        source.name,
+        key=event.id,
+        body=body,
+        headers=header_text(head.fields),
+        type_=event.type,
+        tenant=source.tenant,
+        fingerprint=event.fingerprint,
+        unsigned=not event.id_signed,
+        road=CHANNEL,
+        redelivery=source.redelivery,
+        on_replay=source.replay,
+        verdict=event.freshness,
+        secret_id=compiled.secret_ids[event.secret_index],
+    )
+
+
+def header_text(fields: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+    """Return headers as text, in order, without loss."""
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields])
 
 
 def draft_deliveries(

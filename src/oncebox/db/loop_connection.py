@@ -1,0 +1,202 @@
+"""PostgreSQL connections on the event loop, for bulk inserts: libpq, prepared, binary.
+
+No thread takes part, so a batch costs one round trip and no hand-over between threads.
+See docs/decisions/0044-use-compiled-sources-for-webhook-intake.md.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg import pq
+
+from oncebox import errors
+from oncebox.db.database import Row, Value
+from oncebox.db.queries import Query
+
+#: seconds before a connection that could not be opened is tried again
+_RECONNECT_SECONDS = 1.0
+
+#: writes a column of rows as an array of a PostgreSQL type
+PackColumn = Callable[[str, Sequence[Any]], bytes]
+
+
+class LoopConnection:
+    """One connection that runs one bulk statement at a time."""
+
+    def __init__(self, connection: psycopg.Connection[Any], pack: PackColumn) -> None:
+        """Take over a connection in autocommit mode that nobody else uses."""
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._pgconn.nonblocking = 1
+        self._pack = pack
+        self._prepared: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self._socket = self._pgconn.socket
+        self._result: asyncio.Future[pq.abc.PGresult] | None = None
+        self._loop.add_reader(self._socket, self._on_readable)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection is gone."""
+        return self._pgconn.status != pq.ConnStatus.OK
+
+    async def insert(self, query: Query, rows: Sequence[Row], shared: dict[str, Value]) -> int:
+        """Run a bulk insert, which is a transaction by itself; return how many rows it inserted.
+
+        Raises: psycopg.Error; CommitUnknown, if the connection breaks before the answer.
+        """
+        name = f"oncebox_{query.name}".encode()
+        if query.name not in self._prepared:
+            await self._ask(lambda: self._pgconn.send_prepare(name, _numbered(query)))
+            self._prepared.add(query.name)
+        columns = zip(*rows, strict=True)
+        values = [self._pack(kind, next(columns)) for _, kind in query.bulk]
+        values += [str(shared[each]).encode() for each in query.shared]
+        formats = [pq.Format.BINARY] * len(query.bulk) + [pq.Format.TEXT] * len(query.shared)
+        result = await self._ask(
+            lambda: self._pgconn.send_query_prepared(name, values, formats, pq.Format.BINARY)
+        )
+        return result.command_tuples or 0
+
+    async def _ask(self, send: Callable[[], None]) -> pq.abc.PGresult:
+        """Send a command; return its result."""
+        self._result = self._loop.create_future()
+        try:
+            send()
+            self._flush()
+            result = await self._result
+        except psycopg.OperationalError as error:
+            self.close()
+            raise errors.CommitUnknown(
+                "the connection broke during COMMIT; repeat the call with the same key"
+            ) from error
+        except BaseException:
+            self.close()  # the caller gave up; the statement may still be executed
+            raise
+        finally:
+            self._result = None
+        if result.status == pq.ExecStatus.COMMAND_OK:
+            return result
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        raise _error_class(state)("the server refused the statement")
+
+    def _flush(self) -> None:
+        """Send what the socket takes, and the rest when it takes more."""
+        if self._pgconn.flush():
+            self._loop.add_writer(self._socket, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._loop.remove_writer(self._socket)
+        try:
+            self._flush()
+        except psycopg.OperationalError as error:
+            self._fail(error)
+
+    def _on_readable(self) -> None:
+        try:
+            self._pgconn.consume_input()
+            if self._result is None or self._pgconn.is_busy():
+                return  # a notice, or a part of the result
+            result = self._pgconn.get_result()
+            while result is not None and (more := self._pgconn.get_result()) is not None:
+                result = more
+        except psycopg.OperationalError as error:
+            self._fail(error)
+            return
+        if result is None or self.broken:
+            self._fail(psycopg.OperationalError("the connection to the server is lost"))
+        elif not self._result.done():
+            self._result.set_result(result)
+
+    def _fail(self, error: psycopg.OperationalError) -> None:
+        self.close()
+        if self._result is not None and not self._result.done():
+            self._result.set_exception(error)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._socket >= 0:
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._socket = -1
+            self._connection.close()
+
+
+class LoopConnections:
+    """A few connections on the event loop, opened when first used and again after a failure."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]], pack: PackColumn) -> None:
+        """Open nothing yet; ``connect`` may block."""
+        self._connect = connect
+        self._pack = pack
+        self._idle: list[LoopConnection] = []
+        self._missing = COUNT
+        self._retry_at = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def take(self) -> LoopConnection | None:
+        """Return an idle connection, if there is one; open a missing one in the background."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.broken:
+                return connection
+            self._discard(connection)
+        loop = asyncio.get_running_loop()
+        if self._missing and not self._closed and loop.time() >= self._retry_at:
+            self._missing -= 1
+            task = loop.create_task(self._open())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return None
+
+    def give_back(self, connection: LoopConnection) -> None:
+        """Make a connection available again."""
+        if connection.broken or self._closed:
+            self._discard(connection)
+        else:
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        self._closed = True
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _open(self) -> None:
+        try:
+            opened = await asyncio.to_thread(self._connect)
+        except errors.StoreError:
+            self._missing += 1
+            self._retry_at = asyncio.get_running_loop().time() + _RECONNECT_SECONDS
+        else:
+            self.give_back(LoopConnection(opened, self._pack))
+
+    def _discard(self, connection: LoopConnection) -> None:
+        connection.close()
+        self._missing += 1
+
+
+#: connections per process; while one commits, the next batch is prepared for the other
+COUNT = 2
+
+
+def _error_class(sqlstate: str) -> type[psycopg.Error]:
+    with suppress(KeyError):
+        return psycopg.errors.lookup(sqlstate)
+    return psycopg.DatabaseError
+
+
+@lru_cache(64)
+def _numbered(query: Query) -> bytes:
+    """Return a query with libpq's placeholders."""
+    text = query.postgres
+    for number, name in enumerate(query.parameters, 1):
+        for kind in (b"s", b"b"):
+            text = text.replace(b"%%(%b)%b" % (name.encode(), kind), b"$%d" % number)
+    return text.replace(b"%%", b"%")
