@@ -10,6 +10,7 @@ from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
 from tests.mutants.inboxes import INBOXES
+from tests.mutants.intake import INTAKE
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
@@ -30,6 +31,7 @@ EVERY = (
     *MUTANTS,
     *SERVICE,
     *HTTP,
+    *INTAKE,
     *CLIENT,
     *INBOXES,
     *SENDERS,

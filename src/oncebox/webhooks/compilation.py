@@ -61,11 +61,8 @@ def compile_scheme(
     read_event = _compile_event(scheme)
     parse_timestamp = formats.TIMESTAMP_PARSERS[scheme.unit]
     window = ((scheme.window if options.window is None else options.window) or 0) * 1000
-    is_compressible = scheme.gzip
 
     def verify_event(headers: HeaderTable, body: bytes, now: int) -> VerifiedEvent | None:
-        if is_compressible and b"content-encoding" in headers:
-            return None
         try:
             found = check_signature(headers, body)
             if found is None:
@@ -86,7 +83,7 @@ def _has_plain_events(scheme: Scheme) -> bool:
     plan = event_parsing.field_plan(scheme)
     parts = [part for pieces, _ in (*plan.ids, *plan.types) for part in pieces]
     return not (
-        scheme.batch or scheme.malleable or scheme.handshake or scheme.signed_headers
+        scheme.batch or scheme.gzip or scheme.malleable or scheme.handshake or scheme.signed_headers
     ) and all(part.root in {"event", "header", "always"} for part in parts)
 
 
