@@ -28,8 +28,8 @@ INTAKE = (
         (
             Patch(
                 _COMPILATION,
-                "if hmac.compare_digest(encode(hmac.digest(key, message, algorithm)), candidate):",
-                "if encode(hmac.digest(key, message, algorithm)):",
+                "if hmac.compare_digest(digest, candidate):",
+                "if digest:",
             ),
         ),
         (

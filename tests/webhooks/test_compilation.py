@@ -235,3 +235,28 @@ def test_without_a_usable_secret_nothing_is_compiled() -> None:
     blank: Any = ("", " ")
 
     assert compile_scheme(registry.find_scheme("github"), blank, NO_OPTIONS) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"encoding": "base99"}, {"key": "rot13"}, {"unit": "fortnight"}, {"header": ""}],
+    ids=str,
+)
+def test_an_added_scheme_that_is_invalid_is_left_to_the_general_path(
+    fields: dict[str, str],
+) -> None:
+    scheme = msgspec.structs.replace(registry.find_scheme("github"), **fields)
+
+    assert compile_scheme(scheme, (SECRET,)) is None
+
+
+def test_an_added_scheme_with_an_unknown_hash_is_left_to_the_general_path() -> None:
+    github = registry.find_scheme("github")
+    scheme = msgspec.structs.replace(github, signature_prefixes=(("sha256=", "md99"),))
+    compiled = compile_scheme(scheme, (SECRET,))
+    headers = {
+        name.lower().encode(): value.encode() for name, value in SENT["github"].headers.items()
+    }
+
+    assert compiled is not None
+    assert compiled(headers, BODY, NOW) is None
