@@ -19,7 +19,7 @@ SENDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/lifecycle.sql",
-                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "state || '' = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
                 "state = 'claimed' AND fence = :fence\n    AND (valid_until",
             ),
         ),
@@ -30,7 +30,7 @@ SENDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/lifecycle.sql",
-                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "state || '' = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
                 "state = 'claimed' AND fence >= :fence AND due_at > :now\n    AND (valid_until",
             ),
         ),
