@@ -147,6 +147,19 @@ _CONNECT_OPTIONS: dict[str, Any] = {
 }
 #: a process that was paused inside a transaction must not stop all others with it
 _SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '15s'"
+#: Every query has its index. A plan that reads a whole table or sorts it is a wrong guess, made
+#: without statistics; see docs/decisions/0041-use-index-plans-whatever-the-statistics.md.
+_NOT_PLANNED = (
+    "enable_seqscan",
+    "enable_bitmapscan",
+    "enable_hashjoin",
+    "enable_mergejoin",
+    "enable_incremental_sort",
+    "enable_sort",
+    # Compiling a plan would take longer than running it.
+    "jit",
+)
+_SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
 
 
 class PostgresTransaction:
@@ -313,7 +326,7 @@ def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
         ) from None  # the driver's message quotes the password
     try:
         register_array_dumpers(connection)
-        connection.execute(_SESSION_TIMEOUTS)
+        connection.execute(_SESSION_SETTINGS.encode())
         if read_only:
             connection.execute("SET default_transaction_read_only = on")
     except psycopg.Error as error:

@@ -20,6 +20,17 @@ _sql = load(__package__, "sends.sql")
 SendRef = tuple[str, str]
 #: sorts after every id
 _AFTER_ALL_IDS = "~"
+#: states that have an index of their own, because few sends end in them
+_RARE = {
+    SendState.UNKNOWN,
+    SendState.FAILED,
+    SendState.SUPPRESSED,
+    SendState.CANCELLED,
+    SendState.EXPIRED,
+}
+_OPEN = {SendState.PENDING, SendState.CLAIMED, SendState.SENDING}
+#: if so few sends are open, all of them are read
+_FEW = 500
 
 
 def _enum_values(kind: type[StrEnum]) -> Mapping[str | None, StrEnum | None]:
@@ -73,12 +84,34 @@ class SendFilter(NamedTuple):
     transport: str | None = None
     owner: str | None = None
 
+    def matches(self, send: Send) -> bool:
+        """Say whether a send is wanted."""
+        return (
+            send.tenant == self.tenant
+            and self.state in {None, send.state}
+            and self.transport in {None, send.transport}
+            and self.owner in {None, send.owner}
+        )
+
 
 def newest(
     tx: Transaction, wanted: SendFilter, *, before: str = _AFTER_ALL_IDS, most: int = 50
 ) -> list[Send]:
     """Return sends, newest first."""
-    rows = tx.all(_sql.newest, **wanted._asdict(), before=before, most=most)
+    if wanted.state in _OPEN:
+        few = tx.all(_sql.open, tenant=wanted.tenant, most=_FEW + 1)
+        if len(few) <= _FEW:
+            found = [each for each in by_ids(tx, few).values() if wanted.matches(each)]
+            found.sort(key=lambda each: each.id, reverse=True)
+            return [each for each in found if each.id < before][:most]
+    where = {**wanted._asdict(), "before": before, "most": most}
+    if wanted.state in _RARE:
+        rows = tx.all(_sql.newest_in_state, **where)
+    elif wanted.owner is not None:
+        rows = tx.all(_sql.newest_of_owner, **where)
+    else:
+        del where["owner"]
+        rows = tx.all(_sql.newest, **where)
     return [to_send(row) for row in rows]
 
 
