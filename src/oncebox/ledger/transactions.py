@@ -47,6 +47,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.kind = database.kind
         self.clock = database.clock
         self.subscribe: Callable[[str], Subscription] = database.subscribe
         #: seconds a user's transaction may take; on SQLite all other writers wait meanwhile

@@ -120,6 +120,8 @@ def _typed(query: Query) -> dict[str, Value]:
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",
     }  # fmt: skip
+    if query.name in {"look", "fresh"}:
+        numbers.discard("floor")  # an id
     return {
         name: 1 if name in numbers or (name, query.name) in times else texts.get(name, "x")
         for name in query.shared

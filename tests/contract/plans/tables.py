@@ -451,10 +451,11 @@ _COUNTING = {
 
 def statements(kind: str, rows: int) -> list[str]:
     """Return one statement per table that fills it."""
-    return [_statement(kind, table, min(rows, SMALL.get(table, rows))) for table in TABLES]
+    return [statement(kind, table, min(rows, SMALL.get(table, rows))) for table in TABLES]
 
 
-def _statement(kind: str, table: str, rows: int) -> str:
+def statement(kind: str, table: str, rows: int) -> str:
+    """Return the statement that fills a table."""
     before, after = _CASTS[kind]
     columns = TABLES[table]
     text = (

@@ -55,6 +55,7 @@ BOUNDED_OTHERWISE = {
     "deliveries/quarantine.trim_source": "the limits of the quarantine",
     "deliveries/quarantine.trim_all": "the limits of the quarantine",
     "events/event_log.read": "the window of 2,000 numbers",
+    "ledger/maintenance.unanalysed": "the tables of the database",
     "sends/sends.count_doubtful": "what it counts",
 }
 

@@ -354,6 +354,7 @@ def defaults(number: Numbers) -> Values:
         "events/event_log.moved:seen": 5,
         "events/event_log.moved:tenant": lambda row: f"tenant{10 + row}",
         "events/sequencer:name": "sequencer",
+        "events/sequencer:floor": "",
         "events/sequencer.number:id": lambda row: number.id("evt", rows - 100 + row),
         "events/sequencer.number:number": lambda row: rows * 2 + row,
         "events/sequencer.advance:tenant": lambda row: f"tenant{10 + row}",

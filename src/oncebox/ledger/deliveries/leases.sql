@@ -59,7 +59,8 @@ SELECT headers, body FROM oncebox_payloads WHERE id = :id;
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+WHERE tenant = :tenant AND source = :source AND state = 'processing'
+    AND due_at >= :floor AND due_at <= :now
     AND tries < :tries AND give_up_at > due_at
 ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 
@@ -100,7 +101,8 @@ FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
 -- name: hopeless
 -- Deliveries whose lease expired on their last try or after their time budget.
 SELECT id, fence, tenant, source, lane, tries FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+WHERE tenant = :tenant AND source = :source AND state = 'processing'
+    AND due_at >= :floor AND due_at <= :now
     AND (tries >= :tries OR give_up_at <= due_at)
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 

@@ -26,6 +26,8 @@ class SequencerStatus(NamedTuple):
     holder: str
     fence: int
     until: int
+    #: since when the oldest transaction writes, by the server's clock; 0 if none does
+    writing_since: int
 
 
 class Numbered(NamedTuple):
@@ -35,24 +37,31 @@ class Numbered(NamedTuple):
     fence: int
 
 
-def status(tx: Transaction) -> SequencerStatus:
-    """Return the state of the sequencer."""
-    row = tx.one(_sql.look, name=_DUTY)
+def status(tx: Transaction, floor: str = "") -> SequencerStatus:
+    """Return the state of the sequencer; ``floor`` is the lowest event id to look for."""
+    row = tx.one(_sql.look, name=_DUTY, floor=floor)
     assert row is not None  # noqa: S101 - it has no condition
     return SequencerStatus(bool(row[0]), *row[1:])
 
 
-def number_events(
-    tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
+def number_events(  # noqa: PLR0913 - the lease has four
+    tx: Transaction,
+    holder: str,
+    fence: int,
+    *,
+    now: int,
+    until: int,
+    most: int = 500,
+    floor: str = "",
 ) -> Numbered:
-    """Number the next events, and hold the lease until ``until``.
+    """Number the next events from the id ``floor`` on, and hold the lease until ``until``.
 
     Fence 0 means that the caller does not hold the lease; it is acquired if it has expired.
 
     Raises: LeaseLost, if another process holds the lease; nothing was numbered.
     """
     fence = _acquire_sequencer(tx, holder, fence, now=now, until=until)
-    fresh = _in_message_order(tx.all(_sql.fresh, most=most))
+    fresh = _in_message_order(tx.all(_sql.fresh, most=most, floor=floor))
     lengths = Counter(tenant for _, tenant in fresh)
     ends = tx.many(_sql.advance, sorted(lengths.items()))
     numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
