@@ -153,6 +153,21 @@ async def test_large_body_that_the_application_does_not_want_is_discarded() -> N
         await until(lambda: quiet(served))
 
 
+async def test_application_does_not_wait_for_a_body_that_was_refused() -> None:
+    app = Recorder()
+    async with serving(app, body=100_000) as served:
+        peer = await served.connect()
+        peer.send(chunked(b"x" * 50_000, b"x" * 51_000, path="/v1/x"))
+        refused = await peer.answer()
+        await until(lambda: app.gone == 1)
+        peer.send(post(b"next", path="/v1/x"))
+        answer = await peer.answer()
+        assert served.count("oncebox_http_in_flight") == 0
+        peer.close()
+
+    assert (refused.status, answer.status) == (413, 200)
+
+
 async def test_large_body_before_an_end_does_not_cost_the_answer() -> None:
     async with serving(early) as served:
         peer = await served.connect()

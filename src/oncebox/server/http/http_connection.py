@@ -308,6 +308,7 @@ class HttpExchange(RequestContext):
         if is_last:
             self.done = True
             self._unreceived.clear()  # nobody will receive it
+            self._wake()  # an application that still waits for the body
             self._connection.response_done(self)
 
     def _framing(self, size: int, *, is_last: bool, is_empty: bool) -> bytes:
