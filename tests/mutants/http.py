@@ -383,7 +383,8 @@ HTTP = (
             Patch(
                 f"{_SOURCE}/http_connection.py",
                 "        elif self._drained is not None:\n            pass  # nothing more",
-                "        elif self._drained is not None and not exchange.keep_alive:\n            pass  # nothing more",
+                "        elif self._drained is not None and not exchange.keep_alive:\n"
+                "            pass  # nothing more",
             ),
         ),
         (
@@ -398,8 +399,10 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                "        if self._drained is not None:\n            self._wait_for_client(Stage.WRITE",
-                "        if self._drained is not None and self.stage is Stage.WORK:\n            self._wait_for_client(Stage.WRITE",
+                "        if self._drained is not None:\n"
+                "            self._wait_for_client(Stage.WRITE",
+                "        if self._drained is not None and self.stage is Stage.WORK:\n"
+                "            self._wait_for_client(Stage.WRITE",
             ),
         ),
         (
@@ -494,8 +497,13 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n            self._fail()\n\n    def _count_body',
-                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n\n    def _count_body',
+                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n'
+                "            self._fail()\n"
+                "\n"
+                "    def _count_body",
+                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n'
+                "\n"
+                "    def _count_body",
             ),
         ),
         (
@@ -510,8 +518,12 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                "        if not exchange.is_complete:\n            return False\n        exchange.close_client()\n",
-                "        if not exchange.is_complete or exchange.status:\n            return False\n        exchange.close_client()\n",
+                "        if not exchange.is_complete:\n"
+                "            return False\n"
+                "        exchange.close_client()\n",
+                "        if not exchange.is_complete or exchange.status:\n"
+                "            return False\n"
+                "        exchange.close_client()\n",
             ),
         ),
         (
@@ -558,7 +570,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "    if not _DISGUISED_FIELDS.isdisjoint(by_name):\n        raise RequestMalformed\n",
+                "    if not _DISGUISED_FIELDS.isdisjoint(by_name):\n"
+                "        raise RequestMalformed\n",
                 "",
             ),
         ),
@@ -606,8 +619,14 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n        raise RequestMalformed\n    if len(data) > limits.size:\n        raise HeadersTooLarge\n",
-                "    if len(data) > limits.size:\n        raise HeadersTooLarge\n    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n        raise RequestMalformed\n",
+                "    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n"
+                "        raise RequestMalformed\n"
+                "    if len(data) > limits.size:\n"
+                "        raise HeadersTooLarge\n",
+                "    if len(data) > limits.size:\n"
+                "        raise HeadersTooLarge\n"
+                "    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n"
+                "        raise RequestMalformed\n",
             ),
         ),
         (
