@@ -497,11 +497,13 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n'
+                '            state.telemetry.log.exception("request_failed", '
+                "request=self.request_id)\n"
                 "            self._fail()\n"
                 "\n"
                 "    def _count_body",
-                '            state.telemetry.log.exception("request_failed", request=self.request_id)\n'
+                '            state.telemetry.log.exception("request_failed", '
+                "request=self.request_id)\n"
                 "\n"
                 "    def _count_body",
             ),
