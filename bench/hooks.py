@@ -17,11 +17,13 @@ def rows() -> list[Row]:
 
 def _rows(database: Database) -> list[Row]:
     ours, again = _ours("ours", database), _ours("ours, one event", database, "--storm")
+    proxied = _ours("ours, behind a proxy", database, "--proxied")
     bare = Probe("bare ASGI app", database, "bench.peers.bare_hooks")
     return [
         Row(PART, "intake-vs-bare", ours, (bare,), goal=GOAL_BARE[database]),
         Row(PART, "intake-vs-fastapi-sqlalchemy", ours, _fastapi(database), goal=15),
         Row(PART, "storm-vs-distinct", again, (ours,), goal=0.6),
+        Row(PART, "intake-behind-proxy-vs-intake", proxied, (ours,), goal=0.9),
     ]
 
 
