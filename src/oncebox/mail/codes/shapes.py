@@ -122,17 +122,20 @@ class MatchPositions:
         alike = self._classes.translate(_LETTER_OR_DIGIT)
         # In a text of so few characters, a search from the end takes a quarter of the time.
         if all(alike.rfind(pair) < 0 for pair in _SINGLE_PAIRS):
-            return iter(())
-        # The first of four precedes such a pair by a gap.
-        gaps = {match.start() for match in _SINGLE_PAIR.finditer(alike)}
-        return iter(sorted({gap - width for gap in gaps for width in (1, 2, 3) if gap >= width}))
+            return
+        after = 0
+        for pair in _SINGLE_PAIR.finditer(alike):
+            # The first of four precedes the second by a gap of up to three characters.
+            gap = pair.start()
+            yield from range(max(after, gap - 3), gap)
+            after = gap
 
     @cached_property
     def _numbers(self) -> list[tuple[int, int]]:
         """Ranges of numbers of several digits."""
         classes, ascii_only = self._classes, self._ascii
         numbers = [match.span() for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS)]
-        # A digit that stands alone counts if it touches a letter, or perhaps an invisible character.
+        # A single digit counts if it touches a letter, or perhaps an invisible character.
         return [
             (start, end)
             for start, end in numbers
