@@ -13,7 +13,7 @@ from oncebox.db.group_commit import GroupCommit
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger.ciphers import LARGE, MailCipher, mail_aad
 from oncebox.ledger.deliveries.deduplication import accept, accept_new
-from oncebox.ledger.notifications import DUE
+from oncebox.ledger.notifications import DUE, MAIL
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery, encode_headers
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
@@ -125,6 +125,7 @@ class MailIntake:
         return _split_by_mail(mails, accepted)
 
     def _after_commit(self, batch: Sequence[tuple[MailDeliveries, list[Accepted]]]) -> None:
+        self._database.notify(MAIL)
         self._database.notify(DUE)
         telemetry = self._telemetry
         answers = [answer for _, each in batch for answer in each]
