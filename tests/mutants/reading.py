@@ -94,7 +94,8 @@ READING = (
     Mutant(
         "garbage of parsed mails that stays",
         (Patch("src/oncebox/workers/mail/parser_process.py",
-               "            gc.collect()  # after the reply", "            pass  # after the reply"),),
+               "            gc.collect()  # after the reply",
+               "            pass  # after the reply"),),
         _tests("tests/workers/test_parser_process.py",
                "test_a_parser_without_a_collector_does_not_grow_with_the_mails_it_parses"),
     ),
