@@ -139,6 +139,8 @@ _SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_ti
 class PostgresTransaction:
     """The statements of one PostgreSQL transaction."""
 
+    is_serial = False
+
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
 

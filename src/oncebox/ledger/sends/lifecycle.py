@@ -16,7 +16,8 @@ from oncebox.db.group_commit import grouped
 from oncebox.db.queries import Query, load
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin import audit
-from oncebox.ledger.notifications import EVENTS, SENDS
+from oncebox.ledger.events import sequencer
+from oncebox.ledger.notifications import EVENTS, SENDS, STREAM
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.sends.send import (
     FINAL_STATES,
@@ -115,7 +116,8 @@ _FENCE_AND_ID = 2
 def _settled_topics(results: Sequence[SendSettled | None]) -> list[str]:
     counted = {each.send.state for each in results if each is not None and each.counted}
     has_events = bool(counted & {*FINAL_STATES, SendState.UNKNOWN})
-    return [SENDS] * bool(counted) + [EVENTS] * has_events
+    numbered = any(each.numbered for each in results if each is not None)
+    return [SENDS] * bool(counted) + [STREAM if numbered else EVENTS] * has_events
 
 
 @grouped(in_order=True, topics=_settled_topics)
@@ -138,12 +140,13 @@ def settle(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Sen
     counted = {(row[1], row[0]) for row in rows}
     stored = _read_settled(tx, reports, rows)
     changed = {id_ for id_, _ in counted}
-    sends.record_events(tx, [stored[ref] for ref in sorted(stored) if ref[1] in changed], now)
+    ended = [stored[ref] for ref in sorted(stored) if ref[1] in changed]
+    numbered = sequencer.record_numbered(tx, sends.end_events(ended, now))
     outcomes = [((each.tenant, each.transport), each.outcome) for each in reports if each.transport]
     transports.record_outcomes(tx, outcomes, _BREAKER_RULES, now)
     found = [stored.get((report.tenant, report.id)) for report in reports]
     return [
-        None if send is None else SendSettled(send, (report.id, report.fence) in counted)
+        None if send is None else SendSettled(send, (report.id, report.fence) in counted, numbered)
         for report, send in zip(reports, found, strict=True)
     ]
 

@@ -140,14 +140,19 @@ _EVENT_TYPES = {
 }
 
 
+_EVENT_FIELDS = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
+
+
 def record_events(tx: Transaction, sends: Iterable[Send], now: int) -> None:
     """Record the event of sends that have just ended or become unknown."""
+    event_log.record(tx, end_events(sends, now))
+
+
+def end_events(sends: Iterable[Send], now: int) -> list[NewEvent]:
+    """Return the event of each send that has ended or become unknown."""
     # A send that is repeated automatically needs nobody's attention.
     ended = [each for each in sends if each.state in _EVENT_TYPES and each.repeat_mode is None]
-    fields = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
-    event_log.record(
-        tx, [send_event(each, _EVENT_TYPES[each.state], now, *fields) for each in ended]
-    )
+    return [send_event(each, _EVENT_TYPES[each.state], now, *_EVENT_FIELDS) for each in ended]
 
 
 def send_event(send: Send, type_: EventType, now: int, *fields: str) -> NewEvent:

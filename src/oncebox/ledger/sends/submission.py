@@ -34,6 +34,7 @@ from oncebox.model.sends.send import (
     IntentResult,
     NewSend,
     Send,
+    SendLease,
     SendState,
     answer_status,
 )
@@ -264,7 +265,8 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     refused = _refuse_guarded(tx, ordered, now)
     ordered = [each for each in ordered if each.id not in refused]
     rows = [_insert_row(each, now) for each in ordered]
-    fresh: dict[str, str] = dict(tx.many(_sql.intents_add, rows, now=now))
+    added = tx.many(_sql.intents_add, rows, now=now)
+    fresh = {id_: (transport, fence) for id_, transport, fence in added}
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     send_ids = {**{id_: id_ for id_ in fresh}, **rearmed}
     stored = [(send_ids[each.id], each) for each in ordered if each.id in send_ids]
@@ -272,7 +274,7 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     ended = _store_bodies(tx, stored, now)
     # A new send is known as written, unless it ended at once.
     known = {
-        _send_key(each): pending_send(each, fresh[each.id], now)
+        _send_key(each): new_send(each, fresh[each.id][0], now, fence=fresh[each.id][1])
         for each in ordered
         if each.id in fresh and each.id not in ended
     }
@@ -321,16 +323,21 @@ def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: i
 _COMMON_FIELDS = set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
 
 
-def pending_send(new: NewSend, transport: str, now: int) -> Send:
-    """Return a send as it is right after its intent was stored."""
+def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
+    """Return a send as it is right after its intent was stored; with a fence, it is leased."""
+    lease = new.lease if fence else None
     return Send(
         **{name: getattr(new, name) for name in _COMMON_FIELDS},
-        state=SendState.PENDING,
+        state=SendState.CLAIMED if lease else SendState.PENDING,
         transport=transport,
         created_at=now,
-        due_at=_due_at(new, now),
+        due_at=now + lease.duration if lease else _due_at(new, now),
         body_id=new.id,
         size=_size(new),
+        fence=fence,
+        tries=fence,
+        worker=lease.worker if lease else None,
+        claimed_at=now if lease else None,
     )
 
 
@@ -354,8 +361,14 @@ def _insert_row(new: NewSend, now: int) -> Row:
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.event_type, new.entity_id, new.owner, new.attempt_id, new.delivery_id, new.effect,
         str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until, str(new.retention),
-        new.kept_for, _size(new),
+        new.kept_for, _size(new), *_lease_columns(new.lease, now),
     )  # fmt: skip
+
+
+def _lease_columns(lease: SendLease | None, now: int) -> Row:
+    if lease is None:
+        return (None, None, None, None)
+    return lease.worker, lease.transport, lease.changed_at, now + lease.duration
 
 
 def _rearm_row(new: NewSend, now: int) -> Row:

@@ -169,6 +169,21 @@ class IntentIdentity(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
+class SendLease(msgspec.Struct, frozen=True):
+    """A lease that a worker takes in the commit that stores the intent.
+
+    It is granted only if the send is due, and its transport is the one the worker knows and may
+    start sends without being counted.
+    """
+
+    worker: str
+    transport: str
+    #: when the transport was last changed, as far as the worker knows
+    changed_at: int
+    #: milliseconds it lasts without renewal
+    duration: int
+
+
 class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     """An intent as the ledger stores it: composed and encrypted."""
 
@@ -205,6 +220,8 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     kept_for: int = 7 * 86_400_000
     #: not applied to repeats
     guards: SendLimits = SendLimits()
+    #: wanted by the worker that will transmit it at once
+    lease: SendLease | None = None
 
 
 class Send(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +291,8 @@ def retry_after(send: Send, now: int) -> int | None:
     """Return the milliseconds until a send may have changed; None if it will not by itself."""
     if is_settled(send):
         return None
+    if send.state in {SendState.CLAIMED, SendState.SENDING}:
+        return 1_000
     return max(1_000, (send.due_at or now) - now)
 
 
@@ -353,6 +372,8 @@ class SendSettled(msgspec.Struct, frozen=True):
 
     send: Send
     counted: bool
+    #: whether the events of this commit have their numbers
+    numbered: bool = False
 
 
 class SendTry(msgspec.Struct, frozen=True, kw_only=True):
