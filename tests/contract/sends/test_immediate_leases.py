@@ -326,9 +326,17 @@ async def test_new_mail_does_not_overtake_what_waits_for_capacity(
         waits = await house.send()
         (sender,) = house.box._send_workers
         await until(lambda: bool(sender._backlogged))
-        assert await sender.reserve(TENANT, RELAY) is None
-        way.answer.set_result(SendAccepted())
+        vacate, asked = sender._vacate, []
 
+        def ask_at_once(transport: Any) -> None:
+            vacate(transport)
+            asked.append(asyncio.create_task(sender.reserve(TENANT, RELAY)))
+
+        sender._vacate = ask_at_once  # type: ignore[method-assign]
+        way.answer.set_result(SendAccepted())
+        await until(lambda: bool(asked))
+
+        assert await asked[0] is None
         await house.until(waits.id, SendState.SENT)
         await until(lambda: not sender._backlogged)
 

@@ -123,20 +123,18 @@ def _settled_topics(results: Sequence[SendSettled | None]) -> list[str]:
 @grouped(in_order=True, topics=_settled_topics)
 def settle(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[SendSettled | None]:
     """Record how tries ended; return the sends, None for one that does not exist."""
-    logged = [each for each in reports if _outcome_name(each) == "logged"]
-    rows = _settle_logged(tx, logged, now)
-    _record_tries(tx, reports, {(row[1], row[0]) for row in rows}, now)
-    for name, query in (
+    named = [(_outcome_name(each), each) for each in reports]
+    rows = _settle_logged(tx, [each for name, each in named if name == "logged"], now)
+    _record_tries(tx, named, {(row[1], row[0]) for row in rows}, now)
+    for wanted, query in (
         # Proof comes first: a "not sent" in the same commit is about another try.
         ("accepted", _sql.accept),
         ("not_sent", _sql.put_back),
         ("rejected", _sql.reject),
         ("unknown", _sql.settlements_doubt),
     ):
-        settled = [each for each in reports if _outcome_name(each) == name]
-        rows += _run_sorted(
-            tx, query, [(*_held_key(each), *_columns(each)) for each in settled], now
-        )
+        settled = [(*_held_key(each), *_columns(each)) for name, each in named if name == wanted]
+        rows += _run_sorted(tx, query, settled, now)
     counted = {(row[1], row[0]) for row in rows}
     stored = _read_settled(tx, reports, rows)
     changed = {id_ for id_, _ in counted}
@@ -175,12 +173,15 @@ def _columns(report: SendReport) -> Row:
 
 
 def _record_tries(
-    tx: Transaction, reports: Sequence[SendReport], logged: set[tuple[str, int]], now: int
+    tx: Transaction,
+    named: Sequence[tuple[str, SendReport]],
+    logged: set[tuple[str, int]],
+    now: int,
 ) -> None:
     """Record how tries ended, except those the log transport did not accept."""
     tries = {}
-    for each in reports:
-        name, outcome = _outcome_name(each), each.outcome
+    for name, each in named:
+        outcome = each.outcome
         if each.fence and (name != "logged" or (each.id, each.fence) in logged):
             code = None if isinstance(outcome, SendAccepted) else outcome.code
             reply = 0 if isinstance(outcome, SendAccepted) else outcome.reply

@@ -72,7 +72,7 @@ class OutcomeWaiters:
 
     def __init__(self, ledger: Ledger, telemetry: Telemetry) -> None:
         self._ledger = ledger
-        self._waiting: defaultdict[SendRef, set[asyncio.Future[Send]]] = defaultdict(set)
+        self._waiting: defaultdict[SendRef, set[asyncio.Future[Send | None]]] = defaultdict(set)
         self._poller = Poller(ledger, telemetry, SENDS, self._poll, self._waiting)
 
     async def wait(self, send: Send, within: float) -> Send:
@@ -80,16 +80,17 @@ class OutcomeWaiters:
         if is_settled(send) or within <= 0:
             return send
         ref = (send.tenant, send.id)
-        settled: asyncio.Future[Send] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[Send | None] = loop.create_future()
+        timer = loop.call_later(within, _give_up, settled)
         self._waiting[ref].add(settled)
         self._poller.start()
         try:
-            async with asyncio.timeout(within):
-                return await settled
-        except TimeoutError:
-            found = await self._ledger.read(sends.by_ids, [ref])
-            return found.get(ref, send)
+            if (found := await settled) is not None:
+                return found
+            return (await self._ledger.read(sends.by_ids, [ref])).get(ref, send)
         finally:
+            timer.cancel()
             waiting = self._waiting[ref]
             waiting.discard(settled)
             if not waiting:
@@ -110,6 +111,11 @@ class OutcomeWaiters:
     async def _poll(self) -> None:
         await asyncio.sleep(0.05)  # several notifications lead to one read
         self.notify(await self._ledger.read(sends.not_in_progress, [*self._waiting]))
+
+
+def _give_up(settled: "asyncio.Future[Send | None]") -> None:
+    if not settled.done():
+        settled.set_result(None)
 
 
 #: bytes of text and attachments from which a mail is composed in a thread

@@ -13,6 +13,7 @@ Many callers share a commit, so a refusal is a result, not an exception.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -320,14 +321,17 @@ def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: i
     return ended
 
 
-_COMMON_FIELDS = set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
+_COMMON_FIELDS = sorted(
+    set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
+)
+_common_values = attrgetter(*_COMMON_FIELDS)
 
 
 def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
     """Return a send as it is right after its intent was stored; with a fence, it is leased."""
     lease = new.lease if fence else None
     return Send(
-        **{name: getattr(new, name) for name in _COMMON_FIELDS},
+        **dict(zip(_COMMON_FIELDS, _common_values(new), strict=True)),
         state=SendState.CLAIMED if lease else SendState.PENDING,
         transport=transport,
         created_at=now,

@@ -107,8 +107,10 @@ class Email(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in _ADDRESS_FIELDS:
             given = getattr(self, field)
-            force_setattr(self, field, (given,) if isinstance(given, str) else tuple(given))
-        force_setattr(self, "attachments", tuple(self.attachments))
+            if not isinstance(given, tuple):
+                force_setattr(self, field, (given,) if isinstance(given, str) else tuple(given))
+        if not isinstance(self.attachments, tuple):
+            force_setattr(self, "attachments", tuple(self.attachments))
 
     # Neither representation shows addresses or content.
 
@@ -158,20 +160,21 @@ def normalize_email(email: Email) -> Email:
     if _CONTROLS.search(email.subject):
         raise EmailHeaderInvalid("the subject has line ends or control characters; remove them")
     _check_content(email)
-    for attachment in email.attachments:
-        _check_attachment(attachment)
-    content_ids = [each.content_id.lower() for each in email.attachments if each.content_id]
-    if len(set(content_ids)) < len(content_ids):
-        raise AttachmentInvalid("two attachments have one content_id; give each its own")
+    if email.attachments:
+        _check_attachments(email.attachments)
     headers = {name: check_header(name, value) for name, value in email.headers.items()}
     if len({name.lower() for name in headers}) < len(headers):
         raise EmailHeaderInvalid("a header field is given twice, in other letters; give it once")
-    addresses = {
-        field: [mailbox.text for mailbox in parse_mailboxes(getattr(email, field))]
+    changed = {
+        field: texts
         for field in _ADDRESS_FIELDS
+        if (given := getattr(email, field))
+        and (texts := tuple([parse_mailbox(text).text for text in given])) != given
     }
     sender = parse_mailbox(email.sender).text
-    return replace(email, sender=sender, headers=headers, **addresses)
+    if not (changed or headers or sender != email.sender):
+        return email  # as most are; a copy takes as long as all checks
+    return replace(email, sender=sender, headers=headers, **changed)
 
 
 def check_recipient_count(email: Email, most: int) -> None:
@@ -248,6 +251,14 @@ def check_header(name: str, value: str) -> str:
     if lowered in _MESSAGE_ID_HEADERS and not _MESSAGE_ID_LIST.fullmatch(value):
         raise EmailHeaderInvalid(f"{name} holds ids such as <id@example.com>, and single spaces")
     return value
+
+
+def _check_attachments(attachments: Iterable[Attachment]) -> None:
+    for attachment in attachments:
+        _check_attachment(attachment)
+    content_ids = [each.content_id.lower() for each in attachments if each.content_id]
+    if len(set(content_ids)) < len(content_ids):
+        raise AttachmentInvalid("two attachments have one content_id; give each its own")
 
 
 def _check_attachment(attachment: Attachment) -> None:
