@@ -47,8 +47,12 @@ def _pack_bytes(value: bytes) -> bytes:
 
 
 def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
+    header = _ARRAY_HEADER.pack(1, 1, element, len(values), 1)
+    if values and values.count(values[0]) == len(values):  # most columns of a batch have one value
+        first = values[0]
+        return header + (_PACKED_NULL if first is None else pack(first)) * len(values)
     packed = [_PACKED_NULL if value is None else pack(value) for value in values]
-    return _ARRAY_HEADER.pack(1, 1, element, len(packed), 1) + b"".join(packed)
+    return header + b"".join(packed)
 
 
 class _Array(list[Any]):

@@ -263,6 +263,11 @@ class Outbox:
         self._new_id = new_id
         self._load_composer = load_composer
         self._settings = settings
+        cool_down = int(settings.cool_down * 1000)
+        self._guards = SendLimits(cool_down=cool_down)
+        self._agent_guards = SendLimits(
+            cool_down=cool_down, per_key=settings.per_key, per_recipient=settings.per_recipient
+        )
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
         self._telemetry = telemetry
         #: set if fail-open sending is configured
@@ -515,20 +520,12 @@ class Outbox:
             on_unknown=intent.on_unknown,
             send_at=intent.send_at,
             valid_until=intent.valid_until,
-            guards=self._guards(origin),
+            # Only agents have budgets.
+            guards=self._agent_guards if origin.is_agent else self._guards,
             retention=intent.retention,
             kept_for=retention_period(intent.retention, intent.interval),
         )
         return new, PlainMail(message, envelope)
-
-    def _guards(self, origin: SendOrigin) -> SendLimits:
-        """Return the limits of new sends; only agents have budgets."""
-        settings = self._settings
-        return SendLimits(
-            cool_down=int(settings.cool_down * 1000),
-            per_key=settings.per_key if origin.is_agent else 0,
-            per_recipient=settings.per_recipient if origin.is_agent else 0,
-        )
 
     def _check_times(self, intent: Intent, now: int) -> None:
         begin = max(now, intent.send_at or now)

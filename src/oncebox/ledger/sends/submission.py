@@ -36,6 +36,7 @@ from oncebox.model.sends.send import (
     NewSend,
     Send,
     SendLease,
+    SendLimits,
     SendState,
     answer_status,
 )
@@ -43,6 +44,7 @@ from oncebox.model.sends.transports import LOG_TRANSPORT
 
 _sql = load(__package__, "submission.sql")
 
+_NO_LIMITS = SendLimits()
 #: a tenant and the key of its send
 _SendKey = tuple[str, bytes]
 #: a tenant, a kind and a name
@@ -71,7 +73,7 @@ def _refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[s
 
     A repeat of an existing send is never refused and costs nothing.
     """
-    guarded = [each for each in new if _cool_downs(each) or _budgets(each)]
+    guarded = [each for each in new if each.guards != _NO_LIMITS]
     if not guarded:
         return {}
     fresh = _with_transport(tx, _not_repeats(guarded, sends_by_key(tx, map(_send_key, guarded))))
@@ -98,6 +100,7 @@ def _refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[s
 
 def _charge_guards(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> None:
     """Charge stored and rearmed intents; each comes with the id of its send."""
+    stored = [(id_, each) for id_, each in stored if each.guards != _NO_LIMITS]
     cooled = {
         place: (place[0], place[2], _cool_until(each, now), id_)
         for id_, each in stored
