@@ -9,6 +9,7 @@ from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
+from tests.mutants.immediate_leases import IMMEDIATE_LEASES
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
 from tests.mutants.links import LINKS
@@ -52,6 +53,7 @@ EVERY = (
     *GUARDS,
     *FAIL_OPEN,
     *SENDS_WORKER,
+    *IMMEDIATE_LEASES,
     *PLUGIN,
     *UPKEEP,
 )

@@ -48,8 +48,12 @@ def _pack_bytes(value: bytes) -> bytes:
 
 
 def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
+    header = _ARRAY_HEADER.pack(1, 1, element, len(values), 1)
+    if values and values.count(values[0]) == len(values):  # most columns of a batch have one value
+        first = values[0]
+        return header + (_PACKED_NULL if first is None else pack(first)) * len(values)
     packed = [_PACKED_NULL if value is None else pack(value) for value in values]
-    return _ARRAY_HEADER.pack(1, 1, element, len(packed), 1) + b"".join(packed)
+    return header + b"".join(packed)
 
 
 _COLUMN_PACKERS: dict[str, tuple[int, Callable[[Any], bytes]]] = {
@@ -164,6 +168,8 @@ _SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each
 
 class PostgresTransaction:
     """The statements of one PostgreSQL transaction."""
+
+    is_serial = False
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor

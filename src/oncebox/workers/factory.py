@@ -93,7 +93,7 @@ class Workers:
     def send_worker(self) -> SendWorker:
         """Return the worker that sends mail."""
         components = self._components
-        return SendWorker(
+        worker = SendWorker(
             components.ledger,
             components.send_cipher,
             components.outbox.outcomes,
@@ -103,6 +103,8 @@ class Workers:
             worker=self._settings.worker,
             random=random.random,
         )
+        components.outbox.local_sender = worker
+        return worker
 
     def evidence_worker(self) -> DeliveryWorker:
         """Return the worker for provider webhooks that have no handler."""

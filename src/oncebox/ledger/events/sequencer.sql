@@ -10,6 +10,10 @@ SELECT EXISTS (SELECT 1 FROM oncebox_events WHERE number IS NULL AND id >= :floo
         WHERE backend_xid IS NOT NULL
     ), 0) */;
 
+-- name: waiting
+-- Whether an event waits for its number.
+SELECT EXISTS (SELECT 1 FROM oncebox_events WHERE number IS NULL);
+
 -- name: take
 -- Take the duty if it is free or expired; the fence excludes its former holder.
 INSERT INTO oncebox_duties (name, holder, fence, until) VALUES (:name, :holder, 1, :until)

@@ -37,14 +37,19 @@ def _enum_values(kind: type[StrEnum]) -> Mapping[str | None, StrEnum | None]:
     return {None: None, **{str(each): each for each in kind}}
 
 
-#: enum columns with their values by text; calling the enum takes ten times as long
-_ENUM_COLUMNS = (
-    ("state", _enum_values(SendState)),
-    ("on_unknown", _enum_values(OnUnknown)),
-    ("repeat_mode", _enum_values(OnUnknown)),
-    ("phase", _enum_values(SendPhase)),
-    ("retention", _enum_values(Retention)),
-    ("delivery", _enum_values(ProviderStatus)),
+_FIELDS = Send.__struct_fields__
+_BYTES_PLACES = tuple(_FIELDS.index(name) for name in ("key", "protected", "content"))
+#: places of enum columns with their values by text; calling the enum takes ten times as long
+_ENUM_PLACES = tuple(
+    (_FIELDS.index(name), _enum_values(kind))
+    for name, kind in (
+        ("state", SendState),
+        ("on_unknown", OnUnknown),
+        ("repeat_mode", OnUnknown),
+        ("phase", SendPhase),
+        ("retention", Retention),
+        ("delivery", ProviderStatus),
+    )
 )
 
 
@@ -148,12 +153,12 @@ def not_found() -> NotFound:
 
 def to_send(row: Row) -> Send:
     """Return a send from its columns, in the order of its fields."""
-    values = dict(zip(Send.__struct_fields__, row, strict=True))
-    for name in ("key", "protected", "content"):
-        values[name] = bytes(values[name])
-    for name, words in _ENUM_COLUMNS:
-        values[name] = words[values[name]]
-    return Send(**values)
+    values = [*row]
+    for place in _BYTES_PLACES:
+        values[place] = bytes(values[place])
+    for place, words in _ENUM_PLACES:
+        values[place] = words[values[place]]
+    return Send(**dict(zip(_FIELDS, values, strict=True)))
 
 
 def _to_try(row: Row) -> SendTry:
@@ -173,14 +178,19 @@ _EVENT_TYPES = {
 }
 
 
+_EVENT_FIELDS = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
+
+
 def record_events(tx: Transaction, sends: Iterable[Send], now: int) -> None:
     """Record the event of sends that have just ended or become unknown."""
+    event_log.record(tx, end_events(sends, now))
+
+
+def end_events(sends: Iterable[Send], now: int) -> list[NewEvent]:
+    """Return the event of each send that has ended or become unknown."""
     # A send that is repeated automatically needs nobody's attention.
     ended = [each for each in sends if each.state in _EVENT_TYPES and each.repeat_mode is None]
-    fields = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
-    event_log.record(
-        tx, [send_event(each, _EVENT_TYPES[each.state], now, *fields) for each in ended]
-    )
+    return [send_event(each, _EVENT_TYPES[each.state], now, *_EVENT_FIELDS) for each in ended]
 
 
 def send_event(send: Send, type_: EventType, now: int, *fields: str) -> NewEvent:
