@@ -9,6 +9,7 @@ See docs/decisions/0044-use-compiled-sources-for-webhook-intake.md.
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from oncebox.errors import SignatureInvalid
@@ -40,6 +41,8 @@ class VerifiedEvent(NamedTuple):
 
 #: takes headers, body and the receive clock
 CompiledScheme = Callable[[HeaderTable, bytes, int], VerifiedEvent | None]
+#: signatures, each with the name of its hash, and the timestamp beside them
+_SignatureEntries = tuple[list[verification.CandidateSignature], str]
 #: takes headers and body; returns the index of the secret, and the timestamp as written, or raises
 _SignatureCheck = Callable[[HeaderTable, bytes], tuple[int, str]]
 #: takes headers and body; returns id, whether it is signed, type and fingerprint
@@ -100,12 +103,13 @@ def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureChec
     keys = signing.hmac_keys(secrets, signing.KEY_DERIVATIONS[scheme.key])
     signed_content = _compile_content(verification.parse_template(scheme.content))
     encode = formats.DIGEST_ENCODERS[scheme.encoding]
+    parse = _compile_header(scheme)
     name, *others = (each.encode() for each in scheme.header_names)
     needs_entry = bool(scheme.timestamp_prefix)
     stamp_header = b"" if needs_entry else scheme.timestamp.removeprefix("header:").encode()
 
     def check(headers: HeaderTable, body: bytes) -> tuple[int, str]:
-        candidates, timestamp = verification.parse_signature_header(scheme, _value(headers, name))
+        candidates, timestamp = parse(_value(headers, name))
         if stamp_header:
             timestamp = _value(headers, stamp_header)
         is_odd = len(candidates) > verification.MAX_SIGNATURES or needs_entry > bool(timestamp)
@@ -120,6 +124,21 @@ def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureChec
         raise SignatureInvalid("signature_mismatch")
 
     return check
+
+
+def _compile_header(scheme: Scheme) -> Callable[[str], _SignatureEntries]:
+    """Return the function that reads signatures and timestamp from a header value."""
+    if scheme.separator:
+        return partial(verification.parse_signature_header, scheme)
+    prefixes = [(scheme.header_prefix + mark, name) for mark, name in scheme.signature_prefixes]
+
+    def parse(value: str) -> _SignatureEntries:
+        for prefix, algorithm in prefixes:
+            if value.startswith(prefix):
+                return [(value[len(prefix) :].encode(), algorithm)], ""
+        raise SignatureInvalid("malformed_signature")
+
+    return parse
 
 
 def _has_plain_signature(scheme: Scheme) -> bool:
