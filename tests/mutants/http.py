@@ -481,8 +481,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                "not (self.is_complete or self.status):",
-                "not self.is_complete:",
+                "if not (self.is_complete or self.status) and",
+                "if not self.is_complete and",
             ),
         ),
         (

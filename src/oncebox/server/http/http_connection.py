@@ -166,7 +166,7 @@ class HttpExchange(RequestContext):
 
     def send_continue(self) -> None:
         """Ask a client that waits for it to send the body."""
-        if self.expects_continue and not (self.is_complete or self.status):
+        if not (self.is_complete or self.status) and self.expects_continue:
             self._sent_continue = True
             self._connection.write(_CONTINUE)
 
@@ -323,7 +323,7 @@ class HttpExchange(RequestContext):
             else:
                 self._left, self.keep_alive = -2, False
         # A client that waits for 100 Continue may or may not send the body now.
-        if self._connection.state.stopping or (self.expects_continue and not self.is_complete):
+        if self._connection.state.stopping or (not self.is_complete and self.expects_continue):
             self.keep_alive = False
         if not self.keep_alive:
             return lines + b"connection: close\r\n"
@@ -523,7 +523,7 @@ class HttpConnection(asyncio.Protocol):
         self._body = body_reader(head, self.state.head_limits)
         address, scheme = self._peer, "http"
         if self.state.proxies is not None:
-            address, scheme = self.state.proxies.client(self._peer, head.fields)
+            address, scheme = self.state.proxies.client(self._peer, head)
         exchange = self._exchange = HttpExchange(self, head, address, scheme)
         exchange.client_gone = self._has_eof
         exchange.begin()
