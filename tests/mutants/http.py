@@ -702,4 +702,20 @@ HTTP = (
             ),
         ),
     ),
+    Mutant(
+        "another path for webhooks behind a proxy",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        elif not is_intake or state.webhooks is None:\n",
+                "        elif not is_intake or state.webhooks is None or state.proxies is not None:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_exchanges",
+                "test_webhooks_take_the_direct_path_behind_a_proxy_too",
+            ),
+        ),
+    ),
 )

@@ -45,6 +45,7 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 _STATUS_LINES = {
     each.value: b"HTTP/1.1 %d %s\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
 }
+_NO_BODY = LengthBody(0)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LENGTH = b"content-length"
 _BODILESS = frozenset({204, 304})
@@ -407,7 +408,7 @@ class HttpConnection(asyncio.Protocol):
         self._unparsed = b""
         self._searched = 0
         self._exchange: HttpExchange | None = None
-        self._body: LengthBody | ChunkedBody = LengthBody(0)
+        self._body: LengthBody | ChunkedBody = _NO_BODY
         self._is_parsing = False
         self._has_eof = False
         self._read_paused = False
