@@ -708,7 +708,7 @@ HTTP = (
             Patch(
                 f"{_SOURCE}/http_connection.py",
                 "        elif not is_intake or state.webhooks is None:\n",
-                "        elif not is_intake or state.webhooks is None or state.proxies is not None:\n",
+                "        elif not is_intake or not state.webhooks or state.proxies:\n",
             ),
         ),
         (
