@@ -481,8 +481,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                "not (self.is_complete or self.status):",
-                "not self.is_complete:",
+                "if not (self.is_complete or self.status) and",
+                "if not self.is_complete and",
             ),
         ),
         (
@@ -699,6 +699,22 @@ HTTP = (
             _tests(
                 "test_client_address",
                 "test_wrong_proxy_header_is_refused",
+            ),
+        ),
+    ),
+    Mutant(
+        "another path for webhooks behind a proxy",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        elif not is_intake or state.webhooks is None:\n",
+                "        elif not is_intake or not state.webhooks or state.proxies:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_exchanges",
+                "test_webhooks_take_the_direct_path_behind_a_proxy_too",
             ),
         ),
     ),

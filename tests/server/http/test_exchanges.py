@@ -219,6 +219,25 @@ async def test_one_connection_of_a_proxy_serves_many_clients() -> None:
     assert len({scope["client"][0] for scope in app.scopes}) == 6
 
 
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded"])
+async def test_webhooks_take_the_direct_path_behind_a_proxy_too(header: str) -> None:
+    app, handled = Recorder(), []
+
+    def handle(exchange: RequestContext, body: bytes) -> None:
+        handled.append((exchange.address, exchange.scheme, body))
+        exchange.respond(200, [], b"ok")
+
+    fields = {
+        "x-forwarded-for": ("X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: https"),
+        "forwarded": ("Forwarded: for=203.0.113.7;proto=https",),
+    }
+    async with serving(app, handle, proxies="127.0.0.0/8", forwarded_header=header) as served:
+        answer = await served.ask(post(b"hook", *fields[header]))
+
+    assert (answer.status, app.scopes) == (200, [])
+    assert handled == [("203.0.113.7", "https", b"hook")]
+
+
 async def test_webhooks_and_probes_are_served_when_the_api_is_busy() -> None:
     app = Recorder()
     app.gate.clear()

@@ -157,7 +157,10 @@ async def test_application_does_not_wait_for_a_body_that_was_refused() -> None:
     app = Recorder()
     async with serving(app, body=100_000) as served:
         peer = await served.connect()
-        peer.send(chunked(b"x" * 50_000, b"x" * 51_000, path="/v1/x"))
+        whole = chunked(b"x" * 50_000, b"x" * 51_000, path="/v1/x")
+        peer.send(whole[:1_000])
+        await until(lambda: bool(app.scopes))
+        peer.send(whole[1_000:])
         refused = await peer.answer()
         await until(lambda: app.gone == 1)
         peer.send(post(b"next", path="/v1/x"))

@@ -45,6 +45,7 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 _STATUS_LINES = {
     each.value: b"HTTP/1.1 %d %s\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
 }
+_NO_BODY = LengthBody(0)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LENGTH = b"content-length"
 _BODILESS = frozenset({204, 304})
@@ -166,7 +167,7 @@ class HttpExchange(RequestContext):
 
     def send_continue(self) -> None:
         """Ask a client that waits for it to send the body."""
-        if self.expects_continue and not (self.is_complete or self.status):
+        if not (self.is_complete or self.status) and self.expects_continue:
             self._sent_continue = True
             self._connection.write(_CONTINUE)
 
@@ -323,7 +324,7 @@ class HttpExchange(RequestContext):
             else:
                 self._left, self.keep_alive = -2, False
         # A client that waits for 100 Continue may or may not send the body now.
-        if self._connection.state.stopping or (self.expects_continue and not self.is_complete):
+        if self._connection.state.stopping or (not self.is_complete and self.expects_continue):
             self.keep_alive = False
         if not self.keep_alive:
             return lines + b"connection: close\r\n"
@@ -407,7 +408,7 @@ class HttpConnection(asyncio.Protocol):
         self._unparsed = b""
         self._searched = 0
         self._exchange: HttpExchange | None = None
-        self._body: LengthBody | ChunkedBody = LengthBody(0)
+        self._body: LengthBody | ChunkedBody = _NO_BODY
         self._is_parsing = False
         self._has_eof = False
         self._read_paused = False
@@ -523,7 +524,7 @@ class HttpConnection(asyncio.Protocol):
         self._body = body_reader(head, self.state.head_limits)
         address, scheme = self._peer, "http"
         if self.state.proxies is not None:
-            address, scheme = self.state.proxies.client(self._peer, head.fields)
+            address, scheme = self.state.proxies.client(self._peer, head)
         exchange = self._exchange = HttpExchange(self, head, address, scheme)
         exchange.client_gone = self._has_eof
         exchange.begin()

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from oncebox.errors import ConfigInvalid
-from oncebox.server.http.request_parsing import Fields
+from oncebox.server.http.request_parsing import RequestHead
 from oncebox.server.rate_limits import parse_address
 
 Network = IPv4Network | IPv6Network
@@ -42,14 +42,15 @@ class TrustedProxies:
         self.is_trusted = lru_cache(4096)(self._is_trusted)
         self._remembered = lru_cache(4096)(self._find_client)
 
-    def client(self, peer: str, fields: Fields) -> tuple[str, str]:
+    def client(self, peer: str, head: RequestHead) -> tuple[str, str]:
         """Return address and scheme of the client whose request came from a peer."""
         if not self.is_trusted(peer):
             return peer, "http"
-        lines = tuple([value for name, value in fields if name == self._header])
-        schemes = [value for name, value in fields if name == b"x-forwarded-proto"]
-        scheme = schemes[-1] if schemes else b""
-        is_short = len(scheme) + sum(map(len, lines)) <= _MAX_REMEMBERED
+        lines: tuple[bytes, ...] = (head.by_name.get(self._header, b""),)
+        if len(head.by_name) < len(head.fields):
+            lines = tuple([value for name, value in head.fields if name == self._header])
+        scheme = head.by_name.get(b"x-forwarded-proto", b"")
+        is_short = sum(map(len, lines), len(scheme)) <= _MAX_REMEMBERED
         find = self._remembered if is_short else self._find_client
         return find(peer, lines, scheme)
 

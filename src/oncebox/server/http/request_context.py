@@ -38,15 +38,12 @@ class RequestContext(ABC):
     def __init__(self, id_header: bytes, head: RequestHead, address: str, scheme: str) -> None:
         self.id_header = id_header
         self.head = head
+        #: header fields by name; of one that occurs several times, the last value
+        self.headers = head.by_name
         #: the client's address; behind a trusted proxy, the one the proxy reports
         self.address = address
         self.scheme = scheme
         self.began = clock.steady()
-
-    @property
-    def headers(self) -> dict[bytes, bytes]:
-        """Header fields by name; of one that occurs several times, the last value."""
-        return self.head.by_name
 
     @property
     def request_id(self) -> str:
