@@ -62,9 +62,9 @@ MUTANTS = (
             Patch(
                 f"{_DELIVERIES}/settlements.sql",
                 "outcome = :outcome, ended_at = :now\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing' AND fence = :fence",
+                "WHERE id = :id AND state || '' = 'processing' AND fence = :fence",
                 "outcome = :outcome, ended_at = :now\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing'",
+                "WHERE id = :id AND state || '' = 'processing'",
             ),
         ),
         (
@@ -78,9 +78,9 @@ MUTANTS = (
             Patch(
                 f"{_DELIVERIES}/settlements.sql",
                 "tries = tries - :uncounted\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing' AND fence = :fence",
+                "WHERE id = :id AND state || '' = 'processing' AND fence = :fence",
                 "tries = tries - :uncounted\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing'",
+                "WHERE id = :id AND state || '' = 'processing'",
             ),
         ),
         (
@@ -94,7 +94,7 @@ MUTANTS = (
             Patch(
                 f"{_DELIVERIES}/settlements.sql",
                 "outcome = :outcome, ended_at = :now\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing' AND fence = :fence",
+                "WHERE id = :id AND state || '' = 'processing' AND fence = :fence",
                 "outcome = :outcome, ended_at = :now\n/* from rows */\n"
                 "WHERE id = :id AND fence = :fence",
             ),
@@ -112,8 +112,9 @@ MUTANTS = (
             Patch(
                 f"{_DELIVERIES}/leases.sql",
                 "SET due_at = :until\n/* from rows */\n"
-                "WHERE id = :id AND state = 'processing' AND fence = :fence",
-                "SET due_at = :until\n/* from rows */\nWHERE id = :id AND state = 'processing'",
+                "WHERE id = :id AND state || '' = 'processing' AND fence = :fence",
+                "SET due_at = :until\n/* from rows */\n"
+                "WHERE id = :id AND state || '' = 'processing'",
             ),
         ),
         (_tests("tests/contract/deliveries/test_leases.py", "test_a_stale_worker_cannot_renew"),),
@@ -123,7 +124,7 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/effects.sql",
-                "WHERE id = :delivery_id AND fence = :fence AND state = 'processing'\n)",
+                "WHERE id = :delivery_id AND fence = :fence AND state || '' = 'processing'\n)",
                 "WHERE id = :delivery_id\n)",
             ),
         ),

@@ -66,16 +66,6 @@ def test_slow_complete_scans_come_less_often_but_they_come(
     assert floor.begin(NOW) == 0
 
 
-def test_a_floor_that_is_not_for_fast_scans_is_not_used_while_they_are(steady: Steady) -> None:
-    floor = ScanFloor(every=0.0)
-
-    assert _scan(floor, NOW, NOW) == 0
-    assert floor.begin(NOW) == 0
-    steady.seconds += 0.1
-    floor.end(0, NOW)
-    assert floor.begin(NOW) == NOW - SLACK
-
-
 def test_a_scan_that_left_something_does_not_move_the_floor(steady: Steady) -> None:
     floor = ScanFloor()
 

@@ -156,7 +156,6 @@ _SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_ti
 _NOT_PLANNED = (
     "enable_seqscan",
     "enable_bitmapscan",
-    "enable_hashjoin",
     "enable_mergejoin",
     "enable_incremental_sort",
     "enable_sort",

@@ -36,9 +36,12 @@ def purge_bodies(
     tx: Transaction, cutoffs: Cutoffs, now: int, after: str = "", most: int = 500
 ) -> PurgeResult:
     """Purge bodies past their retention among the next ``most`` requests."""
-    rows = tx.all(_sql.kept, after=after, most=most)
-    if not rows:
+    kept = tx.all(_sql.kept, after=after, most=most)
+    if not kept:
         return PurgeResult(0, None)
+    rows = sorted(
+        (*tx.many(_sql.own, kept), *tx.many(_sql.elements, kept)), key=lambda row: row[:2]
+    )
     over: list[Row] = []
     requests: list[Row] = []
     for id_, deliveries in groupby(rows, key=lambda row: row[0]):
@@ -50,7 +53,7 @@ def purge_bodies(
     if over:
         tx.run_many(_sql.purge, sorted(over), now=now)
         count = tx.run_many(_sql.delete_payloads, requests)
-    return PurgeResult(count, rows[-1][0])
+    return PurgeResult(count, kept[-1][0])
 
 
 def purge_journals(tx: Transaction, before: int, after: str = "", most: int = 500) -> PurgeResult:

@@ -1,14 +1,19 @@
 -- name: kept
--- Requests whose bodies are still stored, by id, with their deliveries: one each, or the elements
--- of a batch.
-WITH kept AS (SELECT id FROM oncebox_payloads WHERE id > :after ORDER BY id LIMIT :most)
-SELECT kept.id, own.id, own.tenant, own.source, own.state, own.ended_at, own.seen_at
-FROM kept JOIN oncebox_deliveries AS own ON own.id = kept.id
-UNION ALL
-SELECT kept.id, part.id, part.tenant, part.source, part.state, part.ended_at, part.seen_at
-FROM kept JOIN oncebox_deliveries AS part
-    ON part.payload_id = kept.id AND part.payload_id <> part.id
-ORDER BY 1, 2;
+-- Requests whose bodies are still stored, by id.
+SELECT id FROM oncebox_payloads WHERE id > :after ORDER BY id LIMIT :most;
+
+-- name: own
+-- bulk: request_id text
+-- The deliveries of requests that are no batches.
+SELECT :request_id, id, tenant, source, state, ended_at, seen_at
+FROM oncebox_deliveries /* and rows */ WHERE id = :request_id;
+
+-- name: elements
+-- bulk: request_id text
+-- The deliveries of batches beside the first.
+SELECT :request_id, id, tenant, source, state, ended_at, seen_at
+FROM oncebox_deliveries /* sqlite: INDEXED BY oncebox_deliveries_element */ /* and rows */
+WHERE payload_id = :request_id AND payload_id <> id;
 
 -- name: purge
 -- bulk: id text, before bigint
@@ -162,8 +167,8 @@ DELETE FROM oncebox_batch_sends WHERE send_id IN (SELECT :id /* from rows */);
 -- name: forget_batches
 -- Delete empty batches.
 DELETE FROM oncebox_batches WHERE created_at <= :before
-    AND NOT EXISTS (SELECT 1 FROM oncebox_batch_sends AS member
-        WHERE member.batch_id = oncebox_batches.id);
+    AND (SELECT member.place FROM oncebox_batch_sends AS member
+        WHERE member.batch_id = oncebox_batches.id LIMIT 1) IS NULL;
 
 -- name: void_deliveries
 -- Raise the fences of deliveries that may still run above all fences issued since the backup.

@@ -3,27 +3,23 @@
 Entries of an index that were claimed or settled remain until no transaction can see them: one old
 transaction on PostgreSQL keeps all of them, and a scan from the beginning reads them all. The floor
 is a hint. What comes below it (a late commit, a rollback, a slow clock) is found by the next
-complete scan, which comes soon while such scans are fast, else after fifty times as long as one
-takes, at most thirty seconds.
+complete scan: after a second, or if such scans take long, after fifty times as long as one takes,
+at most thirty seconds.
 """
 
 from oncebox.core import clock
 
 #: milliseconds below a floor in which entries may still be committed
-SLACK = 2_000
-#: a complete scan is slow if so many durations of it are more than a second
-_DURATIONS, _FAST = 50, 1.0
-#: seconds between two complete scans, at most
-_AT_MOST = 30.0
+SLACK = 1_000
+#: seconds between two complete scans: so many durations of one, at least and at most
+_DURATIONS, _AT_LEAST, _AT_MOST = 50, 1.0, 30.0
 
 
 class ScanFloor:
     """The floor of one queue."""
 
-    def __init__(self, slack: int = SLACK, every: float = 1.0) -> None:
-        """Scan completely every so many seconds while that is fast."""
+    def __init__(self, slack: int = SLACK) -> None:
         self._slack = slack
-        self._every = every
         self._floor = 0
         self._complete_at = 0.0
         self._began = 0.0
@@ -41,6 +37,6 @@ class ScanFloor:
         if began_at == 0:
             ended = clock.steady()
             wait = (ended - self._began) * _DURATIONS
-            self._complete_at = ended + (self._every if wait <= _FAST else min(wait, _AT_MOST))
+            self._complete_at = ended + min(max(wait, _AT_LEAST), _AT_MOST)
         if empty_before is not None:
             self._floor = max(began_at, empty_before - self._slack)

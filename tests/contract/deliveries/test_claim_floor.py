@@ -11,6 +11,7 @@ from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery
 from oncebox.workers.deliveries.delivery_worker import Claimer
+from oncebox.workers.scan_floor import SLACK
 from tests.support.clerk import LEASE, SOURCE, TENANT, Clerk
 
 WHO = DeliveryClaimant(TENANT, SOURCE, "ann", LEASE, 5, 100_000_000)
@@ -61,7 +62,7 @@ async def test_a_claim_starts_where_the_last_one_found_nothing_also_without_a_ba
     clerk.now += 100
     assert await worker.claim() == []
 
-    assert worker.floors == [0, clerk.now - 200 - 2_000, clerk.now - 100 - 2_000]
+    assert worker.floors == [0, clerk.now - 200 - SLACK, clerk.now - 100 - SLACK]
 
 
 async def test_what_is_due_below_the_floor_is_claimed_by_the_next_complete_scan(
@@ -107,4 +108,4 @@ async def test_a_lease_that_runs_out_is_seen_although_leases_before_it_are_skipp
     assert not await worker.claimer.dead_letter_exhausted()
     assert await worker.claimer.has_suspects()
 
-    assert skipped == 0 < worker.floors[-1] == clerk.now - 2_000 - 2_000
+    assert skipped == 0 < worker.floors[-1] == clerk.now - 2_000 - SLACK

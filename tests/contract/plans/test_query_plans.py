@@ -79,6 +79,7 @@ def _calls() -> Iterator[tuple[str, str, Query, list[object], dict[str, object]]
 
 
 def _complaints(work: Measure, kind: str, known: str) -> Iterator[str]:
+    slack = _SLACK * max(1, ROWS // 30_000)  # there is more to count
     for name, case, query, rows, shared in _calls():
         if query.only not in {None, kind}:
             continue
@@ -87,7 +88,7 @@ def _complaints(work: Measure, kind: str, known: str) -> Iterator[str]:
         except (apsw.Error, psycopg.Error) as error:
             yield f"{name} ({case}): {error}"
             continue
-        if _is_too_much(done, kind, slack=_SLACK if name in BOUNDED_OTHERWISE else 1):
+        if _is_too_much(done, kind, slack=slack if name in BOUNDED_OTHERWISE else 1):
             yield (
                 f"{name} {f'({case}) ' if case else ''}{known}: {done.rows} rows and"
                 f" {done.buffers} buffers read for {done.result}\n{done.plan}"

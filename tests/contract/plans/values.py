@@ -399,6 +399,7 @@ def defaults(number: Numbers) -> Values:
         "ledger/lookup.secret:low": "sec_10000",
         "ledger/lookup.secret:high": "sec_10001",
         "ledger/maintenance:after": "",
+        "ledger/maintenance:request_id": delivery,
         "ledger/maintenance.purge:before": now,
         "ledger/maintenance.next:after": number.id("msg", 100),
         "ledger/maintenance.empty_messages:id": message,

@@ -1,6 +1,15 @@
 """The ledger's scenarios, by name and database."""
 
-from tests.torture.ledger import crashes, machine, power, replies, restarts, sleepers, zombies
+from tests.torture.ledger import (
+    crashes,
+    machine,
+    old_transactions,
+    power,
+    replies,
+    restarts,
+    sleepers,
+    zombies,
+)
 from tests.torture.scenario import Scenario
 
 _POINTS = {database: len(crashes.points(database)) for database in ("sqlite", "postgres")}
@@ -23,6 +32,7 @@ _ROWS = (
     ("lost-replies-working", "postgres", replies.working, 100, 10),
     ("cut-connections", "postgres", replies.cutting, 200, 60),
     ("restarts", "postgres", restarts.restarts, 50, 2),
+    ("old-transactions", "postgres", old_transactions.held, 30, 2),
     ("power-cut", "sqlite", power.sqlite, 300, 3),
     ("power-cut-mutant", "sqlite", power.sqlite_careless, 20, 5),
     ("power-cut", "postgres", power.postgres, 100, 2),

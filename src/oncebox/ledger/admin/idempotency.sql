@@ -31,7 +31,9 @@ WHERE tenant = :tenant AND route = :route AND key = :key AND holder = :holder
 
 -- name: forget
 -- Delete old requests, some at a time.
+WITH past AS MATERIALIZED (
+    SELECT tenant, route, key FROM oncebox_idempotency WHERE started_at <= :before
+    ORDER BY started_at LIMIT :most
+)
 DELETE FROM oncebox_idempotency
-WHERE (tenant, route, key) IN (
-    SELECT tenant, route, key FROM oncebox_idempotency WHERE started_at <= :before LIMIT :most
-);
+WHERE started_at <= :before AND (tenant, route, key) IN (SELECT tenant, route, key FROM past);

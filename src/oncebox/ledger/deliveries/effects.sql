@@ -9,7 +9,7 @@ SELECT :delivery_id, :name, :tenant, 'started', :safe, :fence, :now, :now, :sure
 /* from rows */
 WHERE EXISTS (
     SELECT 1 FROM oncebox_deliveries
-    WHERE id = :delivery_id AND fence = :fence AND state = 'processing'
+    WHERE id = :delivery_id AND fence = :fence AND state || '' = 'processing'
 )
 ON CONFLICT DO NOTHING;
 
@@ -31,7 +31,7 @@ WHERE delivery_id = :delivery_id AND name = :name AND state IN ('started', 'not_
     AND EXISTS (
         SELECT 1 FROM oncebox_deliveries AS current
         WHERE current.id = :delivery_id AND current.fence = :fence
-            AND current.state = 'processing'
+            AND current.state || '' = 'processing'
     );
 
 -- name: journalled
@@ -69,7 +69,7 @@ ORDER BY first_started_at, name;
 -- bulk: delivery_id text
 -- The fences of the current leases.
 SELECT id, fence FROM oncebox_deliveries /* and rows */
-WHERE id = :delivery_id AND state = 'processing';
+WHERE id = :delivery_id AND state || '' = 'processing';
 
 -- name: resolve
 -- Record an operator's decision on an effect of unknown outcome.
@@ -81,4 +81,4 @@ WHERE tenant = :tenant AND delivery_id = :delivery_id AND name = :name
 -- Lock a delivery until the commit if the fence is current: an update that changes nothing, on
 -- both databases.
 UPDATE oncebox_deliveries SET fence = fence
-WHERE id = :delivery_id AND fence = :fence AND state = 'processing';
+WHERE id = :delivery_id AND fence = :fence AND state || '' = 'processing';

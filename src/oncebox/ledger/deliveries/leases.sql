@@ -122,7 +122,7 @@ RETURNING id;
 INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
 SELECT id, fence, tenant, worker, claimed_at, :now, 'lost', NULL
 FROM oncebox_deliveries /* and rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 ON CONFLICT DO NOTHING;
 
 -- name: renew
@@ -130,12 +130,12 @@ ON CONFLICT DO NOTHING;
 -- Extend the leases that are still ours.
 UPDATE oncebox_deliveries SET due_at = :until
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence;
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence;
 
 -- name: holders
 -- bulk: id text
 -- The current holders of leases.
-SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state = 'processing';
+SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state || '' = 'processing';
 
 -- name: any
 -- bulk: source text

@@ -4,7 +4,7 @@
 UPDATE oncebox_deliveries
 SET state = 'done', due_at = NULL, outcome = :outcome, ended_at = :now
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence;
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence;
 
 -- name: fulfil
 -- bulk: id text, fence bigint, outcome text
@@ -12,7 +12,7 @@ WHERE id = :id AND state = 'processing' AND fence = :fence;
 UPDATE oncebox_deliveries
 SET state = 'done', outcome = :outcome, ended_at = :now, due_at = NULL
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 RETURNING id, fence;
 
 -- name: settle
@@ -25,7 +25,7 @@ SET state = :state, outcome = :outcome, last_error = COALESCE(:error, last_error
     ended_at = CASE WHEN :state IN ('dead', 'done') THEN CAST(:now AS BIGINT) END,
     tries = tries - :uncounted
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 RETURNING id;
 
 -- name: record_try
@@ -34,7 +34,7 @@ RETURNING id;
 INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
 SELECT id, fence, tenant, worker, claimed_at, :now, :outcome, :error
 FROM oncebox_deliveries /* and rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 ON CONFLICT DO NOTHING;
 
 -- name: record_proof
@@ -54,4 +54,4 @@ SELECT id, state, fence FROM oncebox_deliveries /* and rows */ WHERE id = :id;
 -- bulk: id text, fence bigint
 -- Record that the policy accepted a delivery, so that later tries do not ask it again.
 UPDATE oncebox_deliveries SET policy = 'allowed'
-/* from rows */ WHERE id = :id AND state = 'processing' AND fence = :fence;
+/* from rows */ WHERE id = :id AND state || '' = 'processing' AND fence = :fence;

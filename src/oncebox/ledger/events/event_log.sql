@@ -25,7 +25,11 @@ WITH ends AS (
     FROM oncebox_streams WHERE tenant = :tenant
 )
 SELECT ends.last, ends.first, event.number, event.id, event.type, event.inbox_id,
-    event.attempt_id, event.subject_id, event.at, event.data, inbox.metadata, inbox.owner
+    event.attempt_id, event.subject_id, event.at, event.data,
+    (SELECT inbox.metadata FROM oncebox_inboxes AS inbox
+        WHERE inbox.id = event.inbox_id AND inbox.tenant = event.tenant),
+    (SELECT inbox.owner FROM oncebox_inboxes AS inbox
+        WHERE inbox.id = event.inbox_id AND inbox.tenant = event.tenant)
 FROM ends
 LEFT JOIN oncebox_events AS event
     ON event.tenant = :tenant AND event.number > :after AND event.number <= :upto
@@ -33,12 +37,10 @@ LEFT JOIN oncebox_events AS event
             OR replace(CAST(:types AS TEXT), ',' || event.type || ',', ',') <> :types)
         AND (CAST(:inbox_id AS TEXT) IS NULL OR event.inbox_id = :inbox_id)
         AND (CAST(:attempt_id AS TEXT) IS NULL OR event.attempt_id = :attempt_id)
-        AND (CAST(:owner AS TEXT) IS NULL OR EXISTS (
-            SELECT 1 FROM oncebox_inboxes AS own
-            WHERE own.id = event.inbox_id AND own.tenant = event.tenant AND own.owner = :owner
-        ))
-LEFT JOIN oncebox_inboxes AS inbox
-    ON inbox.id = event.inbox_id AND inbox.tenant = event.tenant
+        AND (CAST(:owner AS TEXT) IS NULL OR (
+            SELECT own.owner FROM oncebox_inboxes AS own
+            WHERE own.id = event.inbox_id AND own.tenant = event.tenant
+        ) = :owner)
 ORDER BY event.number LIMIT :most;
 
 -- name: moved

@@ -92,7 +92,7 @@ RETURNING id;
 -- expired lease is no reason: it may have been renewed since, and the next claim may repeat.
 UPDATE oncebox_sends SET state = 'unknown', again = NULL, due_at = NULL
 /* from rows */
-WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND due_at > :now
+WHERE tenant = :tenant AND id = :id AND state || '' = 'claimed' AND fence = :fence AND due_at > :now
     AND in_doubt_at IS NOT NULL
     AND (again IS NULL OR valid_until <= :now
         OR (again = 'replay' AND COALESCE(replay_until, 0) <= :now)

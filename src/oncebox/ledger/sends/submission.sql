@@ -132,10 +132,7 @@ VALUES (:send_id, :id, :tenant, :message, :envelope) /* from rows */;
 -- bulk: send_id text, id text
 -- Delete the earlier content of a rearmed send.
 DELETE FROM oncebox_send_bodies
-WHERE (send_id, id) IN (
-    SELECT old.send_id, old.id FROM oncebox_send_bodies AS old /* and rows */
-    WHERE old.send_id = :send_id AND old.id <> :id
-);
+WHERE send_id IN (SELECT :send_id /* from rows */) AND id NOT IN (SELECT :id /* from rows */);
 
 -- name: add_recipient
 -- bulk: send_id text, mark bytea, tenant text

@@ -23,8 +23,8 @@ _POLL = 1.0
 _GATHER = 0.02
 #: events numbered in one commit
 _MAX_BATCH = 500
-#: milliseconds by which an event's id may be older than its transaction, or its host's clock slow
-_ID_SLACK = 10_000
+#: milliseconds by which the clock of a host that records events may be slow
+_ID_SLACK = 5_000
 #: seconds between two log lines about an unavailable database
 _LOG_EVERY = 30.0
 
@@ -49,8 +49,8 @@ class Sequencer:
         self._fence = 0
         self._subscription = ledger.subscribe(EVENTS)
         self._log_at = 0.0
-        #: of the times in the ids of events without a number; not used while scans are fast
-        self._floor = ScanFloor(_ID_SLACK, every=0.0)
+        #: of the times in the ids of events without a number
+        self._floor = ScanFloor(_ID_SLACK)
 
     async def run(self) -> None:
         """Number events until cancelled; then release the lease."""
