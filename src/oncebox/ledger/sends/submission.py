@@ -250,7 +250,7 @@ def _created(new: NewSend, transport: str, fence: int, now: int) -> IntentAccept
     return answer_intent(new, new_send(new, transport, now, fence=fence), created=True)
 
 
-@grouped(fast=store_new, in_order=True, size=_size, topics=intent_topics)
+@grouped(fast=store_new, size=_size, topics=intent_topics)
 def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult]:
     """Store intents, or return the sends of repeated ones; None if the transport is missing.
 
