@@ -1,4 +1,4 @@
-"""The rows of sends: a mail in three commits, a claim, and an answer to who asks again."""
+"""The rows of sends: a whole mail, a claim, and an answer to who asks again."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
+#: how far the conditions of a lease are indented in both statements
+_BOTH = ("    ", "        ")
 _SQL = "src/oncebox/ledger/sends/submission.sql"
 _OUTBOX = "src/oncebox/ledger/sends/outbox.py"
 _WORKER = "src/oncebox/workers/sends/send_worker.py"
@@ -26,8 +28,8 @@ IMMEDIATE_LEASES = (
         (
             Patch(
                 _SQL,
-                ":kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,\n",
-                ":kept_for, :id, :size, 0,\n",
+                "\n    :kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,\n",
+                "\n    :kept_for, :id, :size, 0,\n",
             ),
         ),
         (_tests("test_the_commit_leaves_what_a_claim_leaves"),),
@@ -37,30 +39,56 @@ IMMEDIATE_LEASES = (
         (
             Patch(
                 _SQL,
-                "CASE WHEN held.name = way.name THEN :until ELSE :due_at END",
-                "CASE WHEN held.name = way.name THEN :until * 2 ELSE :due_at END",
+                "\n    :send_at, CASE WHEN held.name = way.name THEN :until ELSE :due_at END",
+                "\n    :send_at, CASE WHEN held.name = way.name THEN :until * 2 ELSE :due_at END",
             ),
         ),
         (_tests("test_a_lease_that_is_lost_before_the_marker_is_given_back"),),
     ),
     Mutant(
         "a lease on a paused transport",
-        (Patch(_SQL, "        AND held.paused = 0 AND held.rate", "        AND held.rate"),),
+        tuple(
+            Patch(_SQL, f"\n    {indent}AND held.paused = 0 AND", f"\n    {indent}AND")
+            for indent in _BOTH
+        ),
         (_CLAIM_DECIDES,),
     ),
     Mutant(
         "a lease beside the rate limit",
-        (Patch(_SQL, "held.rate IS NULL AND held.rests_until", "held.rests_until"),),
+        tuple(
+            Patch(
+                _SQL,
+                f"\n    {indent}AND held.paused = 0 AND held.rate IS NULL AND",
+                f"\n    {indent}AND held.paused = 0 AND",
+            )
+            for indent in _BOTH
+        ),
         (_CLAIM_DECIDES,),
     ),
     Mutant(
         "a lease on a transport that rests",
-        (Patch(_SQL, "held.rate IS NULL AND held.rests_until IS NULL", "held.rate IS NULL"),),
+        tuple(
+            Patch(
+                _SQL,
+                f"\n    {indent}AND held.paused = 0 AND held.rate IS NULL"
+                " AND held.rests_until IS NULL",
+                f"\n    {indent}AND held.paused = 0 AND held.rate IS NULL",
+            )
+            for indent in _BOTH
+        ),
         (_CLAIM_DECIDES,),
     ),
     Mutant(
         "a lease on a transport as it was before its change",
-        (Patch(_SQL, " AND held.changed_at = :seen\n", " AND :seen > 0\n"),),
+        tuple(
+            Patch(
+                _SQL,
+                f"\n{indent}ON held.tenant = :tenant AND held.name = :held"
+                " AND held.changed_at = :seen\n",
+                f"\n{indent}ON held.tenant = :tenant AND held.name = :held AND :seen > 0\n",
+            )
+            for indent in _BOTH
+        ),
         (_tests("test_a_transport_that_was_changed_since_is_not_used_from_memory"),),
     ),
     Mutant(
@@ -85,6 +113,39 @@ IMMEDIATE_LEASES = (
             ),
         ),
         (_tests("test_a_suppressed_recipient_gets_nothing_and_no_try_is_counted"),),
+    ),
+    Mutant(
+        "a recipient that is forgotten on the way",
+        (
+            Patch(
+                _SQL,
+                "generate_series(0, octet_length(:marks) / 32 - 1)",
+                "generate_series(0, 0)",
+            ),
+        ),
+        (_tests("test_one_statement_stores_what_several_do"),),
+    ),
+    Mutant(
+        "one statement beside the suppression list",
+        (
+            Patch(
+                _SQL,
+                "WHERE NOT EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE",
+                "WHERE NOT EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE 1 > 2 AND",
+            ),
+        ),
+        (_tests("test_a_suppressed_recipient_gets_nothing_and_no_try_is_counted"),),
+    ),
+    Mutant(
+        "one statement beside the limits",
+        (
+            Patch(
+                "src/oncebox/ledger/sends/submission.py",
+                "    if any(each.guards != _NO_LIMITS for each in new):\n        return None\n",
+                "",
+            ),
+        ),
+        (_tests("test_an_intent_over_its_limits_is_neither_stored_nor_leased"),),
     ),
     Mutant(
         "a leased mail that goes with its caller",

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from oncebox.db.database import Transaction
 from oncebox.errors import CommitUnknown, StoreUnavailable
-from oncebox.ledger.sends import transports
-from oncebox.model.sends.send import AnswerStatus, IntentResult, SendLease, SendLimits, SendState
+from oncebox.ledger.sends import submission, transports
+from oncebox.model.sends.send import (
+    AnswerStatus,
+    IntentResult,
+    NewSend,
+    SendLease,
+    SendLimits,
+    SendState,
+)
 from oncebox.model.sends.transports import NewTransport, SendAccepted, TransportRate
 from oncebox.testing.smtp import ScriptedSmtp
 from tests.support.clerk import LEASE, TENANT, Clerk
@@ -18,9 +26,20 @@ from tests.support.mailer import NO_KEY, RELAY, Mailer
 from tests.support.posthouse import HeldWay, PostHouse, mail, open_house, until
 
 
-@pytest.fixture
-def mailer(clerk: Clerk) -> Mailer:
-    return Mailer(clerk)
+class HastyMailer(Mailer):
+    """A mailer that stores as a group commit does: in one statement if that suffices."""
+
+    def told(self, *new: NewSend) -> list[IntentResult]:
+        def store(tx: Transaction) -> list[IntentResult] | None:
+            return None if tx.is_serial else submission.store_new(tx, new, self.clerk.now)
+
+        return self.clerk.run(store) or super().told(*new)
+
+
+@pytest.fixture(params=[Mailer, HastyMailer])
+def mailer(clerk: Clerk, request: pytest.FixtureRequest) -> Mailer:
+    made: Mailer = request.param(clerk)
+    return made
 
 
 def _lease(mailer: Mailer, transport: str = RELAY) -> SendLease:
@@ -91,6 +110,31 @@ def test_a_known_key_is_answered_and_its_lease_stays_with_its_holder(mailer: Mai
     told = mailer.intend(lease=_lease(mailer))
 
     assert (told.created, told.send.fence, told.send.worker) == (False, held.fence, "bob")
+
+
+def test_one_statement_stores_what_several_do(clerk: Clerk) -> None:
+    several, one = Mailer(clerk), HastyMailer(clerk, transport="second")
+    to = ("ann@example.org", "bob@example.org")
+    for mailer, key in ((several, "several"), (one, "one")):
+        told = mailer.intend(key, to=to, transport=RELAY, lease=_lease(several))
+        assert (told.created, mailer.get(told.send.id)) == (True, told.send)
+    tables = {
+        "sends": "state, transport, fence, tries, due_at, kept_for, created_at",
+        "send_bodies": "tenant, octet_length(message), octet_length(envelope)",
+        "send_recipients": "mark, tenant, listed",
+    }
+    for table, columns in tables.items():
+        rows = sorted(several.rows(f"SELECT {columns} FROM oncebox_{table}"))  # noqa: S608
+        assert rows[::2] == rows[1::2] != []
+
+
+def test_a_batch_of_new_and_known_keys_is_stored_once_and_told_apart(mailer: Mailer) -> None:
+    mailer.intend("known")
+    told = mailer.ask(*[mailer.new(key) for key in ("new", "known", "newer")])
+
+    assert [each is not None and each.created for each in told] == [True, False, True]
+    assert len(mailer.rows("SELECT id FROM oncebox_sends")) == 3
+    assert len(mailer.rows("SELECT id FROM oncebox_send_bodies")) == 3
 
 
 def test_two_leases_for_one_key_in_one_commit_are_one(mailer: Mailer) -> None:

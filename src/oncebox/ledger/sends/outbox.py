@@ -171,19 +171,15 @@ class PlainMail(NamedTuple):
     envelope: SendEnvelope
 
 
-class ReservedTry(Protocol):
+class ReservedTry(NamedTuple):
     """Capacity of this process for one send; used or released once."""
 
-    @property
-    def lease(self) -> SendLease:
-        """The lease to ask for."""
-        ...
-
-    def transmit(self, claimed: ClaimedSend, mail: PlainMail) -> None:
-        """Transmit the send, which is leased now."""
-
-    def release(self) -> None:
-        """Give the capacity back: nothing was leased, as far as is known."""
+    #: the lease to ask for
+    lease: SendLease
+    #: transmits the send, which is leased now
+    transmit: Callable[[ClaimedSend, PlainMail], None]
+    #: gives the capacity back: nothing was leased, as far as is known
+    release: Callable[[], None]
 
 
 class LocalSender(Protocol):

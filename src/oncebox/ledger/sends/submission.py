@@ -226,7 +226,31 @@ def _size(new: NewSend) -> int:
     return len(new.message) + len(new.envelope)
 
 
-@grouped(in_order=True, size=_size, topics=intent_topics)
+def store_new(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult] | None:
+    """Store new intents in one statement; None if some need more, with the others stored."""
+    if any(each.guards != _NO_LIMITS for each in new):
+        return None
+    rows = [
+        (*_insert_row(each, now), each.message, each.envelope, b"".join(each.marks))
+        for each in sorted(new, key=_lock_order)
+    ]
+    added = tx.many(_sql.store_whole, rows, now=now)
+    if len(added) < len(new):
+        return None
+    found = {id_: (transport, fence) for id_, transport, fence in added}
+    return [_created(each, *found[each.id], now) for each in new]
+
+
+def _lock_order(new: NewSend) -> tuple[str, bytes, str]:
+    """Always the same, to avoid deadlocks."""
+    return new.tenant, new.key, new.id
+
+
+def _created(new: NewSend, transport: str, fence: int, now: int) -> IntentAccepted:
+    return answer_intent(new, new_send(new, transport, now, fence=fence), created=True)
+
+
+@grouped(fast=store_new, size=_size, topics=intent_topics)
 def store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult]:
     """Store intents, or return the sends of repeated ones; None if the transport is missing.
 
@@ -264,8 +288,7 @@ def sends_by_key(tx: Transaction, keys: Iterable[_SendKey]) -> dict[_SendKey, Se
 
 
 def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[IntentResult]:
-    # Always in the same order, to avoid deadlocks.
-    ordered = sorted(new, key=lambda each: (each.tenant, each.key, each.id))
+    ordered = sorted(new, key=_lock_order)
     refused = _refuse_guarded(tx, ordered, now)
     ordered = [each for each in ordered if each.id not in refused]
     rows = [_insert_row(each, now) for each in ordered]
@@ -286,7 +309,8 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     results: dict[str, IntentResult] = {**refused}
     for each in new:
         if each.id not in refused and (send := known.get(_send_key(each))) is not None:
-            created, again = each.id in fresh, each.id in rearmed
+            # ``store_new`` may have stored it just before.
+            created, again = send.id == each.id, each.id in rearmed
             results[each.id] = answer_intent(each, send, created=created, rearmed=again)
     return [results.get(each.id) for each in new]
 

@@ -89,8 +89,54 @@ LEFT JOIN oncebox_transports AS held
 WHERE way.tenant = :tenant
     AND way.name = COALESCE(NULLIF(:transport, ''), (SELECT first.name FROM oncebox_transports AS first
         WHERE first.tenant = :tenant ORDER BY first.position, first.name LIMIT 1))
+/* postgres: ORDER BY :tenant, :key */
 ON CONFLICT DO NOTHING
 RETURNING id, transport, fence;
+
+-- name: store_whole
+-- only: postgres
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, worker text, held text, seen bigint, until bigint, message bytea, envelope bytea, marks bytea
+-- The same with messages and recipients (`marks` are 32 bytes each) in one statement; nothing of tenants
+-- with a suppression list, which must be searched.
+WITH wanted AS (SELECT * FROM /* rows */),
+new AS (
+    INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
+        event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
+        send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at)
+    SELECT :id, :tenant, :key, :protected, :content,
+        CASE WHEN held.name = way.name THEN 'claimed' ELSE 'pending' END, way.name,
+        :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
+        :send_at, CASE WHEN held.name = way.name THEN :until ELSE :due_at END, :valid_until, :retention,
+        :kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
+        CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
+        CASE WHEN held.name = way.name THEN :worker END,
+        CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END
+    FROM wanted
+    JOIN oncebox_transports AS way ON way.tenant = :tenant
+        AND way.name = COALESCE(NULLIF(:transport, ''), (SELECT first.name
+            FROM oncebox_transports AS first
+            WHERE first.tenant = :tenant ORDER BY first.position, first.name LIMIT 1))
+    LEFT JOIN oncebox_transports AS held
+        ON held.tenant = :tenant AND held.name = :held AND held.changed_at = :seen
+            AND held.paused = 0 AND held.rate IS NULL AND held.rests_until IS NULL
+            AND :due_at <= :now AND (:valid_until IS NULL OR :valid_until > :now)
+    WHERE NOT EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant = :tenant)
+    ORDER BY :tenant, :key
+    ON CONFLICT DO NOTHING
+    RETURNING id, transport, fence
+),
+bodies AS (
+    INSERT INTO oncebox_send_bodies (send_id, id, tenant, message, envelope)
+    SELECT :id, :id, :tenant, :message, :envelope FROM wanted JOIN new ON new.id = :id
+),
+recipients AS (
+    INSERT INTO oncebox_send_recipients (send_id, mark, tenant)
+    SELECT :id, substring(:marks FROM 32 * place + 1 FOR 32), :tenant
+    FROM wanted JOIN new ON new.id = :id
+    CROSS JOIN generate_series(0, octet_length(:marks) / 32 - 1) AS place
+    ON CONFLICT DO NOTHING
+)
+SELECT id, transport, fence FROM new;
 
 -- name: rearm
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint

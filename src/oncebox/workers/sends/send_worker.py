@@ -20,7 +20,7 @@ from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import lifecycle, sends, transports
 from oncebox.ledger.sends.lifecycle import SendClaimant
-from oncebox.ledger.sends.outbox import OutcomeWaiters, PlainMail
+from oncebox.ledger.sends.outbox import OutcomeWaiters, PlainMail, ReservedTry
 from oncebox.ledger.sends.transports import TransportRef
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends import intent
@@ -199,30 +199,6 @@ def _stopped_outcome(one: _Try, code: str) -> NotSent | SendUnknown:
     return NotSent(code=code, phase=SendPhase.CONNECT)
 
 
-class _Reservation:
-    """Capacity of a worker for one send, which is leased in the commit that stores it."""
-
-    __slots__ = ("_worker", "made_at", "transport")
-
-    def __init__(self, worker: "SendWorker", transport: ConfiguredTransport) -> None:
-        self._worker = worker
-        self.transport = transport
-        self.made_at = clock.steady()
-
-    @property
-    def lease(self) -> SendLease:
-        """The lease to ask for."""
-        return self._worker.lease(self.transport)
-
-    def transmit(self, claimed: ClaimedSend, mail: PlainMail) -> None:
-        """Transmit the send, which is leased now."""
-        self._worker.transmit(self, claimed, mail)
-
-    def release(self) -> None:
-        """Give the capacity back."""
-        self._worker.release(self)
-
-
 #: seconds between two polls without due sends, however often the worker is notified
 _POLL_EVERY = 0.02
 #: seconds between two counts of unknown sends
@@ -370,7 +346,7 @@ class SendWorker:
             self._start(_Try(each, each.send, transport, renew_at))
         return len(claimed)
 
-    async def reserve(self, tenant: str, transport: str) -> "_Reservation | None":
+    async def reserve(self, tenant: str, transport: str) -> ReservedTry | None:
         """Reserve capacity for a send that is about to be stored.
 
         None, if the transport has a rate limit, is paused or rests, or has sends waiting.
@@ -388,22 +364,18 @@ class SendWorker:
             return None
         self._occupy(found)
         self._reserved += 1
-        return _Reservation(self, found)
+        lease = SendLease(self._name, found.name, found.changed_at, int(self._lease * 1000))
+        renew_at = clock.steady() + self._lease / 3
 
-    def lease(self, transport: ConfiguredTransport) -> SendLease:
-        """Return the lease of a send that this worker will transmit at once."""
-        return SendLease(self._name, transport.name, transport.changed_at, int(self._lease * 1000))
+        def transmit(claimed: ClaimedSend, mail: PlainMail) -> None:
+            self._reserved -= 1
+            self._start(_Try(claimed, claimed.send, found, renew_at, mail))
 
-    def transmit(self, reserved: "_Reservation", claimed: ClaimedSend, mail: PlainMail) -> None:
-        """Start the try of a send that was leased as it was stored."""
-        self._reserved -= 1
-        renew_at = reserved.made_at + self._lease / 3
-        self._start(_Try(claimed, claimed.send, reserved.transport, renew_at, mail))
+        def release() -> None:
+            self._reserved -= 1
+            self._vacate(found)
 
-    def release(self, reserved: "_Reservation") -> None:
-        """Give reserved capacity back."""
-        self._reserved -= 1
-        self._vacate(reserved.transport)
+        return ReservedTry(lease, transmit, release)
 
     def _capacity(self, transport: ConfiguredTransport) -> int:
         """Return how many more sends a transport may start.
