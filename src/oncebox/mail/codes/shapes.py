@@ -27,7 +27,7 @@ _LETTERS = frozenset(string.ascii_letters)
 _CHARACTERS = _LETTERS | frozenset(string.digits)
 #: letters and invisible characters
 _LETTERS_OR_INVISIBLE = _LETTERS | frozenset(
-    chr(code) for code in range(0x10000) if re.fullmatch(f"[{ZERO_WIDTH}]", chr(code))
+    re.findall(f"[{ZERO_WIDTH}]", "".join(map(chr, range(0x10000))))
 )
 #: limit of tokens; a mail with a code has fewer numbers
 _MOST_NUMBERS = 12_000
