@@ -13,13 +13,12 @@ def rows() -> list[Row]:
         "stdlib email, reads only", "sqlite", "bench.peers.stdlib_mail", ("--html",), ours=True
     )
     return [
-        Row(PART, "extract-vs-stdlib-parse", _ours("parse and extract", "30"), (stdlib,), 1.5),
+        Row(PART, "extract-vs-stdlib-parse", _ours("parse and extract", "30"), (stdlib,)),
         Row(
             PART,
             "extract-1MiB-vs-512KiB",
             _ours("bytes of 1 MiB", "1024", "--bytes"),
             (_ours("bytes of 512 KiB", "512", "--bytes"),),
-            0.8,
         ),
     ]
 

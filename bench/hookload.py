@@ -28,20 +28,23 @@ BODY_BYTES = 1024
 WARM_SECONDS = 1.0
 SECONDS = 4.0
 PATH = "/in/github"
+# Clients behind a proxy, all on the same connections.
+CLIENTS = 1_000
 # More than any server here answers in the time, so that none is made while it runs.
 PER_SECOND = 25_000
 READY_WITHIN = 60.0
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
-def request(key: str) -> bytes:
-    """Return one signed request as GitHub would send it."""
+def request(key: str, forwarded: str = "") -> bytes:
+    """Return one signed request as GitHub would send it, or as a proxy passes it on."""
     body = load.body(key, BODY_BYTES)
     signature = hmac.digest(SECRET, body, hashlib.sha256).hex()
     head = (
         f"POST {PATH} HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: GitHub-Hookshot/bench\r\n"
         f"content-type: application/json\r\nx-github-event: push\r\nx-github-delivery: {key}\r\n"
-        f"x-hub-signature-256: sha256={signature}\r\ncontent-length: {len(body)}\r\n\r\n"
+        f"x-hub-signature-256: sha256={signature}\r\ncontent-length: {len(body)}\r\n"
+        f"{forwarded}\r\n"
     )
     return head.encode() + body
 
@@ -135,11 +138,19 @@ async def run(port: int, requests: Iterator[bytes], seconds: float) -> dict[str,
     }
 
 
-def distinct(seconds: float) -> Iterator[bytes]:
+def distinct(seconds: float, *, proxied: bool = False) -> Iterator[bytes]:
     """Return requests that all differ."""
-    keys = load.keys()
-    ready = [request(next(keys)) for _ in range(int(PER_SECOND * (WARM_SECONDS + seconds)))]
-    return itertools.chain(ready, map(request, keys))
+    keys, forwarded = load.keys(), _forwarded() if proxied else itertools.repeat("")
+    made = map(request, keys, forwarded)
+    ready = list(itertools.islice(made, int(PER_SECOND * (WARM_SECONDS + seconds))))
+    return itertools.chain(ready, made)
+
+
+def _forwarded() -> Iterator[str]:
+    """Return what a proxy adds to the requests of its clients."""
+    for number in itertools.cycle(range(CLIENTS)):
+        client = f"198.18.{number >> 8}.{number & 255}"
+        yield f"x-forwarded-for: {client}\r\nx-forwarded-proto: https\r\n"
 
 
 def storm() -> Iterator[bytes]:
@@ -152,11 +163,15 @@ def measure(
     setting: str,
     *,
     repeat: bool = False,
+    proxied: bool = False,
     environment: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> None:
-    """Start a server that prints its address, load it and report; `repeat` sends one event."""
-    requests = storm() if repeat else distinct(seconds)
+    """Start a server that prints its address, load it and report.
+
+    `repeat` sends one event; `proxied` sends what a proxy passes on.
+    """
+    requests = storm() if repeat else distinct(seconds, proxied=proxied)
     with (
         tempfile.TemporaryDirectory(prefix="oncebox-bench-") as folder,
         Children(Path(folder)) as children,

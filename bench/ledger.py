@@ -45,9 +45,9 @@ def _accept_against_one_transaction() -> list[Row]:
     tuned = (peer("postgres", "--way", "threads"), peer("postgres", "--way", "async"))
     name = "accept-vs-one-transaction"
     return [
-        Row(PART, name, _our_accept("sqlite"), sqlite, goal=5),
-        Row(PART, name, _our_accept("postgres"), postgres, goal=5),
-        Row(PART, "accept-vs-one-statement", _our_accept("postgres"), tuned, goal=1),
+        Row(PART, name, _our_accept("sqlite"), sqlite),
+        Row(PART, name, _our_accept("postgres"), postgres),
+        Row(PART, "accept-vs-one-statement", _our_accept("postgres"), tuned),
     ]
 
 
@@ -59,8 +59,8 @@ def _accept_against_sqlalchemy() -> list[Row]:
     postgres = (peer("postgres", "--driver", "asyncpg"), peer("postgres", "--driver", "psycopg"))
     name = "accept-vs-sqlalchemy"
     return [
-        Row(PART, name, _our_accept("sqlite"), sqlite, goal=15),
-        Row(PART, name, _our_accept("postgres"), postgres, goal=15),
+        Row(PART, name, _our_accept("sqlite"), sqlite),
+        Row(PART, name, _our_accept("postgres"), postgres),
     ]
 
 
@@ -74,8 +74,8 @@ def _work_against_durable() -> list[Row]:
     )
     name = "work-vs-best-durable"
     return [
-        Row(PART, name, _our_work("sqlite"), sqlite, goal=4),
-        Row(PART, name, _our_work("postgres"), postgres, goal=1.3),
+        Row(PART, name, _our_work("sqlite"), sqlite),
+        Row(PART, name, _our_work("postgres"), postgres),
     ]
 
 
@@ -89,8 +89,8 @@ def _work_against_volatile() -> list[Row]:
     )
     name = "work-vs-best-volatile"
     return [
-        Row(PART, name, _our_work("sqlite"), redis, goal=5),
-        Row(PART, name, _our_work("postgres"), redis, goal=5),
+        Row(PART, name, _our_work("sqlite"), redis),
+        Row(PART, name, _our_work("postgres"), redis),
     ]
 
 
@@ -101,7 +101,6 @@ def _accept_with_many_rows() -> list[Row]:
             "accept-5M-rows-vs-10k",
             _our_accept(database, MANY),
             (_our_accept(database, FEW),),
-            goal=0.67,
         )
         for database in ("sqlite", "postgres")
     ]

@@ -17,15 +17,12 @@ def rows() -> list[Row]:
 def _rows(database: Database) -> list[Row]:
     stdlib = Probe("stdlib email, stored nowhere", database, "bench.peers.stdlib_mail", ours=True)
     return [
-        Row(
-            PART, "parse-vs-stdlib", _ours("raw mail to message", database, "file"), (stdlib,), 1.5
-        ),
+        Row(PART, "parse-vs-stdlib", _ours("raw mail to message", database, "file"), (stdlib,)),
         Row(
             PART,
             "list-100k-vs-1k",
             _ours("pages of 50 of 100,000", database, "list", "--messages", "100000"),
             (_ours("pages of 50 of 1,000", database, "list", "--messages", "1000"),),
-            0.67,
         ),
     ]
 

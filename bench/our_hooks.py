@@ -20,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--storm", action="store_true", help="one event again and again")
+    parser.add_argument("--proxied", action="store_true", help="many clients behind a proxy")
     parser.add_argument("--seconds", type=float, default=hookload.SECONDS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="oncebox-bench-") as folder:
@@ -29,13 +30,17 @@ def main() -> None:
             "ONCEBOX_MASTER_KEY": MASTER_KEY,
             "ONCEBOX_SMTP__ENABLED": "false",
         }
+        if options.proxied:
+            given["ONCEBOX_HTTP__PROXIES"] = "127.0.0.0/8"
         _type(given, "migrate")
         _type(given, "source", "add", "github", "--scheme", "github", "--secret", "-")
         what = "one event" if options.storm else "distinct events"
+        what += ", behind a proxy" if options.proxied else ""
         hookload.measure(
             SERVE,
             f"{hookload.CONNECTIONS} connections, {what}",
             repeat=options.storm,
+            proxied=options.proxied,
             environment=given,
             seconds=options.seconds,
         )

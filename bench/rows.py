@@ -12,6 +12,36 @@ from typing import Literal, NotRequired, TypedDict
 Database = Literal["sqlite", "postgres", "redis"]
 
 
+#: the ratio that a row should reach, on SQLite and on PostgreSQL
+GOALS: dict[str, tuple[float, float]] = {
+    "intake-vs-bare": (0.70, 0.75),
+    "intake-vs-fastapi-sqlalchemy": (15, 12),
+    "storm-vs-distinct": (0.9, 0.9),
+    "intake-behind-proxy-vs-intake": (0.9, 0.9),
+    "accept-vs-one-transaction": (6, 6),
+    "accept-vs-one-statement": (1, 1),
+    "accept-vs-sqlalchemy": (20, 13),
+    "work-vs-best-durable": (6, 1.3),
+    "work-vs-best-volatile": (5, 4),
+    "accept-5M-rows-vs-10k": (0.8, 0.8),
+    "smtp-vs-aiosmtpd-noop": (2.3, 1.8),
+    "smtp-vs-aiosmtpd-sqlite": (5, 4),
+    "smtp-vs-npm-smtp-server-noop": (0.6, 0.45),
+    "smtp-vs-postfix": (5, 4),
+    "parse-vs-stdlib": (1.5, 1.4),
+    "list-100k-vs-1k": (0.85, 0.85),
+    "extract-vs-stdlib-parse": (0.85, 0.85),
+    "extract-1MiB-vs-512KiB": (0.8, 0.8),
+    "grant-vs-one-transaction": (6, 4),
+    "250-to-answer-vs-polling": (3, 3),
+    "send-vs-one-transaction": (4, 4),
+    "claim-vs-redis-setnx": (1.2, 1.0),
+    "duplicate-answers-vs-redis": (2, 2),
+    "serve-first-answer-vs-bare-uvicorn": (0.36, 0.36),
+    "cli-help-vs-python": (0.22, 0.22),
+}
+
+
 @dataclass(frozen=True)
 class Probe:
     """One program, its options, and the database it is given; it prints a rate.
@@ -47,7 +77,11 @@ class Row:
     name: str
     ours: Probe
     theirs: tuple[Probe, ...]
-    goal: float
+
+    @property
+    def goal(self) -> float:
+        """The ratio it should reach."""
+        return GOALS[self.name][self.ours.database == "postgres"]
 
 
 class Result(TypedDict):

@@ -12,9 +12,9 @@ def rows() -> list[Row]:
     """Return every comparison of this part."""
     return [
         *(_send(database) for database in DATABASES),
-        *(_against_redis(database, "claim", "claim-vs-redis-setnx", 1.5) for database in DATABASES),
+        *(_against_redis(database, "claim", "claim-vs-redis-setnx") for database in DATABASES),
         *(
-            _against_redis(database, "duplicate", "duplicate-answers-vs-redis", 1)
+            _against_redis(database, "duplicate", "duplicate-answers-vs-redis")
             for database in DATABASES
         ),
     ]
@@ -29,13 +29,13 @@ def _send(database: Database) -> Row:
     name, program = "three transactions per send", "bench.peers.one_send"
     # In our own environment: it needs nothing but the drivers.
     theirs = tuple(Probe(name, database, program, ("--pool", pool), ours=True) for pool in pools)
-    return Row(PART, "send-vs-one-transaction", _ours(database, "send"), theirs, goal=4)
+    return Row(PART, "send-vs-one-transaction", _ours(database, "send"), theirs)
 
 
-def _against_redis(database: Database, what: str, name: str, goal: float) -> Row:
+def _against_redis(database: Database, what: str, name: str) -> Row:
     program = "bench.peers.redis_claims"
     theirs = tuple(
         Probe("redis-py", "redis", program, (what, *options))
         for options in ((), ("--pool", "10"), ("--pool", "64"))
     )
-    return Row(PART, name, _ours(database, what), theirs, goal=goal)
+    return Row(PART, name, _ours(database, what), theirs)

@@ -15,14 +15,12 @@ def rows() -> list[Row]:
             "serve-first-answer-vs-bare-uvicorn",
             _probe("oncebox serve", "serve"),
             (_probe("uvicorn with a bare ASGI app", "uvicorn"),),
-            goal=0.3,
         ),
         Row(
             PART,
             "cli-help-vs-python",
             _probe("oncebox --help", "help"),
             (_probe("python -c pass", "python"),),
-            goal=0.15,
         ),
     ]
 

@@ -56,7 +56,7 @@ class Oncebox:
         self._worker_tasks: list[asyncio.Task[None]] = []
         self._workers: list[DeliveryWorker] = []
         self._send_workers: list[SendWorker] = []
-        self._sequencer_tasks: list[asyncio.Task[None]] = []
+        self._background_tasks: list[asyncio.Task[None]] = []
         self._stop_requests = 0
 
     def on(
@@ -211,10 +211,13 @@ class Oncebox:
 
         return Workers(self.components, self.settings, self.handlers, name=_worker_name())
 
-    def _start_workers(self) -> None:
-        """Start the workers for mail, sends and handlers."""
+    def _start_workers(self, *, warm_up: bool = False) -> None:
+        """Start the workers for mail, sends and handlers; ``warm_up`` starts the parser too."""
         factory = self._make_workers()
-        workers = [factory.mail_worker()]
+        mail_worker, mail_processor = factory.mail_worker()
+        if warm_up:
+            self._background_tasks.append(asyncio.create_task(mail_processor.warm_up()))
+        workers = [mail_worker]
         if self.handlers.sources:
             workers.append(factory.handler_worker())
         self._workers += workers
@@ -231,9 +234,9 @@ class Oncebox:
         self._workers.append(evidence)
         self._worker_tasks += [asyncio.create_task(each.run()) for each in (sender, evidence)]
         if self.settings.sends.fail_open:
-            self._sequencer_tasks.append(asyncio.create_task(factory.fail_open().run()))
+            self._background_tasks.append(asyncio.create_task(factory.fail_open().run()))
         # Workers record events, and there may be no service that numbers them.
-        self._sequencer_tasks.append(asyncio.create_task(factory.sequencer().run()))
+        self._background_tasks.append(asyncio.create_task(factory.sequencer().run()))
 
     def stop_working(self) -> None:
         """Ask the workers to finish or release their work."""
@@ -252,7 +255,7 @@ class Oncebox:
         try:
             await self.load_workers()
             if stops == self._stop_requests:  # not stopped meanwhile
-                self._start_workers()
+                self._start_workers(warm_up=True)
             try:
                 await asyncio.gather(*self._worker_tasks)
             finally:
@@ -264,14 +267,14 @@ class Oncebox:
         """Stop the workers and close the database."""
         self.stop_working()
         await asyncio.gather(*self._worker_tasks, return_exceptions=True)
-        for each in self._sequencer_tasks:
+        for each in self._background_tasks:
             each.cancel()
-        await asyncio.gather(*self._sequencer_tasks, return_exceptions=True)
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
         if self._components is not None:
             await self._components.close()
         self._components = None
         self._workers, self._send_workers = [], []
-        self._worker_tasks, self._sequencer_tasks = [], []
+        self._worker_tasks, self._background_tasks = [], []
 
     async def __aenter__(self) -> Self:
         """Open, and start the workers if there are handlers."""

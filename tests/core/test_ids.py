@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from oncebox.core import ids
+from oncebox.core import clock, ids
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -54,3 +54,13 @@ def test_threads_never_make_the_same_id() -> None:
 
     assert len({id_ for kept in made for id_ in kept}) == 20_000
     assert all(kept == sorted(kept) for kept in made)
+
+
+def test_the_lowest_id_of_a_time_separates_those_before_and_after_it() -> None:
+    before = ids.new("evt")
+    time.sleep(0.002)
+    middle = ids.lowest("evt", clock.system())
+    time.sleep(0.002)
+
+    assert before < middle < ids.new("evt")
+    assert len(before) == len(middle)

@@ -9,7 +9,9 @@ from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
+from tests.mutants.immediate_leases import IMMEDIATE_LEASES
 from tests.mutants.inboxes import INBOXES
+from tests.mutants.intake import INTAKE
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
@@ -30,6 +32,7 @@ EVERY = (
     *MUTANTS,
     *SERVICE,
     *HTTP,
+    *INTAKE,
     *CLIENT,
     *INBOXES,
     *SENDERS,
@@ -50,6 +53,7 @@ EVERY = (
     *GUARDS,
     *FAIL_OPEN,
     *SENDS_WORKER,
+    *IMMEDIATE_LEASES,
     *PLUGIN,
     *UPKEEP,
 )

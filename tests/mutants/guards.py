@@ -286,7 +286,7 @@ GUARDS = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "            guards=self._guards(origin),\n",
+                "            guards=self._agent_guards if origin.is_agent else self._guards,\n",
                 "",
             ),
         ),

@@ -52,8 +52,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_connection.py",
-                "        self.stage = Stage.WORK\n        self._queue.pop(self, None)\n",
-                "        self._queue[self] = None\n",
+                "            self.stage = Stage.WORK\n            self._queue.pop(self, None)\n",
+                "            self._queue[self] = None\n",
             ),
         ),
         (
@@ -173,8 +173,8 @@ HTTP = (
                 "test_a_refusal_never_overtakes_the_answer_to_an_earlier_request",
             ),
             _tests(
-                "test_limits",
-                "test_pipelined_requests_are_answered_in_turn",
+                "test_exchanges",
+                "test_handler_of_webhooks_may_answer_at_once_or_later",
             ),
         ),
     ),
@@ -183,8 +183,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "        if match is None or match[1].lower() in _NOT_IN_TRAILERS:\n",
-                "        if match is None:\n",
+                ' or match[1].lower().replace(b"_", b"-") in _NOT_IN_TRAILERS',
+                "",
             ),
         ),
         (
@@ -215,7 +215,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "            size = (len(data) if end < 0 else end) - at\n",
+                '            size = (len(data) - data.endswith(b"\\r") if end < 0 else end) - at\n',
                 "            size = 0 if end < 0 else end - at\n",
             ),
         ),
@@ -267,8 +267,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "    if not version or not head[:1].isalpha():",
-                "    if not head[:1].isalpha():",
+                "    if not version or not is_exact",
+                "    if not is_exact",
             ),
         ),
         (
@@ -374,6 +374,331 @@ HTTP = (
             _tests(
                 "test_connections",
                 "test_pipelining_does_not_let_a_client_run_ahead",
+            ),
+        ),
+    ),
+    Mutant(
+        "responses prepared for a client that does not read",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        elif self._drained is not None:\n            pass  # nothing more",
+                "        elif self._drained is not None and not exchange.keep_alive:\n"
+                "            pass  # nothing more",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_nothing_more_is_prepared_for_a_client_that_does_not_read",
+            ),
+        ),
+    ),
+    Mutant(
+        "a reader that is never waited for",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        if self._drained is not None:\n"
+                "            self._wait_for_client(Stage.WRITE",
+                "        if self._drained is not None and self.stage is Stage.WORK:\n"
+                "            self._wait_for_client(Stage.WRITE",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_client_that_never_reads_is_let_go_although_its_body_has_just_ended",
+            ),
+        ),
+    ),
+    Mutant(
+        "a slow reader that is cut off",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        still_reads = self._unsent - unsent >= max(1, needed)\n",
+                "        still_reads = self._unsent - unsent >= max(1 << 40, needed)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_slow_reader_gets_a_large_response_whole",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body that nobody wants and nobody discards",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            self.resume_reading()  # and discard the rest of the body\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_large_body_that_the_application_does_not_want_is_discarded",
+            ),
+        ),
+    ),
+    Mutant(
+        "a refused body that is kept",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            self._unreceived.clear()  # nobody will receive it\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_refused_body_is_not_kept",
+            ),
+        ),
+    ),
+    Mutant(
+        "an application that waits for a refused body",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            self._wake()  # an application that still waits for the body\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_application_does_not_wait_for_a_body_that_was_refused",
+            ),
+        ),
+    ),
+    Mutant(
+        "100 Continue within a response",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "not (self.is_complete or self.status):",
+                "not self.is_complete:",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_client_is_not_told_to_continue_within_a_response",
+            ),
+        ),
+    ),
+    Mutant(
+        "a webhook handler that fails without an answer",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                '            state.telemetry.log.exception("request_failed", '
+                "request=self.request_id)\n"
+                "            self._fail()\n"
+                "\n"
+                "    def _count_body",
+                '            state.telemetry.log.exception("request_failed", '
+                "request=self.request_id)\n"
+                "\n"
+                "    def _count_body",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_webhook_handler_that_fails_is_answered_for",
+            ),
+        ),
+    ),
+    Mutant(
+        "a streamed response cut by a half-close",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        if not exchange.is_complete:\n"
+                "            return False\n"
+                "        exchange.close_client()\n",
+                "        if not exchange.is_complete or exchange.status:\n"
+                "            return False\n"
+                "        exchange.close_client()\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_readers",
+                "test_half_closed_client_gets_the_whole_of_a_streamed_response",
+            ),
+        ),
+    ),
+    Mutant(
+        "an empty line in two packets",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                '        is_begun = data and data != b"\\r"\n',
+                "        is_begun = data\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "blanks repeated in a request line",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if not version or not is_exact or not",
+                "    if not version or not",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "framing fields with underscores",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if not _DISGUISED_FIELDS.isdisjoint(by_name):\n"
+                "        raise RequestMalformed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "CONNECT",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                '    if method == "CONNECT":\n        raise RequestMalformed\n',
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "an error that hides what came before it",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "                if not pieces:\n                    raise\n",
+                "                raise\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "too large before malformed",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n"
+                "        raise RequestMalformed\n"
+                "    if len(data) > limits.size:\n"
+                "        raise HeadersTooLarge\n",
+                "    if len(data) > limits.size:\n"
+                "        raise HeadersTooLarge\n"
+                "    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):\n"
+                "        raise RequestMalformed\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_oddities",
+                "test_odd_request_gets_its_answer_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a Forwarded header with an open quote",
+        (
+            Patch(
+                f"{_SOURCE}/proxies.py",
+                '    if not _FORWARDED.fullmatch(line):\n        return [("", "")]\n',
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_client_address",
+                "test_client_cannot_forge_its_address_behind_a_proxy",
+            ),
+        ),
+    ),
+    Mutant(
+        "only the last line of forwarded addresses",
+        (
+            Patch(
+                f"{_SOURCE}/proxies.py",
+                "for line in lines for hop in",
+                "for line in lines[-1:] for hop in",
+            ),
+        ),
+        (
+            _tests(
+                "test_client_address",
+                "test_hops_on_several_lines_are_one_list",
+            ),
+        ),
+    ),
+    Mutant(
+        "long forwarded headers that are remembered",
+        (
+            Patch(
+                f"{_SOURCE}/proxies.py",
+                "        find = self._remembered if is_short else self._find_client\n",
+                "        find = self._remembered\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_client_address",
+                "test_long_headers_are_not_remembered",
+            ),
+        ),
+    ),
+    Mutant(
+        "PROXY headers of mixed families",
+        (
+            Patch(
+                f"{_SOURCE}/proxies.py",
+                "    if found.version != version:\n        raise ProxyHeaderError\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_client_address",
+                "test_wrong_proxy_header_is_refused",
             ),
         ),
     ),

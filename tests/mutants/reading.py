@@ -84,4 +84,19 @@ READING = (
         _tests("tests/workers/test_parser_pool.py",
                "test_a_child_inherits_nothing_and_knows_no_secrets"),
     ),
+    Mutant(
+        "mail that waits for the next look",
+        (Patch("src/oncebox/workers/mail/mail_processor.py", "await self._arrivals.wait(wait)",
+               "await asyncio.sleep(wait)"),),
+        _tests("tests/contract/inboxes/test_mail_processor.py",
+               "test_mail_that_arrives_right_after_a_look_is_found_at_once"),
+    ),
+    Mutant(
+        "garbage of parsed mails that stays",
+        (Patch("src/oncebox/workers/mail/parser_process.py",
+               "            gc.collect()  # after the reply",
+               "            pass  # after the reply"),),
+        _tests("tests/workers/test_parser_process.py",
+               "test_a_parser_without_a_collector_does_not_grow_with_the_mails_it_parses"),
+    ),
 )  # fmt: skip

@@ -19,8 +19,8 @@ SENDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/lifecycle.sql",
-                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
-                "state = 'claimed' AND fence = :fence\n    AND (valid_until",
+                "= 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "= 'claimed' AND fence = :fence\n    AND (valid_until",
             ),
         ),
         (_tests("test_no_marker_after_the_lease_even_if_nobody_swept"), _WALK),
@@ -30,8 +30,8 @@ SENDS = (
         (
             Patch(
                 "src/oncebox/ledger/sends/lifecycle.sql",
-                "state = 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
-                "state = 'claimed' AND fence >= :fence AND due_at > :now\n    AND (valid_until",
+                "= 'claimed' AND fence = :fence AND due_at > :now\n    AND (valid_until",
+                "= 'claimed' AND fence >= :fence AND due_at > :now\n    AND (valid_until",
             ),
         ),
         (_tests("test_no_marker_for_a_stale_fence"), _WALK),

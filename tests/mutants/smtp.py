@@ -68,10 +68,10 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/server/smtp/connection.py",
-                "        begun.add_done_callback(self._stored)\n",
-                "        done = asyncio.get_running_loop().create_future()\n"
-                "        done.set_result([])\n"
-                "        done.add_done_callback(self._stored)\n",
+                "            self._context.mail_store.begin(session.envelope, data, self)\n",
+                "            ignored = asyncio.get_running_loop().create_future()\n"
+                "            self._context.mail_store.begin(session.envelope, data, ignored)\n"
+                "            self.set_result([])\n",
             ),
         ),
         (
@@ -87,12 +87,9 @@ SMTP = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/mail_intake.py",
-                "        return stored\n",
-                "        early: asyncio.Future[list[Accepted]] = (\n"
-                "            asyncio.get_running_loop().create_future()\n"
-                "        )\n"
-                "        early.set_result([])\n"
-                "        return early\n",
+                "        self._group.enqueue(self._deliveries(envelope, data), waiter)\n",
+                "        self._group.enqueue(self._deliveries(envelope, data))\n"
+                "        waiter.set_result([])\n",
             ),
         ),
         (_tests("tests/server/smtp/test_commits.py", "test_no_answer_comes_before_the_commit"),),
@@ -165,6 +162,22 @@ SMTP = (
                 (
                     "tests/contract/inboxes/test_mail_intake.py::test_every_inbox_has_its_delivery_and_those_of_a_tenant_share_the_bytes",
                 )
+            ),
+        ),
+    ),
+    Mutant(
+        "a fault of one connection that keeps the others from their replies",
+        (
+            Patch(
+                "src/oncebox/server/smtp/connection.py",
+                "                # The others must still get their replies.\n",
+                "                return\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_replies.py",
+                "test_a_connection_that_fails_keeps_no_other_from_its_reply",
             ),
         ),
     ),

@@ -13,6 +13,67 @@ def _tests(file: str, *names: str) -> tuple[Selection, ...]:
 
 UPKEEP = (
     Mutant(
+        "a floor that no complete scan passes",
+        (
+            Patch(
+                "src/oncebox/workers/scan_floor.py",
+                "            self._complete_at = ended +",
+                "            self._complete_at = 9e9 + ended +",
+            ),
+        ),
+        _tests(
+            "tests/contract/deliveries/test_claim_floor.py",
+            "test_what_is_due_below_the_floor_is_claimed_by_the_next_complete_scan",
+        ),
+    ),
+    Mutant(
+        "a floor above what a claim left",
+        (
+            Patch(
+                "src/oncebox/ledger/deliveries/leases.py",
+                "    is_all = len(wanted) == len(due) < most\n",
+                "    is_all = len(wanted) == len(due)\n",
+            ),
+        ),
+        _tests(
+            "tests/contract/deliveries/test_claim_floor.py",
+            "test_what_a_claim_left_is_above_the_floor",
+        ),
+    ),
+    Mutant(
+        "a floor that a clock set back is below",
+        (
+            Patch(
+                "src/oncebox/workers/scan_floor.py",
+                "        return min(self._floor, max(0, now - self._slack))\n",
+                "        return self._floor\n",
+            ),
+        ),
+        _tests("tests/workers/test_scan_floor.py", "test_a_clock_that_was_set_back_hides_nothing"),
+    ),
+    Mutant(
+        "plans that sort whole tables",
+        (Patch("src/oncebox/db/postgres.py", '    "enable_sort",\n', ""),),
+        _tests(
+            "tests/contract/plans/test_query_plans.py",
+            "test_no_query_reads_much_more_than_it_returns_on_postgresql",
+        ),
+    ),
+    Mutant(
+        "a claim that reads the whole queue",
+        (
+            Patch(
+                "src/oncebox/ledger/deliveries/leases.sql",
+                "    AND COALESCE(due_at, CAST(:now AS BIGINT) + 1) <= :now;",
+                "    AND due_at IS NOT NULL AND due_at <= :now;",
+            ),
+        ),
+        _tests(
+            "tests/contract/plans/test_query_plans.py",
+            "test_no_query_reads_much_more_than_it_returns_on_postgresql",
+        ),
+    ),
+    Mutant(
         "a backup of the file without its log",
         (
             Patch(

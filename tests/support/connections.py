@@ -18,6 +18,7 @@ class Transport(asyncio.Transport):
         self.written = b""
         self.closed = False
         self.ended = False
+        self.paused = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Keep it."""
@@ -35,6 +36,10 @@ class Transport(asyncio.Transport):
         """Say whether it is closed."""
         return self.closed
 
+    def get_write_buffer_size(self) -> int:
+        """Say that everything was sent."""
+        return 0
+
     def can_write_eof(self) -> bool:
         """Say that half of it can be closed."""
         return True
@@ -44,10 +49,12 @@ class Transport(asyncio.Transport):
         self.ended = True
 
     def pause_reading(self) -> None:
-        """Nothing is read here."""
+        """Note it."""
+        self.paused = True
 
     def resume_reading(self) -> None:
-        """Nothing is read here."""
+        """Note it."""
+        self.paused = False
 
 
 async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from oncebox.core.metrics import Telemetry
 from oncebox.server.http.http_server import HttpServer, listen
-from oncebox.server.http.request_context import App, Receive, Scope, Send
+from oncebox.server.http.request_context import App, Receive, Scope, Send, WebhookHandler
 from oncebox.settings import HttpSettings
 
 #: limits that a test can wait for
-SHORT = {
+SHORT: dict[str, Any] = {
     "headers_within": 0.4,
     "idle": 0.4,
     "request_within": 1.2,
@@ -54,6 +54,8 @@ class Served:
 
     port: int
     telemetry: Telemetry
+    #: bytes of large bodies in memory
+    body_bytes: Callable[[], int]
 
     async def connect(self) -> "Peer":
         """Open a connection."""
@@ -135,14 +137,16 @@ class Peer:
 
 
 @asynccontextmanager
-async def serving(app: App, **settings: Any) -> AsyncIterator[Served]:
+async def serving(
+    app: App, webhooks: WebhookHandler | None = None, **settings: Any
+) -> AsyncIterator[Served]:
     """Serve an ASGI application on a free port."""
     http = HttpSettings(**settings)
     telemetry = Telemetry()
     sockets = listen("127.0.0.1", 0)
     port = int(sockets[0].getsockname()[1])
-    async with HttpServer(app, sockets, http, telemetry):
-        yield Served(port, telemetry)
+    async with HttpServer(app, sockets, http, telemetry, webhooks) as server:
+        yield Served(port, telemetry, lambda: server.state.body_bytes)
 
 
 def post(body: bytes = b"", *headers: str, path: str = "/in/test") -> bytes:

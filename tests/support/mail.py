@@ -13,6 +13,7 @@ import msgspec
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.group_commit import ResultSink
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger import ciphers as vaults
 from oncebox.ledger.inboxes.mail_intake import MailIntake
@@ -83,12 +84,16 @@ class Shelf:
             raise self.failure
         self.mails.append((envelope, data))
 
-    def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
-        async def store() -> list[Accepted]:
-            await self.store(envelope, data)
-            return []
+    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
+        async def store() -> None:
+            try:
+                await self.store(envelope, data)
+            except Exception as error:  # noqa: BLE001 - the waiter receives it
+                waiter.set_exception(error)
+            else:
+                waiter.set_result([])
 
-        return asyncio.ensure_future(store())
+        self._storing = asyncio.ensure_future(store())
 
     @property
     def bodies(self) -> list[bytes]:

@@ -200,6 +200,30 @@ def test_every_vector_that_compiles_agrees() -> None:
     assert compiled_count >= 20
 
 
+@pytest.mark.parametrize("late", [300_001, -300_001])
+def test_a_request_outside_the_window_is_left_to_the_general_path(late: int) -> None:
+    assert both(SENT["stripe"], now=NOW + late) == (None, None)
+
+
+def test_an_id_in_an_unsigned_header_is_not_taken_for_signed() -> None:
+    sent = SENT["github"]
+
+    found, expected = both(sent.but(headers={**sent.headers, "X-GitHub-Delivery": "d-1"}))
+
+    assert found is not None
+    assert (found.id, found.id_signed) == ("d-1", False)
+    assert found == expected
+
+
+def test_a_second_signature_header_is_left_to_the_general_path() -> None:
+    sent = SENT["hookdeck"]
+
+    found, expected = both(sent.but(headers={**sent.headers, "X-Hookdeck-Signature-2": "aa"}))
+
+    assert found is None
+    assert expected is not None
+
+
 def test_a_timestamp_in_the_signature_must_be_there() -> None:
     signature = hmac.new(SECRET.encode(), b"." + BODY, hashlib.sha256).hexdigest()
     sent = Sent("stripe", {"Stripe-Signature": f"v1={signature}"}, signature="Stripe-Signature")
@@ -211,3 +235,28 @@ def test_without_a_usable_secret_nothing_is_compiled() -> None:
     blank: Any = ("", " ")
 
     assert compile_scheme(registry.find_scheme("github"), blank, NO_OPTIONS) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"encoding": "base99"}, {"key": "rot13"}, {"unit": "fortnight"}, {"header": ""}],
+    ids=str,
+)
+def test_an_added_scheme_that_is_invalid_is_left_to_the_general_path(
+    fields: dict[str, str],
+) -> None:
+    scheme = msgspec.structs.replace(registry.find_scheme("github"), **fields)
+
+    assert compile_scheme(scheme, (SECRET,)) is None
+
+
+def test_an_added_scheme_with_an_unknown_hash_is_left_to_the_general_path() -> None:
+    github = registry.find_scheme("github")
+    scheme = msgspec.structs.replace(github, signature_prefixes=(("sha256=", "md99"),))
+    compiled = compile_scheme(scheme, (SECRET,))
+    headers = {
+        name.lower().encode(): value.encode() for name, value in SENT["github"].headers.items()
+    }
+
+    assert compiled is not None
+    assert compiled(headers, BODY, NOW) is None

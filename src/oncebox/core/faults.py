@@ -50,6 +50,7 @@ POINTS = frozenset({
     "sends.reply_read",
     "sends.intent_committed",
     "sends.claimed",
+    "sends.leased",
     "sends.marker_committed",
     "sends.result_committed",
     "upkeep.migrating",

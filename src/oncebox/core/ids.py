@@ -22,3 +22,9 @@ def new(prefix: str) -> str:
         f"{pair[high & 1023]}{pair[low >> 50]}{pair[low >> 40 & 1023]}{pair[low >> 30 & 1023]}"
         f"{pair[low >> 20 & 1023]}{pair[low >> 10 & 1023]}{pair[low & 1023]}"
     )
+
+
+def lowest(prefix: str, milliseconds: int) -> str:
+    """Return what sorts before every id that is made from a time on, and after all before."""
+    number = milliseconds << 80
+    return f"{prefix}_{''.join(_ALPHABET[number >> bits & 31] for bits in range(125, -1, -5))}"

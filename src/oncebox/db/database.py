@@ -16,6 +16,10 @@ T = TypeVar("T")
 class Transaction(Protocol):
     """Statements that are committed together or not at all."""
 
+    @property
+    def is_serial(self) -> bool:
+        """Whether no other transaction writes between its first statement and its commit."""
+
     def one(self, query: Query, /, **values: Value) -> Row | None:
         """Return the first row, or None."""
 

@@ -48,8 +48,12 @@ def _pack_bytes(value: bytes) -> bytes:
 
 
 def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
+    header = _ARRAY_HEADER.pack(1, 1, element, len(values), 1)
+    if values and values.count(values[0]) == len(values):  # most columns of a batch have one value
+        first = values[0]
+        return header + (_PACKED_NULL if first is None else pack(first)) * len(values)
     packed = [_PACKED_NULL if value is None else pack(value) for value in values]
-    return _ARRAY_HEADER.pack(1, 1, element, len(packed), 1) + b"".join(packed)
+    return header + b"".join(packed)
 
 
 _COLUMN_PACKERS: dict[str, tuple[int, Callable[[Any], bytes]]] = {
@@ -147,10 +151,25 @@ _CONNECT_OPTIONS: dict[str, Any] = {
 }
 #: a process that was paused inside a transaction must not stop all others with it
 _SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '15s'"
+#: Every query has its index. A plan that reads a whole table or sorts it is a wrong guess, made
+#: without statistics; see docs/decisions/0041-use-index-plans-whatever-the-statistics.md.
+_NOT_PLANNED = (
+    "enable_seqscan",
+    "enable_bitmapscan",
+    "enable_hashjoin",
+    "enable_mergejoin",
+    "enable_incremental_sort",
+    "enable_sort",
+    # Compiling a plan would take longer than running it.
+    "jit",
+)
+_SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
 
 
 class PostgresTransaction:
     """The statements of one PostgreSQL transaction."""
+
+    is_serial = False
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
@@ -313,7 +332,7 @@ def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
         ) from None  # the driver's message quotes the password
     try:
         register_array_dumpers(connection)
-        connection.execute(_SESSION_TIMEOUTS)
+        connection.execute(_SESSION_SETTINGS.encode())
         if read_only:
             connection.execute("SET default_transaction_read_only = on")
     except psycopg.Error as error:

@@ -5,9 +5,9 @@
     -- Prolong the leases that are still ours.
     UPDATE … SET due_at = :until /* from rows */ WHERE id = :id AND fence = :fence …;
 
-``/* postgres: … */`` is opened for PostgreSQL. A bulk query runs once per row on SQLite; on
-PostgreSQL it runs once over all rows, which come in at ``/* rows */`` (``unnest(…)``),
-``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
+``/* postgres: … */`` is opened for PostgreSQL, ``/* sqlite: … */`` for SQLite. A bulk query runs
+once per row on SQLite; on PostgreSQL it runs once over all rows, which come in at ``/* rows */``
+(``unnest(…)``), ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
 ``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
 of it that take several rows at once. Other bulk queries get such forms by ``-- spans: yes``;
 their results may not name a column of a row. ``-- only: postgres`` and ``-- only: sqlite`` mark
@@ -22,6 +22,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 _POSTGRES_TEXT = re.compile(r"/\* postgres: (.*?) \*/", re.DOTALL)
+_SQLITE_TEXT = re.compile(r"/\* sqlite: (.*?) \*/", re.DOTALL)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _VALUES_CLAUSE = re.compile(r"VALUES \((.*?)\)\s*/\* from rows \*/", re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -125,7 +126,7 @@ def _bulk_columns(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _to_sqlite(body: str, parameters: tuple[str, ...]) -> str:
-    body = re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+    body = re.sub(r"/\*.*?\*/", "", _SQLITE_TEXT.sub(r"\1", body), flags=re.DOTALL)
     return _PARAMETER.sub(lambda match: f"?{parameters.index(match[1]) + 1}", body)
 
 
@@ -155,7 +156,7 @@ def _joined_rows(body: str, parameters: tuple[str, ...], width: int, count: int)
     values = ", ".join(f"({', '.join(f'?{place}' for place in places)})" for places in each)
     for mark, word in (("from rows", "FROM"), ("and rows", ",")):
         body = body.replace(f"/* {mark} */", f"{word} (VALUES {values}) AS rows")
-    return re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL)
+    return re.sub(r"/\*.*?\*/", "", _SQLITE_TEXT.sub(r"\1", body), flags=re.DOTALL)
 
 
 def _values_row(row: str, parameters: tuple[str, ...], width: int, number: int, count: int) -> str:

@@ -137,6 +137,9 @@ _REFUSED_DATA_ERRORS = (
 class SqliteTransaction:
     """The statements of one SQLite transaction."""
 
+    #: it begins with the lock for writing
+    is_serial = True
+
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 

@@ -1,4 +1,4 @@
-"""Retention: purging bodies, messages, codes, sends and old keys; lease voiding after a restore.
+"""Retention: purging bodies, messages, codes, sends and old keys; missing statistics; restores.
 
 Nothing of unknown outcome or in flight is ever purged.
 """
@@ -139,6 +139,16 @@ def forget_sends(tx: Transaction, before: int, most: int = 500) -> int:
             tx.run_many(query, gone)
         tx.run(_sql.forget_batches, before=before)
     return len(gone)
+
+
+def tables_without_statistics(tx: Transaction) -> list[str]:
+    """Return the tables that PostgreSQL should analyse: a restore leaves none analysed."""
+    return [str(name) for (name,) in tx.all(_sql.unanalysed)]
+
+
+def analyse(tx: Transaction, table: str) -> None:
+    """Make the statistics of a table on PostgreSQL; a role that does not own it changes nothing."""
+    tx.execute(f'ANALYZE "{table}"')
 
 
 def purge_idempotency_and_secrets(tx: Transaction, now: int) -> int:

@@ -181,3 +181,20 @@ UPDATE oncebox_actions SET fence = fence + :jump WHERE state <> 'done';
 -- name: void_duties
 -- The same for duties.
 UPDATE oncebox_duties SET fence = fence + :jump;
+
+-- name: unanalysed
+-- only: postgres
+-- Our tables that the planner knows nothing of, or that are ten times as large as it knows, or a
+-- tenth; small ones need no statistics.
+SELECT class.relname
+FROM pg_class AS class LEFT JOIN pg_stat_user_tables AS now ON now.relid = class.oid
+WHERE class.relkind = 'r' AND class.relname LIKE 'oncebox\_%' AND pg_table_is_visible(class.oid)
+    AND pg_relation_size(class.oid) > 10 * CAST(current_setting('block_size') AS BIGINT)
+    AND (class.reltuples < 0 OR now.n_live_tup > 10 * class.reltuples
+        OR (now.n_live_tup > 0 AND class.reltuples > 10 * now.n_live_tup)
+        OR (class.reltuples > 0 AND NOT EXISTS (
+            SELECT 1 FROM pg_stats AS known
+            WHERE known.schemaname = CAST(class.relnamespace::regnamespace AS TEXT)
+                AND known.tablename = class.relname
+        )))
+ORDER BY class.relname;

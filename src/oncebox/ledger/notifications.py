@@ -6,6 +6,8 @@ EVENTS = "events"
 STREAM = "stream"
 #: a delivery became due
 DUE = "due"
+#: a mail arrived; its delivery is due
+MAIL = "mail"
 #: a message was filed, or an inbox or artifact changed
 MESSAGES = "messages"
 #: there is something to send, or a send has changed

@@ -17,6 +17,7 @@ from oncebox.db.group_commit import (
     FastFunction,
     GroupCommit,
     Grouped,
+    ResultSink,
     SharedRead,
     retry_until_available,
 )
@@ -47,6 +48,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.kind = database.kind
         self.clock = database.clock
         self.subscribe: Callable[[str], Subscription] = database.subscribe
         #: seconds a user's transaction may take; on SQLite all other writers wait meanwhile
@@ -94,6 +96,21 @@ class Ledger:
 
         Raises: StoreError, and what the function raises.
         """
+        group = self._group_of(function)
+        if self._retries:
+            return await retry_until_available(group.submit, item)
+        return await group.submit(item)
+
+    def enqueue(
+        self, function: Grouped[Item, Result], item: Item, waiter: ResultSink[Result]
+    ) -> None:
+        """Run a grouped function for one item; its result reaches the waiter, whoever is gone.
+
+        Raises: StoreUnavailable, if too many wait.
+        """
+        self._group_of(function).enqueue(item, waiter)
+
+    def _group_of(self, function: Grouped[Item, Result]) -> GroupCommit[Item, Result]:
         group: GroupCommit[Item, Result] | None = self._groups.get(function)
         if group is None:
             group = self._groups[function] = GroupCommit(
@@ -104,9 +121,7 @@ class Ledger:
                 size=function.size,
                 topics=function.topics,
             )
-        if self._retries:
-            return await retry_until_available(group.submit, item)
-        return await group.submit(item)
+        return group
 
     def group(
         self,

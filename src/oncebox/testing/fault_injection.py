@@ -10,6 +10,7 @@ from typing import Any
 
 from oncebox.components import Components
 from oncebox.core.metrics import Telemetry
+from oncebox.db.group_commit import ResultSink
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.http import ServerBusy
 from oncebox.ledger.admin.api_keys import Requester
@@ -65,6 +66,7 @@ class MailFaultInjector:
         self._choose_fault = choose_fault
         self._log = telemetry.log
         self._held: dict[_HeldMail, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def store(self, envelope: Envelope, data: bytes) -> None:
         """Return when the mail is stored, or a fault pretends that it is."""
@@ -75,14 +77,20 @@ class MailFaultInjector:
             self._log.info("fault_injected", channel="mail", fault=rule.fault)
             await self._inject(rule, envelope, data)
 
-    def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
+    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
         """Store a mail in a task."""
 
-        async def stored() -> list[Accepted]:
-            await self.store(envelope, data)
-            return []
+        async def store() -> None:
+            try:
+                await self.store(envelope, data)
+            except Exception as error:  # noqa: BLE001 - the waiter receives it
+                waiter.set_exception(error)
+            else:
+                waiter.set_result([])
 
-        return asyncio.get_running_loop().create_task(stored())
+        task = asyncio.get_running_loop().create_task(store())
+        self._tasks.add(task)  # the loop itself keeps only a weak reference
+        task.add_done_callback(self._tasks.discard)
 
     def release_held(self, inbox_id: str | None = None) -> None:
         """Release held mail of one inbox or of all."""

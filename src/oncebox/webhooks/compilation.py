@@ -9,6 +9,7 @@ See docs/decisions/0044-use-compiled-sources-for-webhook-intake.md.
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from oncebox.errors import SignatureInvalid
@@ -40,8 +41,10 @@ class VerifiedEvent(NamedTuple):
 
 #: takes headers, body and the receive clock
 CompiledScheme = Callable[[HeaderTable, bytes, int], VerifiedEvent | None]
-#: takes headers and body; returns the index of the secret, and the timestamp as written
-_SignatureCheck = Callable[[HeaderTable, bytes], tuple[int, str] | None]
+#: signatures, each with the name of its hash, and the timestamp beside them
+_SignatureEntries = tuple[list[verification.CandidateSignature], str]
+#: takes headers and body; returns the index of the secret, and the timestamp as written, or raises
+_SignatureCheck = Callable[[HeaderTable, bytes], tuple[int, str]]
 #: takes headers and body; returns id, whether it is signed, type and fingerprint
 _EventReader = Callable[[HeaderTable, bytes], tuple[str | None, bool, str, bytes]]
 #: takes headers, body and the decoded members of the body
@@ -53,26 +56,29 @@ def compile_scheme(
     scheme: Scheme, secrets: Sequence[str], options: SchemeOptions = NO_OPTIONS
 ) -> CompiledScheme | None:
     """Return the function for the usual requests; None if the scheme has no usual form."""
+    try:
+        return _compile(scheme, secrets, options)
+    except Exception:  # noqa: BLE001 - an added scheme may be invalid; ``verify`` reports it
+        return None
+
+
+def _compile(
+    scheme: Scheme, secrets: Sequence[str], options: SchemeOptions
+) -> CompiledScheme | None:
     if options is not NO_OPTIONS:
         scheme = verification.apply_options(scheme, options)
-    check_signature = _compile_signature(scheme, secrets)
-    if check_signature is None or not _has_plain_events(scheme):
+    if not (_has_plain_signature(scheme) and _has_plain_events(scheme)):
         return None
+    check_signature = _compile_signature(scheme, secrets)
     read_event = _compile_event(scheme)
     parse_timestamp = formats.TIMESTAMP_PARSERS[scheme.unit]
     window = ((scheme.window if options.window is None else options.window) or 0) * 1000
-    is_compressible = scheme.gzip
 
     def verify_event(headers: HeaderTable, body: bytes, now: int) -> VerifiedEvent | None:
-        if is_compressible and b"content-encoding" in headers:
-            return None
         try:
-            found = check_signature(headers, body)
-            if found is None:
-                return None
-            index, timestamp = found
+            index, timestamp = check_signature(headers, body)
             age = now - parse_timestamp(timestamp) if timestamp else 0
-        except SignatureInvalid:
+        except Exception:  # noqa: BLE001 - not authentic, or an added scheme; ``verify`` reports it
             return None
         if window and not -window <= age <= window:
             return None
@@ -86,51 +92,53 @@ def _has_plain_events(scheme: Scheme) -> bool:
     plan = event_parsing.field_plan(scheme)
     parts = [part for pieces, _ in (*plan.ids, *plan.types) for part in pieces]
     return not (
-        scheme.batch or scheme.malleable or scheme.handshake or scheme.signed_headers
+        scheme.batch or scheme.gzip or scheme.malleable or scheme.handshake or scheme.signed_headers
     ) and all(part.root in {"event", "header", "always"} for part in parts)
 
 
 # signature
 
 
-def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureCheck | None:
-    if not _has_plain_signature(scheme):
-        return None
-    try:
-        keys = signing.hmac_keys(secrets, signing.KEY_DERIVATIONS[scheme.key])
-    except SignatureInvalid:
-        return None
+def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureCheck:
+    keys = signing.hmac_keys(secrets, signing.KEY_DERIVATIONS[scheme.key])
     signed_content = _compile_content(verification.parse_template(scheme.content))
     encode = formats.DIGEST_ENCODERS[scheme.encoding]
+    parse = _compile_header(scheme)
     name, *others = (each.encode() for each in scheme.header_names)
     needs_entry = bool(scheme.timestamp_prefix)
     stamp_header = b"" if needs_entry else scheme.timestamp.removeprefix("header:").encode()
 
-    def check(headers: HeaderTable, body: bytes) -> tuple[int, str] | None:
-        candidates, timestamp = verification.parse_signature_header(scheme, _value(headers, name))
+    def check(headers: HeaderTable, body: bytes) -> tuple[int, str]:
+        candidates, timestamp = parse(_value(headers, name))
         if stamp_header:
             timestamp = _value(headers, stamp_header)
         is_odd = len(candidates) > verification.MAX_SIGNATURES or needs_entry > bool(timestamp)
         if is_odd or not headers.keys().isdisjoint(others):
-            return None
+            raise SignatureInvalid("malformed_signature")
         message = signed_content(headers, body, timestamp)
-        index = _find_secret(keys, candidates, message, encode)
-        return None if index is None else (index, timestamp)
+        for index, key in keys:
+            for candidate, algorithm in candidates:
+                digest = encode(hmac.digest(key, message, algorithm))
+                if hmac.compare_digest(digest, candidate):
+                    return index, timestamp
+        raise SignatureInvalid("signature_mismatch")
 
     return check
 
 
-def _find_secret(
-    keys: Sequence[tuple[int, bytes]],
-    candidates: Sequence[verification.CandidateSignature],
-    message: bytes,
-    encode: Callable[[bytes], bytes],
-) -> int | None:
-    for index, key in keys:
-        for candidate, algorithm in candidates:
-            if hmac.compare_digest(encode(hmac.digest(key, message, algorithm)), candidate):
-                return index
-    return None
+def _compile_header(scheme: Scheme) -> Callable[[str], _SignatureEntries]:
+    """Return the function that reads signatures and timestamp from a header value."""
+    if scheme.separator:
+        return partial(verification.parse_signature_header, scheme)
+    prefixes = [(scheme.header_prefix + mark, name) for mark, name in scheme.signature_prefixes]
+
+    def parse(value: str) -> _SignatureEntries:
+        for prefix, algorithm in prefixes:
+            if value.startswith(prefix):
+                return [(value[len(prefix) :].encode(), algorithm)], ""
+        raise SignatureInvalid("malformed_signature")
+
+    return parse
 
 
 def _has_plain_signature(scheme: Scheme) -> bool:

@@ -1,6 +1,7 @@
 """Text formats of digests (hex, base64) and timestamps (Unix, ISO 8601), parsed strictly."""
 
 import base64
+import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,8 +14,8 @@ T = TypeVar("T")
 
 #: encodings of a digest, by the name used in tables and options
 DIGEST_ENCODERS: dict[str, Callable[[bytes], bytes]] = {
-    "hex": lambda digest: digest.hex().encode(),
-    "HEX": lambda digest: digest.hex().upper().encode(),
+    "hex": binascii.hexlify,
+    "HEX": lambda digest: binascii.hexlify(digest).upper(),
     "base64": base64.b64encode,
     "base64url": base64.urlsafe_b64encode,
 }

@@ -58,8 +58,8 @@ class Workers:
             ledger, Claimer(ledger, targets), processor, self._telemetry, settings=settings
         )
 
-    def mail_worker(self) -> DeliveryWorker:
-        """Return the worker that parses mail."""
+    def mail_worker(self) -> tuple[DeliveryWorker, MailProcessor]:
+        """Return the worker that parses mail, and its processor."""
         reading, components = self._settings.reading, self._components
         settings = msgspec.structs.replace(self._settings.worker, concurrency=reading.concurrency)
         rules = default_retry_rules(self._settings.retry)
@@ -78,7 +78,7 @@ class Workers:
             random=random.random,
         )
         components.exit_stack.push_async_callback(reader.close)
-        return DeliveryWorker(
+        worker = DeliveryWorker(
             components.ledger,
             Claimer(components.ledger, tenants.list_targets),
             reader,
@@ -88,11 +88,12 @@ class Workers:
             gauge=self._telemetry.mail_in_flight,
             linger=True,
         )
+        return worker, reader
 
     def send_worker(self) -> SendWorker:
         """Return the worker that sends mail."""
         components = self._components
-        return SendWorker(
+        worker = SendWorker(
             components.ledger,
             components.send_cipher,
             components.outbox.outcomes,
@@ -102,6 +103,8 @@ class Workers:
             worker=self._settings.worker,
             random=random.random,
         )
+        components.outbox.local_sender = worker
+        return worker
 
     def evidence_worker(self) -> DeliveryWorker:
         """Return the worker for provider webhooks that have no handler."""

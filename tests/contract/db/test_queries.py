@@ -120,120 +120,12 @@ def _typed(query: Query) -> dict[str, Value]:
     texts: dict[str, Value] = {
         "digest": b"x", "body_hash": b"x", "answer": b"x", "sealed": b"x", "nothing": b"x",
     }  # fmt: skip
+    if query.name in {"look", "fresh"}:
+        numbers.discard("floor")  # an id
     return {
         name: 1 if name in numbers or (name, query.name) in times else texts.get(name, "x")
         for name in query.shared
     }
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "deduplication.known",
-        "deduplication.owners",
-        "leases.in_work",
-        "lanes.first",
-        "lanes.give",
-        "lanes.lowest",
-        "lanes.of_type",
-        "lanes.standing",
-        "effects.finish",
-        "inspections.by_id",
-        "leases.due",
-        "leases.expired",
-        "leases.hopeless",
-        "leases.lease",
-        "leases.renew",
-        "settlements.complete",
-        "settlements.settle",
-        "recipient_directory.domains",
-        "recipient_directory.inboxes",
-        "inboxes.due",
-        "inboxes.first_due",
-        "inboxes.newest",
-        "inboxes.newest_of_attempt",
-        "inboxes.newest_of_owner",
-        "inboxes.of_attempts",
-        "inboxes.one",
-        "inboxes.totals",
-        "settlements.fulfil",
-        "messages.lock",
-        "messages.brought",
-        "messages.known",
-        "messages.marked",
-        "messages.advance",
-        "messages.count_copies",
-        "messages.policies",
-        "messages.page",
-        "messages.one",
-        "messages.documents",
-        "messages.copies",
-        "messages.raw",
-        "longpoll.read",
-        "artifacts.insert",
-        "artifacts.seen_again",
-        "artifacts.better",
-        "artifacts.newest",
-        "artifacts.stand",
-        "artifacts.page",
-        "claims.named",
-        "claims.owners",
-        "claims.take",
-        "longpoll.taken",
-        "longpoll.unread",
-        "inboxes.expiry_drain",
-        "inboxes.miss",
-        "inboxes.finish",
-        "submission.by_keys",
-        "submission.intents_add",
-        "submission.rearm",
-        "submission.drop_old_body",
-        "submission.suppress",
-        "sends.by_ids",
-        "sends.named",
-        "sends.newest",
-        "sends.doubtful",
-        "sends.bodies",
-        "lifecycle.due",
-        "lifecycle.lease",
-        "lifecycle.renew",
-        "lifecycle.mark",
-        "lifecycle.suppress",
-        "lifecycle.leases_expire",
-        "lifecycle.withdraw",
-        "lifecycle.accept",
-        "lifecycle.log",
-        "lifecycle.put_back",
-        "lifecycle.reject",
-        "lifecycle.settlements_doubt",
-        "lifecycle.record_try",
-        "lifecycle.lost",
-        "lifecycle.late",
-        "lifecycle.lapsed",
-        "lifecycle.give_back",
-        "lifecycle.sweep_doubt",
-        "maintenance.empty_sends",
-        "maintenance.over",
-        "maintenance.forgettable",
-        "transports.open",
-        "transports.look",
-        "evidence.known",
-        "evidence.tagged",
-        "evidence.adopt",
-        "evidence.tell",
-        "evidence.note",
-    ],
-)
-@pytest.mark.parametrize("kind", ["sqlite"])
-def test_the_hot_queries_read_no_whole_table(clerk: Clerk, name: str) -> None:
-    query = QUERIES[name]
-    statement = f"EXPLAIN QUERY PLAN {query.sqlite}"
-    nothing = [None] * len(query.parameters)
-
-    plan = clerk.session.run(lambda tx: tx.execute(statement, nothing))
-
-    scans = [row[3] for row in plan if str(row[3]).startswith("SCAN")]
-    assert [scan for scan in scans if "CONSTANT ROW" not in scan] == []
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])

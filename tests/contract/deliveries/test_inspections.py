@@ -175,12 +175,12 @@ def test_what_is_being_worked_on_is_known(clerk: Clerk) -> None:
 
 
 def test_what_people_touched_is_known_since_a_deed(clerk: Clerk) -> None:
-    assert clerk.run(inspections.last_audit_id, TENANT) == ""
+    assert clerk.run(inspections.last_audit_id) == ""
     one, two = clerk.accept(clerk.arrival("1"), clerk.arrival("2"))
     clerk.hold(one.id)
-    first = clerk.run(inspections.last_audit_id, TENANT)
+    first = clerk.run(inspections.last_audit_id)
     clerk.hold(two.id)
-    last = clerk.run(inspections.last_audit_id, TENANT)
+    last = clerk.run(inspections.last_audit_id)
 
     assert clerk.run(inspections.audited_since, TENANT, "", 10) == (last, [one.id, two.id])
     assert clerk.run(inspections.audited_since, TENANT, first, 10) == (last, [two.id])

@@ -100,8 +100,10 @@ def test_a_floor_is_only_a_hint(clerk: Clerk) -> None:
     id_ = clerk.accept_one().id
     who = clerk.claimant()
 
-    assert clerk.run(leases.claim, who, 10, clerk.now, clerk.now + 1) == []
-    assert [each.id for each in clerk.run(leases.claim, who, 10, clerk.now, clerk.now)] == [id_]
+    assert clerk.run(leases.claim_from, who, 10, clerk.now, clerk.now + 1) == ([], True)
+    assert [
+        each.id for each in clerk.run(leases.claim_from, who, 10, clerk.now, clerk.now).deliveries
+    ] == [id_]
 
 
 def test_a_large_body_is_claimed_whole(clerk: Clerk) -> None:

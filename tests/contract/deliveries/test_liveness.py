@@ -129,7 +129,7 @@ async def test_what_is_leased_already_is_begun_when_another_source_fails(
             raise StoreUnavailable("away")
         return await claim(who, *args)
 
-    intercept(monkeypatch, "write", leases.claim, fail_at_other)
+    intercept(monkeypatch, "write", leases.claim_from, fail_at_other)
 
     @program.box.on(SOURCE)
     @program.box.on("other")
@@ -151,12 +151,12 @@ async def test_a_claim_whose_commit_reply_was_lost_is_found_again(
 
     async def lose_the_first(claim: Any, *args: Any) -> Any:
         claimed = await claim(*args)
-        if claimed and not lost:
-            lost.append(len(claimed))
+        if claimed.deliveries and not lost:
+            lost.append(len(claimed.deliveries))
             raise CommitUnknown("lost")
         return claimed
 
-    intercept(monkeypatch, "write", leases.claim, lose_the_first)
+    intercept(monkeypatch, "write", leases.claim_from, lose_the_first)
 
     @program.box.on(SOURCE)
     async def handler(delivery: Delivery, once: Once) -> None:

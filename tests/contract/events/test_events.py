@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from oncebox.core import clock, ids
 from oncebox.db.database import Transaction
 from oncebox.errors import CursorTooOld, LeaseLost
 from oncebox.ledger.events import event_log, sequencer
@@ -127,13 +128,40 @@ def test_a_duty_that_is_given_up_can_be_taken_at_once(clerk: Clerk) -> None:
     assert clerk.run(number, "ben").fence == 2
 
 
+def test_a_look_from_a_floor_on_sees_only_later_events(clerk: Clerk) -> None:
+    clerk.run(record, new())
+    later = ids.lowest("evt", clock.system() + 60_000)
+
+    assert clerk.run(sequencer.status).work
+    assert not clerk.run(sequencer.status, later).work
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_a_look_tells_since_when_a_transaction_writes(clerk: Clerk) -> None:
+    """What it has recorded is not seen yet, and may have any earlier id."""
+    idle = clerk.run(sequencer.status).writing_since
+    other = clerk.place.session()
+    found: list[int] = []
+
+    def write_and_look(tx: Transaction) -> None:
+        record(tx, new())
+        found.append(clerk.run(sequencer.status).writing_since)
+
+    before = clock.system()
+    other.run(write_and_look)
+    other.close()
+
+    assert idle == 0 or idle > before - 60_000  # another test's transaction
+    assert abs(found[0] - before) < 60_000
+
+
 def test_a_look_tells_whether_there_is_work_and_whose(clerk: Clerk) -> None:
-    assert clerk.run(sequencer.status) == (False, "", 0, 0)
+    assert clerk.run(sequencer.status)[:4] == (False, "", 0, 0)
     clerk.run(record, new())
     assert clerk.run(sequencer.status).work
     clerk.run(number, "ann")
 
-    assert clerk.run(sequencer.status) == (False, "ann", 1, START + LEASE)
+    assert clerk.run(sequencer.status)[:4] == (False, "ann", 1, START + LEASE)
 
 
 def test_who_comes_while_another_numbers_waits_for_its_commit_and_goes_on_after_it(

@@ -148,3 +148,44 @@ async def test_a_box_in_a_program_of_its_own_numbers_what_it_tells(place: Place)
         (told,) = await box.components.database.read(read, tenant=box.settings.tenant)
 
     assert (told.type, told.number) == ("delivery.dead", 1)
+
+
+async def test_an_event_is_numbered_by_its_own_commit_where_commits_come_one_by_one(
+    database: Database,
+) -> None:
+    numbered = await database.write(verbs.record_numbered, [new(), new()])
+    found = await database.read(read)
+
+    assert numbered is (database.kind == "sqlite")
+    assert [each.number for each in found] == ([1, 2] if numbered else [])
+
+
+async def test_no_event_gets_a_number_before_one_that_waits_for_its_own(
+    database: Database,
+) -> None:
+    earlier, later = new(), new()
+    await database.write(record, earlier)
+    assert not await database.write(verbs.record_numbered, [later])
+    await database.write(number_all)
+
+    assert [each.id for each in await database.read(read)] == [earlier.id, later.id]
+
+
+async def test_processes_that_number_in_their_own_commits_leave_no_gap(
+    place: Place, database: Database
+) -> None:
+    other = place.open()
+    try:
+        async with sequencing(database, lease=0.2):
+            for _ in range(20):
+                await asyncio.gather(
+                    database.write(verbs.record_numbered, [new(), new()]),
+                    other.write(verbs.record_numbered, [new()]),
+                    other.write(record, new()),
+                )
+                other.notify(EVENTS)
+            await _wait_for(database, 80)
+    finally:
+        await other.close()
+
+    assert [each.number for each in await database.read(read)] == [*range(1, 81)]

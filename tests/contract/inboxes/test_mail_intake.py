@@ -10,6 +10,7 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.errors import DiskFull, StoreUnavailable
 from oncebox.ledger.inboxes.mail_intake import MailIntake
+from oncebox.model.deliveries.delivery import Accepted, ArrivalKind
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE, Envelope, EnvelopeRecipient
 from oncebox.settings import LimitSettings
 from tests.support.clerk import VAULT
@@ -157,8 +158,11 @@ async def test_a_storm_of_one_mail_is_one_delivery(post: MailIntake, database: D
 async def test_a_small_mail_can_be_begun_without_a_task(
     post: MailIntake, database: Database
 ) -> None:
-    await post.begin(envelope("a"), PLAIN)
+    stored: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
+    post.begin(envelope("a"), PLAIN, stored)
+    (accepted,) = await stored
 
+    assert accepted.arrival is ArrivalKind.NEW
     assert [each.body for each in await _all(database)] == [PLAIN]
 
 

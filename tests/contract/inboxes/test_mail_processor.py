@@ -14,6 +14,7 @@ from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.claims import claimant_of
 from oncebox.ledger.deliveries import deduplication, inspections
+from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.notifications import DUE
 from oncebox.mail.limits import ParseLimits
@@ -29,10 +30,11 @@ from oncebox.model.inboxes.received_mail import (
     SenderVerdict,
 )
 from oncebox.workers.deliveries.delivery_worker import InFlightDeliveries
-from oncebox.workers.mail.mail_processor import MailProcessor
+from oncebox.workers.mail import mail_processor
+from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
-from tests.support.letters import add_inbox, mail, posted
+from tests.support.letters import add_inbox, envelope, mail, posted
 from tests.support.program import settings
 
 
@@ -99,9 +101,9 @@ class House:
         self.box.components.ledger.notify(DUE)
         return [each.id for each in accepted]
 
-    def work(self) -> None:
+    def work(self, *, warm_up: bool = False) -> None:
         """Begin to work, with what reads for the test."""
-        self.box._start_workers()
+        self.box._start_workers(warm_up=warm_up)
         readers = [each._processor for each in self.box._workers]
         (reader,) = [each for each in readers if isinstance(each, MailProcessor)]
         reader._parser, reader._authenticate = self.reads, self._judge
@@ -177,6 +179,33 @@ async def test_nothing_is_begun_that_reads_before_there_is_mail(house: House) ->
     await house.box.close()
 
     assert (before, during, house.reads.entered) == (0, 1, 0)
+
+
+async def test_a_service_begins_what_reads_before_there_is_mail(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail_processor, "_WARM_UP_AFTER", 0)
+    house.work(warm_up=True)
+    async with asyncio.timeout(30):
+        while not house.reads.entered:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    await house.post(mail())
+    await house.filed(1)
+
+    assert house.reads.entered == 1
+
+
+async def test_mail_that_arrives_right_after_a_look_is_found_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail_processor, "_POLL_EVERY", 3_600.0)
+    components, rules = house.box.components, default_retry_rules(house.box.settings.retry)
+    targets = MailTargets(components.ledger, worker="w", lease=30.0, rules=rules)
+    assert await targets.list_targets() == []
+    await components.mail_intake.store(envelope("inb_1"), mail())
+
+    async with asyncio.timeout(30):
+        assert [each.tenant for each in await targets.list_targets()] == [TENANT]
 
 
 async def test_a_mail_that_cannot_be_read_is_still_a_message(house: House) -> None:

@@ -30,6 +30,7 @@ REFUSED = {
     "031.http": "an unknown method",
     "031compat.http": "an unknown method",
     "031compat2.http": "an unknown method",
+    "040_compat.http": "a name that some readers take for Content-Length",
     "compat_obs_fold.http": "obsolete folding",
     "pp_04.http": "a PROXY protocol header where none is expected",
 }

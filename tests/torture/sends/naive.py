@@ -20,7 +20,9 @@ NAIVE = "tests.torture.sends.naive_sender"
 MAILS = 6
 _PATIENCE = 60.0
 #: It commits no intent and no marker, so it cannot die after them.
-KILLS = tuple(sorted(CASES.keys() - {"sends.intent_committed", "sends.marker_committed"}))
+KILLS = tuple(
+    sorted(CASES.keys() - {"sends.intent_committed", "sends.leased", "sends.marker_committed"})
+)
 #: Errors after which the mail is there all the same.
 CUTS = ("accept_then_drop", "accept_then_hang_up", "accept_then_451")
 

@@ -1,4 +1,4 @@
-"""Doctor checks of the database: schema, durability, key, sources, overdue work, sends."""
+"""Doctor checks of the database: schema, durability, upkeep, key, sources, overdue work, sends."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
@@ -14,6 +14,7 @@ from oncebox.db import migrate
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
 from oncebox.errors import OnceboxError, SchemaOutdated
+from oncebox.ledger import maintenance
 from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.inboxes.allocation import InboxService
@@ -28,6 +29,8 @@ _sql = load(__package__, "database.sql")
 _MAX_COUNTED = 1_000
 #: milliseconds by which work may be overdue
 _MAX_OVERDUE = 60_000
+#: milliseconds for which a transaction may be open
+_MAX_TRANSACTION = 5 * 60_000
 #: milliseconds of clock difference from which times in the ledger mislead
 _MAX_CLOCK_OFFSET = 2_000
 #: SQLite's number for synchronous = FULL
@@ -61,7 +64,7 @@ async def run_all(settings: Settings) -> AsyncIterator[Check]:
 async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
     schema = _check_schema(reader)
     yield schema
-    for check in reader.read(_check_sqlite if reader.session.kind == "sqlite" else _check_postgres):
+    for check in reader.read(_check_engine, reader.session.kind, reader.clock()):
         yield check
     yield _check_clock(reader)
     if schema.status is not CheckStatus.OK:
@@ -99,6 +102,12 @@ def _check_schema(reader: Reader) -> Check:
     return ok("schema", f"at {migrate.shipped_migrations(kind)[-1].name}")
 
 
+def _check_engine(tx: Transaction, kind: str, now: int) -> list[Check]:
+    if kind == "sqlite":
+        return _check_sqlite(tx)
+    return [*_check_postgres(tx), _check_old_transactions(tx, now), _check_statistics(tx)]
+
+
 def _check_sqlite(tx: Transaction) -> list[Check]:
     """Check the durability settings of SQLite; an old library cannot even open the file."""
     (version,) = tx.all(_sql.sqlite_version)[0]
@@ -122,6 +131,25 @@ def _check_postgres(tx: Transaction) -> list[Check]:
         _expect("fsync", fsync == "on", f"it is {fsync}", "on"),
         _expect("full_page_writes", pages == "on", f"it is {pages}", "on"),
     ]
+
+
+def _check_old_transactions(tx: Transaction, now: int) -> Check:
+    """Find a transaction that keeps the server from cleaning up."""
+    holder, began = tx.one(_sql.oldest_transaction) or ("", now)
+    if now - began < _MAX_TRANSACTION:
+        return ok("old transactions", "none")
+    message = f"{holder} has a transaction open since {duration(now - began)}"
+    remedy = "end it: until then PostgreSQL keeps every deleted row, and claims get slower"
+    return warn("old transactions", message, remedy)
+
+
+def _check_statistics(tx: Transaction) -> Check:
+    """Find tables that the planner knows nothing of."""
+    names = maintenance.tables_without_statistics(tx)
+    if not names:
+        return ok("statistics", "up to date")
+    message = f"missing or outdated for {', '.join(names)}"
+    return warn("statistics", message, "run in psql: ANALYZE; a running service does it itself")
 
 
 def _expect(name: str, fine: object, message: str, wanted: str) -> Check:

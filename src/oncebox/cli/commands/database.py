@@ -351,9 +351,11 @@ def restore(
 
 def _pause_only(call: CommandContext, who: str, why: str) -> _RestoreResult:
     async def work(components: Components) -> _RestoreResult:
-        paused = await _void_leases_and_pause(
-            components.database, who, why or "restored by other means"
-        )
+        database = components.database
+        paused = await _void_leases_and_pause(database, who, why or "restored by other means")
+        if database.kind == "postgres":  # a dump has no statistics
+            for table in await database.read(maintenance.tables_without_statistics):
+                await database.write_alone(maintenance.analyse, table)
         return _RestoreResult(database=database_location(components.settings), paused=paused)
 
     return call.run(work)

@@ -404,7 +404,7 @@ class DeliveryView:
     def begin(self, tx: Transaction, last: int) -> list[DeliveryRecord]:
         """Return the last deliveries, oldest first, and take the rest as known."""
         found = inspections.newest(tx, self._tenant, most=max(1, last))[::-1]
-        self._last_audit_id = inspections.last_audit_id(tx, self._tenant)
+        self._last_audit_id = inspections.last_audit_id(tx)
         self._newest[0] = (0.0, found[-1].id if found else "")
         self._changed_since_shown(found)
         return found if last else []

@@ -75,10 +75,11 @@ SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_ver
     confidence, tied, duplicates, superseded_by, claimed_by, claim_mark, claimed_at, releases,
     purged_at
 FROM oncebox_artifacts
-WHERE inbox_id = :inbox_id AND tenant = :tenant AND id < :before
-    AND (CAST(:kind AS TEXT) IS NULL OR kind = CAST(:kind AS TEXT))
-    AND (CAST(:state AS TEXT) IS NULL OR state = CAST(:state AS TEXT))
-ORDER BY id DESC LIMIT :most;
+WHERE (inbox_id, id) < (:inbox_id, :before) AND inbox_id >= :inbox_id
+    AND tenant || '' = :tenant
+    AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY inbox_id DESC, id DESC LIMIT :most;
 
 -- name: one
 -- One artifact, if the requester may see it.

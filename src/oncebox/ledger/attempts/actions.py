@@ -163,16 +163,33 @@ def newest(
     most: int = 50,
 ) -> list[Action]:
     """Return actions, the last begun first."""
-    where = {"tenant": tenant, "attempt_id": attempt_id, "state": state, "most": most}
-    return [_to_action(row) for row in tx.all(_sql.newest, **where)]
+    if attempt_id is not None:
+        found = [
+            each for each in _of_attempt(tx, tenant, attempt_id) if state in {None, each.state}
+        ]
+        return sorted(found, key=lambda each: (-each.started_at, each.name))[:most]
+    query = _sql.newest if state in {None, ActionState.DONE} else _sql.newest_open
+    return [_to_action(row) for row in tx.all(query, tenant=tenant, state=state, most=most)]
+
+
+def _of_attempt(tx: Transaction, tenant: str, attempt_id: str) -> list[Action]:
+    rows = tx.all(_sql.of_attempt, tenant=tenant, attempt_id=attempt_id)
+    return [_to_action(row) for row in rows]
 
 
 def list_unknown(
     tx: Transaction, tenant: str, now: int, *, attempt_id: str | None = None, most: int = 50
 ) -> list[Action]:
     """Return actions with an unknown outcome, and those that a begin would find unknown now."""
-    where = {"tenant": tenant, "attempt_id": attempt_id, "now": now, "most": most}
-    return [_to_action(row) for row in tx.all(_sql.doubtful, **where)]
+    if attempt_id is not None:
+        found = [
+            each
+            for each in _of_attempt(tx, tenant, attempt_id)
+            if each.state is ActionState.UNKNOWN
+            or (each.state in _OPEN and each.lease_until <= now)
+        ]
+        return sorted(found, key=lambda each: (each.started_at, each.name))[:most]
+    return [_to_action(row) for row in tx.all(_sql.doubtful, tenant=tenant, now=now, most=most)]
 
 
 def resolve(

@@ -136,22 +136,36 @@ WHERE tenant = :tenant AND attempt_id = :attempt_id AND name = :name
     );
 
 -- name: newest
--- Actions of a tenant, the last begun first.
+-- Actions of a tenant, the last begun first; most are done.
 SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
     started_at, ended_at, result
 FROM oncebox_actions
-WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :attempt_id)
-    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
-ORDER BY started_at DESC, attempt_id, name LIMIT :most;
+WHERE tenant = :tenant AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY tenant DESC, started_at DESC LIMIT :most;
+
+-- name: newest_open
+-- The same for those that are not done, which are few.
+SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
+    started_at, ended_at, result
+FROM oncebox_actions
+WHERE tenant = :tenant AND state <> 'done' AND state = :state
+ORDER BY tenant DESC, started_at DESC LIMIT :most;
+
+-- name: of_attempt
+-- All actions of an attempt.
+SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
+    started_at, ended_at, result
+FROM oncebox_actions
+WHERE tenant = :tenant AND attempt_id = :attempt_id;
 
 -- name: doubtful
 -- Actions with an unknown outcome, and those that a begin would find unknown now; oldest first.
 SELECT tenant, attempt_id, name, state, safe, holder, fence, lease_until, first_started_at,
     started_at, ended_at, result
 FROM oncebox_actions
-WHERE tenant = :tenant AND (CAST(:attempt_id AS TEXT) IS NULL OR attempt_id = :attempt_id)
+WHERE tenant = :tenant AND state <> 'done'
     AND (state = 'unknown' OR (state IN ('started', 'verifying') AND lease_until <= :now))
-ORDER BY started_at, attempt_id, name LIMIT :most;
+ORDER BY tenant, started_at LIMIT :most;
 
 -- name: resolve
 -- Record an operator's decision on an action with an unknown outcome; a late holder may only prove

@@ -85,20 +85,20 @@ SET sequence = :sequence, skip_stale = :skip_stale, gap_until = :gap_until,
 -- name: known
 -- bulk: key_digest bytea, tenant text, source text, key text, variant text
 -- spans: yes
--- Known deliveries with these keys.
+-- Known deliveries with these keys. The digest finds them; no other index fits the rest.
 SELECT tenant, source, key, variant, id, state, road, fingerprint, received_at, accepted_at,
     replay_of
 FROM oncebox_deliveries /* and rows */
-WHERE key_digest = :key_digest AND variant = :variant AND tenant = :tenant AND source = :source
-    AND key = :key;
+WHERE key_digest = :key_digest AND variant = :variant
+    AND tenant || '' = :tenant AND source || '' = :source AND key || '' = :key;
 
 -- name: owners
 -- bulk: body_digest bytea, tenant text, source text, fingerprint bytea
 -- Known deliveries with these bodies under unsigned keys.
 SELECT tenant, source, fingerprint, id, state, road, fingerprint, received_at, accepted_at, replay_of
 FROM oncebox_deliveries /* and rows */
-WHERE body_digest = :body_digest AND body_digest IS NOT NULL AND tenant = :tenant
-    AND source = :source AND fingerprint = :fingerprint;
+WHERE body_digest = :body_digest AND body_digest IS NOT NULL
+    AND tenant || '' = :tenant AND source || '' = :source AND fingerprint = :fingerprint;
 
 -- name: mark_replay
 -- bulk: id text, replay_of text, outcome text, ended_at bigint

@@ -28,7 +28,10 @@ _sql = load(__package__, "inspections.sql")
 
 _AFTER_ALL_IDS = "~"
 #: states that have an index of their own, because few deliveries are in them
-_ATTENTION = {DeliveryState.DEAD, DeliveryState.HELD}
+_RARE = {DeliveryState.DEAD, DeliveryState.HELD, DeliveryState.FAILED}
+#: of a source with so few deliveries all are read, for there is no index of a source by id
+_FEW = 500
+_DEFAULT_TENANT = "default"
 
 
 def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -> list[str]:
@@ -88,26 +91,35 @@ def newest(
     most: int = 50,
 ) -> list[DeliveryRecord]:
     """Return deliveries, newest first."""
+    if source and state not in _RARE:
+        few = tx.all(_sql.of_source, tenant=tenant, source=source, most=_FEW + 1)
+        if len(few) <= _FEW:
+            found = several(tx, tenant, (id_ for (id_,) in few if id_ < before))
+            return [each for each in reversed(found) if state in {None, each.state}][:most]
+    walk = _sql.newest if tenant == _DEFAULT_TENANT else _sql.newest_of_tenant
     rows = tx.all(
-        _sql.needing_attention if state in _ATTENTION else _sql.newest,
+        _sql.in_state if state in _RARE else walk,
         tenant=tenant,
         state=str(state) if state else None,
         source=source,
         before=before,
         most=most,
     )
-    return [_facts(row) for row in rows]
+    # A delivery may have changed its state since its id was read.
+    return several(tx, tenant, (id_ for (id_,) in rows))[::-1]
 
 
 def since(tx: Transaction, tenant: str, after: str, most: int) -> list[DeliveryRecord]:
     """Return deliveries that came after another, oldest first."""
-    return [_facts(row) for row in tx.all(_sql.since, tenant=tenant, after=after, most=most)]
+    walk = _sql.since if tenant == _DEFAULT_TENANT else _sql.since_of_tenant
+    rows = tx.all(walk, tenant=tenant, after=after, most=most)
+    return several(tx, tenant, (id_ for (id_,) in rows))
 
 
 def several(tx: Transaction, tenant: str, ids: Iterable[str]) -> list[DeliveryRecord]:
-    """Return the facts of some deliveries; those that do not exist are left out."""
+    """Return the facts of some deliveries, by id; those that do not exist are left out."""
     rows = tx.many(_sql.several, [(id_,) for id_ in sorted(set(ids))], tenant=tenant)
-    return [_facts(row) for row in rows]
+    return [_facts(row) for row in sorted(rows, key=lambda row: str(row[0]))]
 
 
 def in_work(tx: Transaction, tenant: str, most: int) -> list[str]:
@@ -125,9 +137,9 @@ def audited_since(tx: Transaction, tenant: str, after: str, most: int) -> tuple[
     return (str(rows[-1][0]) if rows else after), [str(target) for _, target in rows]
 
 
-def last_audit_id(tx: Transaction, tenant: str) -> str:
-    """Return the id of the newest audit entry; empty if there is none."""
-    row = tx.one(_sql.last_audit_record, tenant=tenant)
+def last_audit_id(tx: Transaction) -> str:
+    """Return the id of the newest audit entry of all tenants; empty if there is none."""
+    row = tx.one(_sql.last_audit_record)
     return str(row[0]) if row else ""
 
 

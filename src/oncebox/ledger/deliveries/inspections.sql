@@ -14,7 +14,8 @@ SELECT source FROM found WHERE source IS NOT NULL;
 -- name: ids_by_key
 -- Deliveries of a source with this key; more than one if bodies conflicted.
 SELECT id FROM oncebox_deliveries
-WHERE key_digest = :key_digest AND tenant = :tenant AND source = :source AND key = :key
+WHERE key_digest = :key_digest
+    AND tenant || '' = :tenant AND source || '' = :source AND key || '' = :key
 ORDER BY variant;
 
 -- name: by_id
@@ -26,37 +27,46 @@ SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position,
 FROM oncebox_deliveries WHERE tenant = :tenant AND id = :id;
 
 -- name: newest
--- Deliveries, newest first, from a position in the list.
-SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
-    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
-    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
-FROM oncebox_deliveries
-WHERE tenant = :tenant AND id < :before
+-- Deliveries, newest first, below an id. Written so that no index fits the tenant: ids are read
+-- in order, and most are of this tenant.
+SELECT id FROM oncebox_deliveries
+WHERE id < :before AND tenant || '' = :tenant
     AND (CAST(:state AS TEXT) IS NULL OR state = :state)
     AND (CAST(:source AS TEXT) IS NULL OR source = :source)
 ORDER BY id DESC LIMIT :most;
 
--- name: needing_attention
--- Deliveries that need an operator, newest first, found without reading the others.
-SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
-    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
-    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
-FROM oncebox_deliveries
-WHERE tenant = :tenant AND state = :state AND state IN ('dead', 'held') AND id < :before
+-- name: newest_of_tenant
+-- The same for a tenant that is not the default one, with an index of its own. A pair is compared
+-- and ordered, here and below, so that no other index fits.
+SELECT id FROM oncebox_deliveries
+WHERE (tenant, id) < (:tenant, :before) AND tenant >= :tenant AND tenant <> 'default'
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
     AND (CAST(:source AS TEXT) IS NULL OR source = :source)
-ORDER BY id DESC LIMIT :most;
+ORDER BY tenant DESC, id DESC LIMIT :most;
+
+-- name: of_source
+-- Deliveries of a source, in no order.
+SELECT id FROM oncebox_deliveries WHERE tenant = :tenant AND source = :source LIMIT :most;
+
+-- name: in_state
+-- Deliveries in a state that few are in, newest first, found without reading the others.
+SELECT id FROM oncebox_deliveries
+WHERE (tenant, state, id) < (:tenant, :state, :before) AND (tenant, state) >= (:tenant, :state)
+    AND state IN ('dead', 'held', 'failed')
+    AND (CAST(:source AS TEXT) IS NULL OR source = :source)
+ORDER BY tenant DESC, state DESC, id DESC LIMIT :most;
 
 -- name: since
 -- Deliveries received after another one, oldest first.
-SELECT id, tenant, source, key, variant, type, road, state, lane, lane_position, late, due_at,
-    received_at, accepted_at, tries, fence, worker, claimed_at, give_up_at, not_before, rearms,
-    policy, hold_reason, held_at, outcome, last_error, ended_at, size, verdict, secret_id,
-    payload_id, slice_start, sequence, waits_for, replay_of, purged_at, seen_at
-FROM oncebox_deliveries
-WHERE tenant = :tenant AND id > :after
+SELECT id FROM oncebox_deliveries
+WHERE id > :after AND tenant || '' = :tenant
 ORDER BY id LIMIT :most;
+
+-- name: since_of_tenant
+-- The same for a tenant that is not the default one.
+SELECT id FROM oncebox_deliveries
+WHERE (tenant, id) > (:tenant, :after) AND tenant <= :tenant AND tenant <> 'default'
+ORDER BY tenant, id LIMIT :most;
 
 -- name: several
 -- bulk: id text
@@ -76,12 +86,12 @@ ORDER BY due_at DESC LIMIT :most;
 
 -- name: touched
 -- The objects of audit records after a given one.
-SELECT id, target FROM oncebox_audit WHERE tenant = :tenant AND id > :after
+SELECT id, target FROM oncebox_audit WHERE tenant || '' = :tenant AND id > :after
 ORDER BY id LIMIT :most;
 
 -- name: last_audit_record
--- The newest audit record.
-SELECT id FROM oncebox_audit WHERE tenant = :tenant ORDER BY id DESC LIMIT 1;
+-- The newest audit record of all tenants; a tenant's records after it are its new ones.
+SELECT id FROM oncebox_audit ORDER BY id DESC LIMIT 1;
 
 -- name: overdue
 -- The number of unclaimed deliveries that were due before a given time, and the oldest due time.
@@ -95,7 +105,8 @@ WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at 
 -- name: attention
 -- The number of deliveries that need an operator, by state.
 SELECT state, COUNT(*) FROM oncebox_deliveries
-WHERE tenant = :tenant AND state IN ('dead', 'held') GROUP BY state;
+WHERE tenant = :tenant AND state IN ('dead', 'held') AND state IN ('dead', 'held', 'failed')
+GROUP BY state;
 
 -- name: payload
 -- Headers and body as received.

@@ -30,6 +30,7 @@ ORDER BY sequence, lane_position LIMIT 1;
 SELECT id, state, type, sequence, gap_until, after_type, after_until FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND lane = :lane AND lane_position IS NOT NULL
     AND type = :type AND state = 'received'
+    AND state IN ('received', 'processing', 'failed', 'held')
 ORDER BY lane_position LIMIT 1;
 
 -- name: is_done

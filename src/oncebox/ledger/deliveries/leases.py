@@ -74,23 +74,31 @@ def _refill(tx: Transaction, who: DeliveryClaimant, now: int) -> int:
     return int(row[0]) if row else 0
 
 
-def claim(
-    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int = 0
-) -> list[Delivery]:
+class Claimed(NamedTuple):
+    """Claimed deliveries, and whether nothing else was due that nobody else was claiming."""
+
+    deliveries: list[Delivery]
+    is_all: bool
+
+
+def claim(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> list[Delivery]:
     """Lease up to ``most`` due deliveries of one source, oldest first, within its limits."""
+    return claim_from(tx, who, most, now, 0).deliveries
+
+
+def claim_from(tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int) -> Claimed:
+    """The same, among those that are due since ``floor``."""
     if not who.is_limited:
         return _claim_due(tx, who, most, now, floor)
     most = _capacity(tx, who, most, now)
-    claimed = _claim_due(tx, who, most, now, floor) if most else []
-    if who.rate is not None and claimed:
-        taken = len(claimed) * _THOUSANDTHS
+    claimed = _claim_due(tx, who, most, now, floor) if most else Claimed([], is_all=False)
+    if who.rate is not None and claimed.deliveries:
+        taken = len(claimed.deliveries) * _THOUSANDTHS
         tx.run(_sql.take, tenant=who.tenant, source=who.source, taken=taken)
     return claimed
 
 
-def _claim_due(
-    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int
-) -> list[Delivery]:
+def _claim_due(tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int) -> Claimed:
     due = tx.all(
         _sql.due,
         tenant=who.tenant,
@@ -101,17 +109,18 @@ def _claim_due(
         give_up_at=now + who.budget,
     )
     wanted = _within_memory(due)
+    is_all = len(wanted) == len(due) < most
     leases = sorted((row[_ID], row[_FENCE], row[_GIVE_UP_AT]) for row in wanted)
     count = tx.run_many(_sql.lease, leases, worker=who.worker, now=now, until=now + who.lease)
     if count < len(wanted):
         wanted = _still_ours(tx, who, wanted)
     payloads: Payloads = {}
-    return [_delivery(tx, row, payloads) for row in wanted]
+    return Claimed([_delivery(tx, row, payloads) for row in wanted], is_all)
 
 
 def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery | None:
     """Lease one delivery whose worker was lost; alone, because it may be what killed it."""
-    found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
+    found = _expired(tx, who, now, 0)
     taken = _take_over(tx, who, [found], now) if found else []
     return taken[0] if taken else None
 
@@ -158,18 +167,23 @@ def as_claimed(tx: Transaction, tenant: str, ids: Sequence[str]) -> dict[str, De
     return {row[_ID]: _delivery(tx, row, payloads, claimed=0) for row in rows}
 
 
-def has_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> bool:
+def has_expired(tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0) -> bool:
     """Say whether a delivery of a lost worker may be tried again."""
-    found = tx.one(_sql.expired, tenant=who.tenant, source=who.source, now=now, tries=who.tries)
-    return found is not None
+    return _expired(tx, who, now, floor) is not None
 
 
-def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int) -> int:
+def _expired(tx: Transaction, who: DeliveryClaimant, now: int, floor: int) -> Row | None:
+    tenant, source = who[:2]
+    return tx.one(_sql.expired, tenant=tenant, source=source, floor=floor, now=now, tries=who.tries)
+
+
+def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0) -> int:
     """Give up on deliveries that were lost on their last try; return how many."""
     found = tx.all(
         _sql.hopeless,
         tenant=who.tenant,
         source=who.source,
+        floor=floor,
         now=now,
         tries=who.tries,
         most=_MOST_DEAD_LETTERED,

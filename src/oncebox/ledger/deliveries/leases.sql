@@ -40,13 +40,14 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 -- name: lease
 -- bulk: id text, fence bigint, give_up_at bigint
 -- Claim: count the try, raise the fence, start or continue the time budget. Time in the queue
--- does not count against it.
+-- does not count against it. The last condition is written so that the index of claimable
+-- deliveries does not fit: a planner without statistics would read all of it.
 UPDATE oncebox_deliveries
 SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,
     claimed_at = :now, give_up_at = :give_up_at, due_at = :until
 /* from rows */
 WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')
-    AND due_at IS NOT NULL AND due_at <= :now;
+    AND COALESCE(due_at, CAST(:now AS BIGINT) + 1) <= :now;
 
 -- name: payload
 -- Headers and body, fetched only for claimed deliveries.
@@ -58,7 +59,8 @@ SELECT headers, body FROM oncebox_payloads WHERE id = :id;
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+WHERE tenant = :tenant AND source = :source AND state = 'processing'
+    AND due_at >= :floor AND due_at <= :now
     AND tries < :tries AND give_up_at > due_at
 ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 
@@ -80,7 +82,7 @@ UPDATE oncebox_deliveries
 SET fence = fence + 1, tries = tries + 1, worker = :worker, claimed_at = :now,
     give_up_at = :give_up_at, due_at = :until
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now;
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence AND due_at <= :now;
 
 -- name: leased_to
 -- The deliveries one worker holds.
@@ -99,7 +101,8 @@ FROM oncebox_deliveries /* and rows */ WHERE id = :id AND tenant = :tenant;
 -- name: hopeless
 -- Deliveries whose lease expired on their last try or after their time budget.
 SELECT id, fence, tenant, source, lane, tries FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+WHERE tenant = :tenant AND source = :source AND state = 'processing'
+    AND due_at >= :floor AND due_at <= :now
     AND (tries >= :tries OR give_up_at <= due_at)
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
 
@@ -110,7 +113,7 @@ UPDATE oncebox_deliveries
 SET state = 'dead', due_at = NULL, outcome = :outcome, ended_at = :now,
     last_error = 'the worker died or froze while handling it'
 /* from rows */
-WHERE id = :id AND state = 'processing' AND fence = :fence AND due_at <= :now
+WHERE id = :id AND state || '' = 'processing' AND fence = :fence AND due_at <= :now
 RETURNING id;
 
 -- name: record_lost
@@ -136,17 +139,20 @@ SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id A
 
 -- name: any
 -- bulk: source text
--- Sources with claimable deliveries: due, or lost by their worker.
+-- Sources with claimable deliveries: due, or lost by their worker. Not EXISTS, for which
+-- PostgreSQL may read all due deliveries at once.
 SELECT :source
 /* from rows */
-WHERE EXISTS (
+WHERE COALESCE((
     SELECT 1 FROM oncebox_deliveries
     WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
         AND due_at IS NOT NULL AND due_at <= :now
-) OR EXISTS (
+    LIMIT 1
+), (
     SELECT 1 FROM oncebox_deliveries
     WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
-);
+    LIMIT 1
+)) = 1;
 
 -- name: announce
 -- bulk: tenant text, source text

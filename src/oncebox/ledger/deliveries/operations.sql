@@ -34,11 +34,11 @@ SET state = 'received', outcome = NULL, skip_stale = 0,
     hold_reason = NULL,
     due_at = CASE WHEN lane IS NULL THEN CAST(:now AS BIGINT) END,
     give_up_at = give_up_at + (:now - held_at), held_at = NULL
-WHERE id = :id AND tenant = :tenant AND state = 'held'
+WHERE id = :id AND tenant = :tenant AND state || '' = 'held'
 RETURNING id, tenant, source, lane, lane_position;
 
 -- name: see
 -- Record that an operator acknowledged a dead delivery.
 UPDATE oncebox_deliveries SET seen_at = COALESCE(seen_at, :now)
-WHERE id = :id AND tenant = :tenant AND state = 'dead'
+WHERE id = :id AND tenant = :tenant AND state || '' = 'dead'
 RETURNING id;

@@ -20,32 +20,29 @@ SET count = oncebox_rejects.count + excluded.count, last_at = excluded.last_at;
 
 -- name: trim_source
 -- Delete the oldest requests of a source, until the rest is within the limits of count and size.
+WITH ranked AS MATERIALIZED (
+    SELECT id, ROW_NUMBER() OVER (ORDER BY id DESC) AS place,
+        SUM(size) OVER (ORDER BY id DESC) AS total
+    FROM oncebox_quarantine WHERE tenant = :tenant AND source = :source
+)
 DELETE FROM oncebox_quarantine
-WHERE tenant = :tenant AND source = :source AND id IN (
-    SELECT id FROM (
-        SELECT id, ROW_NUMBER() OVER (ORDER BY id DESC) AS place,
-            SUM(size) OVER (ORDER BY id DESC) AS total
-        FROM oncebox_quarantine WHERE tenant = :tenant AND source = :source
-    ) AS ranked
-    WHERE place > :most OR total > :bytes
-);
+WHERE id IN (SELECT id FROM ranked WHERE place > :most OR total > :bytes);
 
 -- name: trim_all
 -- Delete the oldest requests of a tenant, until the rest is within the limits of count and size.
+WITH ranked AS MATERIALIZED (
+    SELECT id, ROW_NUMBER() OVER (ORDER BY id DESC) AS place,
+        SUM(size) OVER (ORDER BY id DESC) AS total
+    FROM oncebox_quarantine WHERE tenant = :tenant
+)
 DELETE FROM oncebox_quarantine
-WHERE tenant = :tenant AND id IN (
-    SELECT id FROM (
-        SELECT id, ROW_NUMBER() OVER (ORDER BY id DESC) AS place,
-            SUM(size) OVER (ORDER BY id DESC) AS total
-        FROM oncebox_quarantine WHERE tenant = :tenant
-    ) AS ranked
-    WHERE place > :most OR total > :bytes
-);
+WHERE id IN (SELECT id FROM ranked WHERE place > :most OR total > :bytes);
 
 -- name: newest
 -- Rejected requests, newest first.
 SELECT id, source, reason, class, received_at, method, url, size FROM oncebox_quarantine
-WHERE tenant = :tenant AND id < :before AND (CAST(:source AS TEXT) IS NULL OR source = :source)
+WHERE tenant || '' = :tenant AND id < :before
+    AND (CAST(:source AS TEXT) IS NULL OR source = :source)
 ORDER BY id DESC LIMIT :most;
 
 -- name: by_id

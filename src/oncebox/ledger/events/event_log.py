@@ -1,7 +1,7 @@
 """Event log: record events without a number, read numbered ones, delete the oldest."""
 
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Sequence
+from itertools import repeat, takewhile
 
 import msgspec
 
@@ -13,14 +13,16 @@ from oncebox.model.events import Event, EventBatch, EventData, EventFilter, NewE
 _sql = load(__package__, "event_log.sql")
 
 
-def record(tx: Transaction, events: Sequence[NewEvent]) -> None:
-    """Record events; the caller notifies ``EVENTS`` after the commit."""
+def record(
+    tx: Transaction, events: Sequence[NewEvent], numbers: Iterable[int | None] = repeat(None)
+) -> None:
+    """Record events; the caller notifies ``EVENTS`` after the commit, if they have no numbers."""
     rows = [
         (
             each.id, each.tenant, each.type, each.inbox_id, each.attempt_id, each.subject_id,
-            each.at, msgspec.json.encode(each.data),
+            each.at, msgspec.json.encode(each.data), number,
         )
-        for each in events
+        for each, number in zip(events, numbers, strict=False)
     ]  # fmt: skip
     if rows:
         tx.run_many(_sql.record, rows)

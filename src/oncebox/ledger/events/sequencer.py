@@ -6,6 +6,7 @@ See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from oncebox.core import faults
 from oncebox.db.database import Row, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import LeaseLost
+from oncebox.ledger.events import event_log
+from oncebox.model.events import NewEvent
 
 _sql = load(__package__, "sequencer.sql")
 
@@ -26,6 +29,8 @@ class SequencerStatus(NamedTuple):
     holder: str
     fence: int
     until: int
+    #: since when the oldest transaction writes, by the server's clock; 0 if none does
+    writing_since: int
 
 
 class Numbered(NamedTuple):
@@ -35,33 +40,60 @@ class Numbered(NamedTuple):
     fence: int
 
 
-def status(tx: Transaction) -> SequencerStatus:
-    """Return the state of the sequencer."""
-    row = tx.one(_sql.look, name=_DUTY)
+def status(tx: Transaction, floor: str = "") -> SequencerStatus:
+    """Return the state of the sequencer; ``floor`` is the lowest event id to look for."""
+    row = tx.one(_sql.look, name=_DUTY, floor=floor)
     assert row is not None  # noqa: S101 - it has no condition
     return SequencerStatus(bool(row[0]), *row[1:])
 
 
-def number_events(
-    tx: Transaction, holder: str, fence: int, *, now: int, until: int, most: int = 500
+def number_events(  # noqa: PLR0913 - the lease has four
+    tx: Transaction,
+    holder: str,
+    fence: int,
+    *,
+    now: int,
+    until: int,
+    most: int = 500,
+    floor: str = "",
 ) -> Numbered:
-    """Number the next events, and hold the lease until ``until``.
+    """Number the next events from the id ``floor`` on, and hold the lease until ``until``.
 
     Fence 0 means that the caller does not hold the lease; it is acquired if it has expired.
 
     Raises: LeaseLost, if another process holds the lease; nothing was numbered.
     """
     fence = _acquire_sequencer(tx, holder, fence, now=now, until=until)
-    fresh = _in_message_order(tx.all(_sql.fresh, most=most))
-    lengths = Counter(tenant for _, tenant in fresh)
-    ends = tx.many(_sql.advance, sorted(lengths.items()))
-    numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
-    rows = [(id_, next(numbers[tenant])) for id_, tenant in fresh]
+    fresh = _in_message_order(tx.all(_sql.fresh, most=most, floor=floor))
+    numbers = _reserve_numbers(tx, [tenant for _, tenant in fresh])
+    rows = [(id_, number) for (id_, _), number in zip(fresh, numbers, strict=True)]
     if tx.run_many(_sql.number, rows) != len(rows):
         # Rolled back, because a number without its event would be a gap.
         raise LeaseLost("another process numbered the same events")
     faults.point("sequencer.numbered")
     return Numbered(len(rows), fence)
+
+
+def record_numbered(tx: Transaction, events: Sequence[NewEvent]) -> bool:
+    """Record events with their numbers, if commits run one after the other; return whether.
+
+    Else, and if other events wait for their numbers, the sequencer numbers them all. A serial
+    transaction needs no lease: no other process can number before its commit.
+    """
+    if not tx.is_serial or not events or tx.one(_sql.waiting) != (0,):
+        event_log.record(tx, events)
+        return False
+    numbers = _reserve_numbers(tx, [each.tenant for each in events])
+    event_log.record(tx, events, numbers)
+    return True
+
+
+def _reserve_numbers(tx: Transaction, tenants: Sequence[str]) -> list[int]:
+    """Return the next number for each of these tenants, in their order."""
+    lengths = Counter(tenants)
+    ends = tx.many(_sql.advance, sorted(lengths.items()))
+    numbers = {str(tenant): count(last - lengths[tenant] + 1) for tenant, last in ends}
+    return [next(numbers[tenant]) for tenant in tenants]
 
 
 def release_sequencer(tx: Transaction, holder: str, fence: int) -> None:

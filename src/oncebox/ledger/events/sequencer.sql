@@ -1,9 +1,18 @@
 -- name: look
--- Whether an event waits for its number, and the current holder of the duty.
-SELECT EXISTS (SELECT 1 FROM oncebox_events WHERE number IS NULL),
+-- Whether an event waits for its number, the current holder of the duty, and since when the oldest
+-- transaction writes that has not ended; 0 if none does.
+SELECT EXISTS (SELECT 1 FROM oncebox_events WHERE number IS NULL AND id >= :floor),
     COALESCE((SELECT holder FROM oncebox_duties WHERE name = :name), ''),
     COALESCE((SELECT fence FROM oncebox_duties WHERE name = :name), 0),
-    COALESCE((SELECT until FROM oncebox_duties WHERE name = :name), 0);
+    COALESCE((SELECT until FROM oncebox_duties WHERE name = :name), 0),
+    0 /* postgres: + COALESCE((
+        SELECT CAST(extract(epoch FROM min(xact_start)) * 1000 AS BIGINT) FROM pg_stat_activity
+        WHERE backend_xid IS NOT NULL
+    ), 0) */;
+
+-- name: waiting
+-- Whether an event waits for its number.
+SELECT EXISTS (SELECT 1 FROM oncebox_events WHERE number IS NULL);
 
 -- name: take
 -- Take the duty if it is free or expired; the fence excludes its former holder.
@@ -24,7 +33,7 @@ WHERE name = :name AND holder = :holder AND fence = :fence;
 SELECT event.id, event.tenant, event.inbox_id, message.sequence
 FROM oncebox_events AS event
 LEFT JOIN oncebox_messages AS message ON message.id = event.subject_id
-WHERE event.number IS NULL ORDER BY event.id LIMIT :most;
+WHERE event.number IS NULL AND event.id >= :floor ORDER BY event.id LIMIT :most;
 
 -- name: advance
 -- bulk: tenant text, length bigint

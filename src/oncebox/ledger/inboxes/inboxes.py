@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from oncebox.core import ids
-from oncebox.db.database import Row, Transaction
+from oncebox.db.database import Row, Transaction, Value
 from oncebox.db.queries import load
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
@@ -61,7 +61,7 @@ def of_attempts(
     tx: Transaction, tenant: str, pairs: Iterable[AttemptLabel]
 ) -> dict[AttemptLabel, Inbox]:
     """Return the current inboxes of attempts."""
-    rows = tx.many(_sql.of_attempts, sorted(set(pairs)), tenant=tenant)
+    rows = tx.many(_sql.of_attempts, [(tenant, *pair) for pair in sorted(set(pairs))])
     found = map(_to_inbox, rows)
     return {(each.attempt_id or "", each.label): each for each in found}
 
@@ -87,12 +87,14 @@ def newest(
     most: int = 50,
 ) -> list[Inbox]:
     """Return inboxes, newest first."""
-    where = {"tenant": requester.tenant, "state": state, "before": before, "most": most}
+    where: dict[str, Value] = {"tenant": requester.tenant, "before": before, "most": most}
     if attempt_id is not None:
         where |= {"attempt_id": attempt_id, "owner": requester.owner}
-        rows = tx.all(_sql.newest_of_attempt, **where)
+        rows = tx.all(_sql.newest_of_attempt, state=state, **where)
     elif requester.owner is not None:
-        rows = tx.all(_sql.newest_of_owner, owner=requester.owner, **where)
+        rows = tx.all(_sql.newest_of_owner, owner=requester.owner, state=state, **where)
+    elif state is not None:
+        rows = tx.all(_sql.newest_in_state, state=state, **where)
     else:
         rows = tx.all(_sql.newest, **where)
     return [_to_inbox(row) for row in rows]

@@ -13,7 +13,7 @@ ON CONFLICT DO NOTHING
 RETURNING id;
 
 -- name: of_attempts
--- bulk: attempt_id text, label text
+-- bulk: tenant text, attempt_id text, label text
 -- The current inboxes of attempts, by label.
 SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
@@ -35,8 +35,17 @@ SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_un
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
 FROM oncebox_inboxes
-WHERE tenant = :tenant AND id < :before AND (CAST(:state AS TEXT) IS NULL OR state = :state)
-ORDER BY id DESC LIMIT :most;
+WHERE (tenant, id) < (:tenant, :before) AND tenant >= :tenant
+ORDER BY tenant DESC, id DESC LIMIT :most;
+
+-- name: newest_in_state
+-- Inboxes of a tenant in a state, newest first.
+SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_until, due_at,
+    ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
+    missed_at, rotated_from, rotated_to
+FROM oncebox_inboxes
+WHERE (tenant, state, id) < (:tenant, :state, :before) AND (tenant, state) >= (:tenant, :state)
+ORDER BY tenant DESC, state DESC, id DESC LIMIT :most;
 
 -- name: newest_of_owner
 -- Inboxes that one key made, newest first.
@@ -44,9 +53,9 @@ SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_un
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
 FROM oncebox_inboxes
-WHERE tenant = :tenant AND owner = :owner AND id < :before
-    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
-ORDER BY id DESC LIMIT :most;
+WHERE (tenant, owner, id) < (:tenant, :owner, :before) AND (tenant, owner) >= (:tenant, :owner)
+    AND owner IS NOT NULL AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+ORDER BY tenant DESC, owner DESC, id DESC LIMIT :most;
 
 -- name: newest_of_attempt
 -- Inboxes of one attempt, including rotated ones, newest first.
@@ -54,9 +63,9 @@ SELECT id, tenant, email, attempt_id, label, owner, state, created_at, active_un
     ended_at, metadata, policy, cursor, duplicates, matched, first_message_at, last_message_at,
     missed_at, rotated_from, rotated_to
 FROM oncebox_inboxes
-WHERE tenant = :tenant AND attempt_id = :attempt_id AND id < :before
-    AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
-    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+WHERE tenant = :tenant AND attempt_id = :attempt_id AND id || '' < :before
+    AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner)
+    AND (CAST(:state AS TEXT) IS NULL OR state || '' = :state)
 ORDER BY id DESC LIMIT :most;
 
 -- name: inboxes_drain
@@ -82,16 +91,16 @@ WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner =
 
 -- name: totals
 -- Statistics of an attempt, by the states of its inboxes.
-SELECT state, COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),
+SELECT state || '', COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),
     MIN(first_message_at), MAX(last_message_at), COUNT(missed_at)
 FROM oncebox_inboxes
 WHERE tenant = :tenant AND attempt_id = :attempt_id
-    AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
-GROUP BY state ORDER BY state;
+    AND (CAST(:owner AS TEXT) IS NULL OR COALESCE(owner, '') = :owner)
+GROUP BY state || '' ORDER BY state || '';
 
 -- name: first_due
 -- Whether there is an inbox whose next change is due.
-SELECT id FROM oncebox_inboxes WHERE due_at IS NOT NULL AND due_at <= :now LIMIT 1;
+SELECT id FROM oncebox_inboxes WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at LIMIT 1;
 
 -- name: due
 -- Inboxes whose next change is due; those locked by others are skipped.

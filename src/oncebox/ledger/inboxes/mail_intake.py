@@ -9,11 +9,11 @@ import msgspec
 from oncebox.core import faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
-from oncebox.db.group_commit import GroupCommit
+from oncebox.db.group_commit import GroupCommit, ResultSink
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger.ciphers import LARGE, MailCipher, mail_aad
 from oncebox.ledger.deliveries.deduplication import accept, accept_new
-from oncebox.ledger.notifications import DUE
+from oncebox.ledger.notifications import DUE, MAIL
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery, encode_headers
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
@@ -26,6 +26,8 @@ from oncebox.settings import LimitSettings
 
 #: one mail: a delivery for each of its inboxes, committed together
 MailDeliveries = tuple[NewDelivery, ...]
+#: receives the result of storing a mail
+MailWaiter = ResultSink[list[Accepted]]
 
 
 class MailIntake:
@@ -73,47 +75,53 @@ class MailIntake:
             # A fault of ours must never cause a permanent rejection.
             raise StoreUnavailable("the mail could not be stored; try again later") from error
 
-    def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
-        """Begin to store a small mail; the future is done when it is committed.
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
+        """Begin to store a small mail; the waiter receives the result after the commit.
 
         Raises: StoreUnavailable.
         """
-        stored: asyncio.Future[list[Accepted]] = asyncio.get_running_loop().create_future()
-        self._group.enqueue(self._deliveries(envelope, data), stored)
-        return stored
+        self._group.enqueue(self._deliveries(envelope, data), waiter)
 
     def _deliveries(self, envelope: Envelope, data: bytes) -> MailDeliveries:
-        """Return a delivery for each inbox; those of one tenant share one encrypted payload."""
-        mark = self._cipher.fingerprint(data)
-        now = self._database.clock()
-        mail: list[NewDelivery] = []
+        """Return a delivery for each inbox."""
+        mark, now = self._cipher.fingerprint(data), self._database.clock()
+        if len(envelope.recipients) == 1:
+            return self._tenant_deliveries(envelope, data, mark, now)
+        every: list[NewDelivery] = []
         for tenant in dict.fromkeys(each.tenant for each in envelope.recipients):
             own = tuple(each for each in envelope.recipients if each.tenant == tenant)
-            inboxes = {each.inbox_id: self._new_id("dlv") for each in own}
-            first, *more = inboxes.values()
-            shared = self._new_id("pay") if more else None
-            encrypted = self._cipher.encrypt(data, mail_aad(tenant, shared or first))
             # A tenant must not see the recipients of others.
             visible = msgspec.structs.replace(envelope, recipients=own)
-            headers = encode_headers(tuple(encode_envelope(visible)))
-            mail += (
-                NewDelivery(
-                    id=id_,
-                    tenant=tenant,
-                    source=MAIL_SOURCE,
-                    key=f"{inbox_id}:{mark.hex()}",
-                    body=encrypted,
-                    length=len(data),
-                    headers=headers,
-                    fingerprint=mark,
-                    type=MAIL_TYPE,
-                    road=SMTP_CHANNEL,
-                    received_at=now,
-                    payload_id=shared,
-                )
-                for inbox_id, id_ in inboxes.items()
+            every += self._tenant_deliveries(visible, data, mark, now)
+        return tuple(every)
+
+    def _tenant_deliveries(
+        self, envelope: Envelope, data: bytes, mark: bytes, now: int
+    ) -> MailDeliveries:
+        """Return the deliveries of one tenant, which share one encrypted payload."""
+        tenant = envelope.recipients[0].tenant
+        inboxes = {each.inbox_id: self._new_id("dlv") for each in envelope.recipients}
+        first, *more = inboxes.values()
+        shared = self._new_id("pay") if more else None
+        encrypted = self._cipher.encrypt(data, mail_aad(tenant, shared or first))
+        headers = encode_headers(tuple(encode_envelope(envelope)))
+        return tuple([
+            NewDelivery(
+                id=id_,
+                tenant=tenant,
+                source=MAIL_SOURCE,
+                key=f"{inbox_id}:{mark.hex()}",
+                body=encrypted,
+                length=len(data),
+                headers=headers,
+                fingerprint=mark,
+                type=MAIL_TYPE,
+                road=SMTP_CHANNEL,
+                received_at=now,
+                payload_id=shared,
             )
-        return tuple(mail)
+            for inbox_id, id_ in inboxes.items()
+        ])  # fmt: skip
 
     def _accept(
         self, tx: Transaction, mails: Sequence[MailDeliveries], now: int
@@ -125,6 +133,7 @@ class MailIntake:
         return _split_by_mail(mails, accepted)
 
     def _after_commit(self, batch: Sequence[tuple[MailDeliveries, list[Accepted]]]) -> None:
+        self._database.notify(MAIL)
         self._database.notify(DUE)
         telemetry = self._telemetry
         answers = [answer for _, each in batch for answer in each]

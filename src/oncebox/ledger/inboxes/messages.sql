@@ -3,7 +3,7 @@
 -- Inboxes in a fixed locking order. On PostgreSQL the lock keeps others from reading in between;
 -- the counter's update and the unique indexes decide.
 SELECT id FROM oncebox_inboxes /* and rows */ WHERE id = :id
-ORDER BY id /* postgres: FOR NO KEY UPDATE OF oncebox_inboxes */;
+ORDER BY id || '' /* postgres: FOR NO KEY UPDATE OF oncebox_inboxes */;
 
 -- name: brought
 -- bulk: delivery_id text
@@ -94,12 +94,12 @@ WITH RECURSIVE found (tenant) AS (
     FROM found WHERE found.tenant IS NOT NULL
 )
 SELECT found.tenant FROM found
-WHERE found.tenant IS NOT NULL AND EXISTS (
-    SELECT 1 FROM oncebox_deliveries
+WHERE found.tenant IS NOT NULL AND (
+    SELECT MIN(due_at) FROM oncebox_deliveries
     WHERE source = '@mail' AND due_at IS NOT NULL
         AND state IN ('received', 'failed', 'processing')
-        AND oncebox_deliveries.tenant = found.tenant AND due_at <= :now
-);
+        AND oncebox_deliveries.tenant = found.tenant
+) <= :now;
 
 -- name: inbox
 -- Whether the requester may see an inbox: an agent sees only those that its own key made.
@@ -114,8 +114,9 @@ SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sen
     sender_domain, sender_verdict, matched, duplicates, warnings, delivery_id, payload_id,
     LENGTH(document), CASE WHEN LENGTH(document) <= :longest THEN document END
 FROM oncebox_messages
-WHERE inbox_id = :inbox_id AND tenant = :tenant AND sequence > :after
-ORDER BY sequence LIMIT :most;
+WHERE (inbox_id, sequence) > (:inbox_id, :after) AND inbox_id <= :inbox_id
+    AND tenant || '' = :tenant
+ORDER BY inbox_id, sequence LIMIT :most;
 
 -- name: one
 -- One message, if the requester may see it.
@@ -138,8 +139,9 @@ WHERE oncebox_messages.id = :id AND tenant = :tenant;
 -- name: copies
 -- The deliveries of a message, oldest first.
 SELECT delivery_id, at, road, differs FROM oncebox_copies
-WHERE message_id = :message_id AND tenant = :tenant
-ORDER BY delivery_id LIMIT :most;
+WHERE (message_id, delivery_id) > (:message_id, '') AND message_id <= :message_id
+    AND tenant = :tenant
+ORDER BY message_id, delivery_id LIMIT :most;
 
 -- name: raw
 -- The raw bytes of a message, as first received.

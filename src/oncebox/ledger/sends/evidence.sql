@@ -1,7 +1,8 @@
 -- name: known
 -- bulk: place bigint, tenant text, transport text, provider_id text
 -- Sends by the provider's id, if its transport sent them.
-SELECT :place, known.id FROM oncebox_sends AS known /* and rows */
+SELECT :place, known.id
+FROM oncebox_sends AS known /* sqlite: INDEXED BY oncebox_sends_provider */ /* and rows */
 WHERE known.tenant = :tenant AND known.provider_id = :provider_id AND known.provider_id <> ''
     AND (known.transport = :transport OR EXISTS (
         SELECT 1 FROM oncebox_send_tries AS tried

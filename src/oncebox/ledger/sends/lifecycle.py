@@ -16,7 +16,8 @@ from oncebox.db.group_commit import grouped
 from oncebox.db.queries import Query, load
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin import audit
-from oncebox.ledger.notifications import EVENTS, SENDS
+from oncebox.ledger.events import sequencer
+from oncebox.ledger.notifications import EVENTS, SENDS, STREAM
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.sends.send import (
     FINAL_STATES,
@@ -115,35 +116,35 @@ _FENCE_AND_ID = 2
 def _settled_topics(results: Sequence[SendSettled | None]) -> list[str]:
     counted = {each.send.state for each in results if each is not None and each.counted}
     has_events = bool(counted & {*FINAL_STATES, SendState.UNKNOWN})
-    return [SENDS] * bool(counted) + [EVENTS] * has_events
+    numbered = any(each.numbered for each in results if each is not None)
+    return [SENDS] * bool(counted) + [STREAM if numbered else EVENTS] * has_events
 
 
 @grouped(in_order=True, topics=_settled_topics)
 def settle(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[SendSettled | None]:
     """Record how tries ended; return the sends, None for one that does not exist."""
-    logged = [each for each in reports if _outcome_name(each) == "logged"]
-    rows = _settle_logged(tx, logged, now)
-    _record_tries(tx, reports, {(row[1], row[0]) for row in rows}, now)
-    for name, query in (
+    named = [(_outcome_name(each), each) for each in reports]
+    rows = _settle_logged(tx, [each for name, each in named if name == "logged"], now)
+    _record_tries(tx, named, {(row[1], row[0]) for row in rows}, now)
+    for wanted, query in (
         # Proof comes first: a "not sent" in the same commit is about another try.
         ("accepted", _sql.accept),
         ("not_sent", _sql.put_back),
         ("rejected", _sql.reject),
         ("unknown", _sql.settlements_doubt),
     ):
-        settled = [each for each in reports if _outcome_name(each) == name]
-        rows += _run_sorted(
-            tx, query, [(*_held_key(each), *_columns(each)) for each in settled], now
-        )
+        settled = [(*_held_key(each), *_columns(each)) for name, each in named if name == wanted]
+        rows += _run_sorted(tx, query, settled, now)
     counted = {(row[1], row[0]) for row in rows}
     stored = _read_settled(tx, reports, rows)
     changed = {id_ for id_, _ in counted}
-    sends.record_events(tx, [stored[ref] for ref in sorted(stored) if ref[1] in changed], now)
+    ended = [stored[ref] for ref in sorted(stored) if ref[1] in changed]
+    numbered = sequencer.record_numbered(tx, sends.end_events(ended, now))
     outcomes = [((each.tenant, each.transport), each.outcome) for each in reports if each.transport]
     transports.record_outcomes(tx, outcomes, _BREAKER_RULES, now)
     found = [stored.get((report.tenant, report.id)) for report in reports]
     return [
-        None if send is None else SendSettled(send, (report.id, report.fence) in counted)
+        None if send is None else SendSettled(send, (report.id, report.fence) in counted, numbered)
         for report, send in zip(reports, found, strict=True)
     ]
 
@@ -172,12 +173,15 @@ def _columns(report: SendReport) -> Row:
 
 
 def _record_tries(
-    tx: Transaction, reports: Sequence[SendReport], logged: set[tuple[str, int]], now: int
+    tx: Transaction,
+    named: Sequence[tuple[str, SendReport]],
+    logged: set[tuple[str, int]],
+    now: int,
 ) -> None:
     """Record how tries ended, except those the log transport did not accept."""
     tries = {}
-    for each in reports:
-        name, outcome = _outcome_name(each), each.outcome
+    for name, each in named:
+        outcome = each.outcome
         if each.fence and (name != "logged" or (each.id, each.fence) in logged):
             code = None if isinstance(outcome, SendAccepted) else outcome.code
             reply = 0 if isinstance(outcome, SendAccepted) else outcome.reply

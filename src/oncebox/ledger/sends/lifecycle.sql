@@ -46,7 +46,7 @@ UPDATE oncebox_sends
 SET state = 'sending', marked_at = :now, due_at = :until,
     replay_until = CASE WHEN in_doubt_at IS NULL THEN :replay_until ELSE replay_until END
 /* from rows */
-WHERE tenant = :tenant AND id = :id AND state = 'claimed' AND fence = :fence AND due_at > :now
+WHERE tenant = :tenant AND id = :id AND state || '' = 'claimed' AND fence = :fence AND due_at > :now
     AND (valid_until IS NULL OR valid_until > :now)
     AND (in_doubt_at IS NULL OR again = 'resend'
         OR (again = 'replay' AND oncebox_sends.replay_until > :now))

@@ -45,12 +45,14 @@ from oncebox.model.sends.email import (
 from oncebox.model.sends.intent import Intent, SendOrigin
 from oncebox.model.sends.send import (
     AnswerStatus,
+    ClaimedSend,
     IntentAccepted,
     IntentIdentity,
     IntentResult,
     NewSend,
     Retention,
     Send,
+    SendLease,
     SendLimits,
     is_settled,
 )
@@ -70,7 +72,7 @@ class OutcomeWaiters:
 
     def __init__(self, ledger: Ledger, telemetry: Telemetry) -> None:
         self._ledger = ledger
-        self._waiting: defaultdict[SendRef, set[asyncio.Future[Send]]] = defaultdict(set)
+        self._waiting: defaultdict[SendRef, set[asyncio.Future[Send | None]]] = defaultdict(set)
         self._poller = Poller(ledger, telemetry, SENDS, self._poll, self._waiting)
 
     async def wait(self, send: Send, within: float) -> Send:
@@ -78,16 +80,17 @@ class OutcomeWaiters:
         if is_settled(send) or within <= 0:
             return send
         ref = (send.tenant, send.id)
-        settled: asyncio.Future[Send] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        settled: asyncio.Future[Send | None] = loop.create_future()
+        timer = loop.call_later(within, _give_up, settled)
         self._waiting[ref].add(settled)
         self._poller.start()
         try:
-            async with asyncio.timeout(within):
-                return await settled
-        except TimeoutError:
-            found = await self._ledger.read(sends.by_ids, [ref])
-            return found.get(ref, send)
+            if (found := await settled) is not None:
+                return found
+            return (await self._ledger.read(sends.by_ids, [ref])).get(ref, send)
         finally:
+            timer.cancel()
             waiting = self._waiting[ref]
             waiting.discard(settled)
             if not waiting:
@@ -108,6 +111,11 @@ class OutcomeWaiters:
     async def _poll(self) -> None:
         await asyncio.sleep(0.05)  # several notifications lead to one read
         self.notify(await self._ledger.read(sends.not_in_progress, [*self._waiting]))
+
+
+def _give_up(settled: "asyncio.Future[Send | None]") -> None:
+    if not settled.done():
+        settled.set_result(None)
 
 
 #: bytes of text and attachments from which a mail is composed in a thread
@@ -156,6 +164,70 @@ class FailOpenSender(Protocol):
         ...
 
 
+class PlainMail(NamedTuple):
+    """A composed mail that this process has just encrypted."""
+
+    message: bytes
+    envelope: SendEnvelope
+
+
+class ReservedTry(Protocol):
+    """Capacity of this process for one send; used or released once."""
+
+    @property
+    def lease(self) -> SendLease:
+        """The lease to ask for."""
+        ...
+
+    def transmit(self, claimed: ClaimedSend, mail: PlainMail) -> None:
+        """Transmit the send, which is leased now."""
+
+    def release(self) -> None:
+        """Give the capacity back: nothing was leased, as far as is known."""
+
+
+class LocalSender(Protocol):
+    """The send worker of this process, which may lease an intent in the commit that stores it."""
+
+    async def reserve(self, tenant: str, transport: str) -> ReservedTry | None:
+        """Reserve capacity for one send; None: the send is to be claimed like any other."""
+        ...
+
+
+class _LeaseWaiter:
+    """Passes a leased intent to the worker right after the commit, even if its caller is gone."""
+
+    __slots__ = ("_mail", "_new", "_reserved", "result")
+
+    def __init__(self, reserved: ReservedTry, new: NewSend, mail: PlainMail) -> None:
+        self._reserved = reserved
+        self._new = new
+        self._mail = mail
+        self.result: asyncio.Future[IntentResult] = asyncio.get_running_loop().create_future()
+
+    def done(self) -> bool:
+        """Return False: a lease must reach its worker."""
+        return False
+
+    def set_result(self, result: IntentResult, /) -> None:
+        """Let the worker transmit what it has leased, and answer the caller."""
+        new = self._new
+        if isinstance(result, IntentAccepted) and result.send.id == new.id and result.send.fence:
+            faults.point("sends.leased")
+            claimed = ClaimedSend(result.send, new.message, new.envelope)
+            self._reserved.transmit(claimed, self._mail)
+        else:
+            self._reserved.release()
+        if not self.result.done():
+            self.result.set_result(result)
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Give the capacity back. If the commit succeeded anyway, the lease expires."""
+        self._reserved.release()
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
 class _CheckedIntent(NamedTuple):
     """An intent with a checked email and the identity it is recognised by."""
 
@@ -191,10 +263,17 @@ class Outbox:
         self._new_id = new_id
         self._load_composer = load_composer
         self._settings = settings
+        cool_down = int(settings.cool_down * 1000)
+        self._guards = SendLimits(cool_down=cool_down)
+        self._agent_guards = SendLimits(
+            cool_down=cool_down, per_key=settings.per_key, per_recipient=settings.per_recipient
+        )
         self._limits = EmailLimits(recipients=settings.recipients, size=settings.size)
         self._telemetry = telemetry
         #: set if fail-open sending is configured
         self.fail_open_sender: FailOpenSender | None = None
+        #: set if this process transmits mail
+        self.local_sender: LocalSender | None = None
 
     async def close(self) -> None:
         """Stop polling for outcomes."""
@@ -212,14 +291,32 @@ class Outbox:
                 # The ledger may have just come back, without this mail.
                 result = await self.fail_open_sender.existing_answer(checked.identity)
             if result is None:
-                new = await self._compose_apart(checked)
-                result = await self._ledger.submit(submission.store_intents, new)
+                result = await self._store(*await self._compose_apart(checked))
                 faults.point("sends.intent_committed")
         except StoreUnavailable as error:
             return self._answer(await self._send_fail_open(checked, error), intent)
         if isinstance(result, IntentAccepted):
             self._remember(checked)
         return self._answer(result, intent)
+
+    async def _store(self, new: NewSend, mail: PlainMail) -> IntentResult:
+        """Store an intent; where this process can transmit it at once, lease it in that commit.
+
+        See docs/decisions/0042-use-one-commit-for-intent-and-lease.md.
+        """
+        reserved = None
+        if self.local_sender is not None and new.send_at is None:
+            reserved = await self.local_sender.reserve(new.tenant, new.transport)
+        if reserved is None:
+            return await self._ledger.submit(submission.store_intents, new)
+        new = msgspec.structs.replace(new, lease=reserved.lease)
+        waiter = _LeaseWaiter(reserved, new, mail)
+        try:
+            self._ledger.enqueue(submission.store_intents, new, waiter)
+        except StoreUnavailable:
+            reserved.release()
+            raise
+        return await waiter.result
 
     def _refuse_unmerged(self, tenant: str, keys: Sequence[bytes]) -> None:
         """Check that no mail of these keys was sent without the ledger and is not merged yet."""
@@ -241,7 +338,8 @@ class Outbox:
             self._remember(checked)  # if it is stored, the ledger sends it
         if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):
             raise error
-        return await self.fail_open_sender.send(await self._compose_apart(checked), error)
+        composed = await self._compose_apart(checked)
+        return await self.fail_open_sender.send(composed[0], error)
 
     async def send_batch(
         self, origin: SendOrigin, key: str | None, wanted: Sequence[Intent], *, strict: bool = False
@@ -285,7 +383,7 @@ class Outbox:
         """Return an intent as the ledger stores it, for callers with a transaction of their own."""
         if intent.answers is not None:
             raise KeyInvalid("a reply cannot be sent in a transaction; send it separately")
-        return self._compose(self._check(origin, intent))
+        return self._compose(self._check(origin, intent))[0]
 
     def enqueue(self, tx: Transaction, origin: SendOrigin, intent: Intent) -> IntentAccepted:
         """Store an intent in the caller's transaction.
@@ -364,7 +462,7 @@ class Outbox:
                 raise
         return checked
 
-    async def _compose_apart(self, checked: _CheckedIntent) -> NewSend:
+    async def _compose_apart(self, checked: _CheckedIntent) -> tuple[NewSend, PlainMail]:
         """Compose the mail, a large one in a thread."""
         if _email_size(checked.email) < _LARGE:
             return self._compose(checked)
@@ -375,11 +473,13 @@ class Outbox:
     ) -> list[NewSend]:
         """Compose the mails of a batch; of repeated ones only the key matters."""
         return [
-            self._compose(each, known=result is not None)
+            self._compose(each, known=result is not None)[0]
             for each, result in zip(checked, known, strict=True)
         ]
 
-    def _compose(self, checked: _CheckedIntent, *, known: bool = False) -> NewSend:
+    def _compose(
+        self, checked: _CheckedIntent, *, known: bool = False
+    ) -> tuple[NewSend, PlainMail]:
         origin, intent, email, recipients, identity = checked
         now, cipher = self.clock(), self._cipher
         if not known:
@@ -400,7 +500,7 @@ class Outbox:
         encrypted_message, encrypted_envelope = cipher.encrypt(
             origin.tenant, id_, message, envelope
         )
-        return NewSend(
+        new = NewSend(
             id=id_,
             tenant=origin.tenant,
             key=identity.key,
@@ -420,19 +520,12 @@ class Outbox:
             on_unknown=intent.on_unknown,
             send_at=intent.send_at,
             valid_until=intent.valid_until,
-            guards=self._guards(origin),
+            # Only agents have budgets.
+            guards=self._agent_guards if origin.is_agent else self._guards,
             retention=intent.retention,
             kept_for=retention_period(intent.retention, intent.interval),
         )
-
-    def _guards(self, origin: SendOrigin) -> SendLimits:
-        """Return the limits of new sends; only agents have budgets."""
-        settings = self._settings
-        return SendLimits(
-            cool_down=int(settings.cool_down * 1000),
-            per_key=settings.per_key if origin.is_agent else 0,
-            per_recipient=settings.per_recipient if origin.is_agent else 0,
-        )
+        return new, PlainMail(message, envelope)
 
     def _check_times(self, intent: Intent, now: int) -> None:
         begin = max(now, intent.send_at or now)

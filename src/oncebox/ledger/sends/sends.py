@@ -20,20 +20,36 @@ _sql = load(__package__, "sends.sql")
 SendRef = tuple[str, str]
 #: sorts after every id
 _AFTER_ALL_IDS = "~"
+#: states that have an index of their own, because few sends end in them
+_RARE = {
+    SendState.UNKNOWN,
+    SendState.FAILED,
+    SendState.SUPPRESSED,
+    SendState.CANCELLED,
+    SendState.EXPIRED,
+}
+_OPEN = {SendState.PENDING, SendState.CLAIMED, SendState.SENDING}
+#: if so few sends are open, all of them are read
+_FEW = 500
 
 
 def _enum_values(kind: type[StrEnum]) -> Mapping[str | None, StrEnum | None]:
     return {None: None, **{str(each): each for each in kind}}
 
 
-#: enum columns with their values by text; calling the enum takes ten times as long
-_ENUM_COLUMNS = (
-    ("state", _enum_values(SendState)),
-    ("on_unknown", _enum_values(OnUnknown)),
-    ("repeat_mode", _enum_values(OnUnknown)),
-    ("phase", _enum_values(SendPhase)),
-    ("retention", _enum_values(Retention)),
-    ("delivery", _enum_values(ProviderStatus)),
+_FIELDS = Send.__struct_fields__
+_BYTES_PLACES = tuple(_FIELDS.index(name) for name in ("key", "protected", "content"))
+#: places of enum columns with their values by text; calling the enum takes ten times as long
+_ENUM_PLACES = tuple(
+    (_FIELDS.index(name), _enum_values(kind))
+    for name, kind in (
+        ("state", SendState),
+        ("on_unknown", OnUnknown),
+        ("repeat_mode", OnUnknown),
+        ("phase", SendPhase),
+        ("retention", Retention),
+        ("delivery", ProviderStatus),
+    )
 )
 
 
@@ -73,12 +89,34 @@ class SendFilter(NamedTuple):
     transport: str | None = None
     owner: str | None = None
 
+    def matches(self, send: Send) -> bool:
+        """Say whether a send is wanted."""
+        return (
+            send.tenant == self.tenant
+            and self.state in {None, send.state}
+            and self.transport in {None, send.transport}
+            and self.owner in {None, send.owner}
+        )
+
 
 def newest(
     tx: Transaction, wanted: SendFilter, *, before: str = _AFTER_ALL_IDS, most: int = 50
 ) -> list[Send]:
     """Return sends, newest first."""
-    rows = tx.all(_sql.newest, **wanted._asdict(), before=before, most=most)
+    if wanted.state in _OPEN:
+        few = tx.all(_sql.open, tenant=wanted.tenant, most=_FEW + 1)
+        if len(few) <= _FEW:
+            found = [each for each in by_ids(tx, few).values() if wanted.matches(each)]
+            found.sort(key=lambda each: each.id, reverse=True)
+            return [each for each in found if each.id < before][:most]
+    where = {**wanted._asdict(), "before": before, "most": most}
+    if wanted.state in _RARE:
+        rows = tx.all(_sql.newest_in_state, **where)
+    elif wanted.owner is not None:
+        rows = tx.all(_sql.newest_of_owner, **where)
+    else:
+        del where["owner"]
+        rows = tx.all(_sql.newest, **where)
     return [to_send(row) for row in rows]
 
 
@@ -115,12 +153,12 @@ def not_found() -> NotFound:
 
 def to_send(row: Row) -> Send:
     """Return a send from its columns, in the order of its fields."""
-    values = dict(zip(Send.__struct_fields__, row, strict=True))
-    for name in ("key", "protected", "content"):
-        values[name] = bytes(values[name])
-    for name, words in _ENUM_COLUMNS:
-        values[name] = words[values[name]]
-    return Send(**values)
+    values = [*row]
+    for place in _BYTES_PLACES:
+        values[place] = bytes(values[place])
+    for place, words in _ENUM_PLACES:
+        values[place] = words[values[place]]
+    return Send(**dict(zip(_FIELDS, values, strict=True)))
 
 
 def _to_try(row: Row) -> SendTry:
@@ -140,14 +178,19 @@ _EVENT_TYPES = {
 }
 
 
+_EVENT_FIELDS = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
+
+
 def record_events(tx: Transaction, sends: Iterable[Send], now: int) -> None:
     """Record the event of sends that have just ended or become unknown."""
+    event_log.record(tx, end_events(sends, now))
+
+
+def end_events(sends: Iterable[Send], now: int) -> list[NewEvent]:
+    """Return the event of each send that has ended or become unknown."""
     # A send that is repeated automatically needs nobody's attention.
     ended = [each for each in sends if each.state in _EVENT_TYPES and each.repeat_mode is None]
-    fields = ("state", "event_type", "transport", "message_id", "provider_id", "tries", "code")
-    event_log.record(
-        tx, [send_event(each, _EVENT_TYPES[each.state], now, *fields) for each in ended]
-    )
+    return [send_event(each, _EVENT_TYPES[each.state], now, *_EVENT_FIELDS) for each in ended]
 
 
 def send_event(send: Send, type_: EventType, now: int, *fields: str) -> NewEvent:

@@ -36,10 +36,53 @@ SELECT id, tenant, key, protected, content, state, transport, message_id, event_
     replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
     delivery, delivery_at
 FROM oncebox_sends
-WHERE tenant = :tenant AND id < :before AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+WHERE (tenant, id) < (:tenant, :before) AND tenant >= :tenant
     AND (CAST(:state AS TEXT) IS NULL OR state = :state)
     AND (CAST(:transport AS TEXT) IS NULL OR transport = :transport)
-ORDER BY id DESC LIMIT :most;
+ORDER BY tenant DESC, id DESC LIMIT :most;
+
+-- name: newest_of_owner
+-- Sends that one key asked for, newest first.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
+FROM oncebox_sends
+WHERE (tenant, owner, id) < (:tenant, :owner, :before) AND (tenant, owner) >= (:tenant, :owner)
+    AND owner IS NOT NULL
+    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
+    AND (CAST(:transport AS TEXT) IS NULL OR transport = :transport)
+ORDER BY tenant DESC, owner DESC, id DESC LIMIT :most;
+
+-- name: newest_in_state
+-- Sends in a state that few end in, newest first.
+SELECT id, tenant, key, protected, content, state, transport, message_id, event_type, entity_id,
+    owner, attempt_id, delivery_id, effect, on_unknown, again, created_at, send_at, valid_until,
+    due_at, fence, tries, epoch, rearms, worker, claimed_at, marked_at, in_doubt_at,
+    replay_until, code, phase, reply, provider_id, retention, ended_at, purged_at, body_id, size,
+    delivery, delivery_at
+FROM oncebox_sends
+WHERE (tenant, state, id) < (:tenant, :state, :before) AND (tenant, state) >= (:tenant, :state)
+    AND state IN ('unknown', 'failed', 'suppressed', 'cancelled', 'expired')
+    AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND (CAST(:transport AS TEXT) IS NULL OR transport = :transport)
+ORDER BY tenant DESC, state DESC, id DESC LIMIT :most;
+
+-- name: open
+-- Sends that are pending or in progress, in no order.
+SELECT tenant, id FROM (
+    SELECT tenant, id FROM oncebox_sends /* sqlite: INDEXED BY oncebox_sends_due */
+    WHERE tenant = :tenant AND state IN ('pending', 'unknown') AND state = 'pending'
+        AND due_at IS NOT NULL
+    LIMIT :most
+) AS waiting
+UNION ALL
+SELECT tenant, id FROM (
+    SELECT tenant, id FROM oncebox_sends
+    WHERE state IN ('claimed', 'sending') AND due_at > 0
+    LIMIT :most
+) AS leased;
 
 -- name: doubtful
 -- Sends of a tenant with unknown outcome that are not repeated, oldest first.

@@ -13,6 +13,7 @@ Many callers share a commit, so a refusal is a result, not an exception.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -34,6 +35,8 @@ from oncebox.model.sends.send import (
     IntentResult,
     NewSend,
     Send,
+    SendLease,
+    SendLimits,
     SendState,
     answer_status,
 )
@@ -41,6 +44,7 @@ from oncebox.model.sends.transports import LOG_TRANSPORT
 
 _sql = load(__package__, "submission.sql")
 
+_NO_LIMITS = SendLimits()
 #: a tenant and the key of its send
 _SendKey = tuple[str, bytes]
 #: a tenant, a kind and a name
@@ -69,7 +73,7 @@ def _refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[s
 
     A repeat of an existing send is never refused and costs nothing.
     """
-    guarded = [each for each in new if _cool_downs(each) or _budgets(each)]
+    guarded = [each for each in new if each.guards != _NO_LIMITS]
     if not guarded:
         return {}
     fresh = _with_transport(tx, _not_repeats(guarded, sends_by_key(tx, map(_send_key, guarded))))
@@ -96,6 +100,7 @@ def _refuse_guarded(tx: Transaction, new: Sequence[NewSend], now: int) -> dict[s
 
 def _charge_guards(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: int) -> None:
     """Charge stored and rearmed intents; each comes with the id of its send."""
+    stored = [(id_, each) for id_, each in stored if each.guards != _NO_LIMITS]
     cooled = {
         place: (place[0], place[2], _cool_until(each, now), id_)
         for id_, each in stored
@@ -264,7 +269,8 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     refused = _refuse_guarded(tx, ordered, now)
     ordered = [each for each in ordered if each.id not in refused]
     rows = [_insert_row(each, now) for each in ordered]
-    fresh: dict[str, str] = dict(tx.many(_sql.intents_add, rows, now=now))
+    added = tx.many(_sql.intents_add, rows, now=now)
+    fresh = {id_: (transport, fence) for id_, transport, fence in added}
     rearmed = _rearm(tx, [each for each in ordered if each.id not in fresh], now)
     send_ids = {**{id_: id_ for id_ in fresh}, **rearmed}
     stored = [(send_ids[each.id], each) for each in ordered if each.id in send_ids]
@@ -272,7 +278,7 @@ def _store_intents(tx: Transaction, new: Sequence[NewSend], now: int) -> list[In
     ended = _store_bodies(tx, stored, now)
     # A new send is known as written, unless it ended at once.
     known = {
-        _send_key(each): pending_send(each, fresh[each.id], now)
+        _send_key(each): new_send(each, fresh[each.id][0], now, fence=fresh[each.id][1])
         for each in ordered
         if each.id in fresh and each.id not in ended
     }
@@ -318,19 +324,27 @@ def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: i
     return ended
 
 
-_COMMON_FIELDS = set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
+_COMMON_FIELDS = sorted(
+    set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
+)
+_common_values = attrgetter(*_COMMON_FIELDS)
 
 
-def pending_send(new: NewSend, transport: str, now: int) -> Send:
-    """Return a send as it is right after its intent was stored."""
+def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
+    """Return a send as it is right after its intent was stored; with a fence, it is leased."""
+    lease = new.lease if fence else None
     return Send(
-        **{name: getattr(new, name) for name in _COMMON_FIELDS},
-        state=SendState.PENDING,
+        **dict(zip(_COMMON_FIELDS, _common_values(new), strict=True)),
+        state=SendState.CLAIMED if lease else SendState.PENDING,
         transport=transport,
         created_at=now,
-        due_at=_due_at(new, now),
+        due_at=now + lease.duration if lease else _due_at(new, now),
         body_id=new.id,
         size=_size(new),
+        fence=fence,
+        tries=fence,
+        worker=lease.worker if lease else None,
+        claimed_at=now if lease else None,
     )
 
 
@@ -354,8 +368,14 @@ def _insert_row(new: NewSend, now: int) -> Row:
         new.id, new.tenant, new.key, new.protected, new.content, new.transport, new.message_id,
         new.event_type, new.entity_id, new.owner, new.attempt_id, new.delivery_id, new.effect,
         str(new.on_unknown), new.send_at, _due_at(new, now), new.valid_until, str(new.retention),
-        new.kept_for, _size(new),
+        new.kept_for, _size(new), *_lease_columns(new.lease, now),
     )  # fmt: skip
+
+
+def _lease_columns(lease: SendLease | None, now: int) -> Row:
+    if lease is None:
+        return (None, None, None, None)
+    return lease.worker, lease.transport, lease.changed_at, now + lease.duration
 
 
 def _rearm_row(new: NewSend, now: int) -> Row:

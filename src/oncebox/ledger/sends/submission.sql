@@ -65,23 +65,32 @@ FROM oncebox_sends /* and rows */
 WHERE tenant = :tenant AND key = :key;
 
 -- name: intents_add
--- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
+-- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, event_type text, entity_id text, owner text, attempt_id text, delivery_id text, effect text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint, worker text, held text, seen bigint, until bigint
 -- spans: yes
 -- Store new intents, except those with a known key or a missing transport. The default is the first
--- transport.
+-- transport. A lease is granted under the conditions of a claim, if the transport (`held`) is the one
+-- its worker has seen, without a rate limit and with a closed circuit breaker: nothing is counted here.
 INSERT INTO oncebox_sends (id, tenant, key, protected, content, state, transport, message_id,
     event_type, entity_id, owner, attempt_id, delivery_id, effect, on_unknown, created_at,
-    send_at, due_at, valid_until, retention, kept_for, body_id, size)
-SELECT :id, :tenant, :key, :protected, :content, 'pending',
-    COALESCE(NULLIF(:transport, ''), (SELECT way.name FROM oncebox_transports AS way
-        WHERE way.tenant = :tenant ORDER BY way.position, way.name LIMIT 1)),
+    send_at, due_at, valid_until, retention, kept_for, body_id, size, fence, tries, worker, claimed_at)
+SELECT :id, :tenant, :key, :protected, :content,
+    CASE WHEN held.name = way.name THEN 'claimed' ELSE 'pending' END, way.name,
     :message_id, :event_type, :entity_id, :owner, :attempt_id, :delivery_id, :effect, :on_unknown, CAST(:now AS BIGINT),
-    :send_at, :due_at, :valid_until, :retention, :kept_for, :id, :size
-/* from rows */
-WHERE EXISTS (SELECT 1 FROM oncebox_transports AS way
-    WHERE way.tenant = :tenant AND (:transport = '' OR way.name = :transport))
+    :send_at, CASE WHEN held.name = way.name THEN :until ELSE :due_at END, :valid_until, :retention,
+    :kept_for, :id, :size, CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
+    CASE WHEN held.name = way.name THEN 1 ELSE 0 END,
+    CASE WHEN held.name = way.name THEN :worker END,
+    CASE WHEN held.name = way.name THEN CAST(:now AS BIGINT) END
+FROM oncebox_transports AS way /* and rows */
+LEFT JOIN oncebox_transports AS held
+    ON held.tenant = :tenant AND held.name = :held AND held.changed_at = :seen
+        AND held.paused = 0 AND held.rate IS NULL AND held.rests_until IS NULL
+        AND :due_at <= :now AND (CAST(:valid_until AS BIGINT) IS NULL OR :valid_until > :now)
+WHERE way.tenant = :tenant
+    AND way.name = COALESCE(NULLIF(:transport, ''), (SELECT first.name FROM oncebox_transports AS first
+        WHERE first.tenant = :tenant ORDER BY first.position, first.name LIMIT 1))
 ON CONFLICT DO NOTHING
-RETURNING id, transport;
+RETURNING id, transport, fence;
 
 -- name: rearm
 -- bulk: id text, tenant text, key bytea, protected bytea, content bytea, transport text, message_id text, owner text, on_unknown text, send_at bigint, due_at bigint, valid_until bigint, retention text, kept_for bigint, size bigint
@@ -143,12 +152,12 @@ WHERE EXISTS (SELECT 1 FROM oncebox_suppressions AS listed WHERE listed.tenant =
 
 -- name: suppress
 -- bulk: tenant text, id text
--- End pending sends with a suppressed recipient.
+-- End sends with a suppressed recipient that were stored just now, leased or not.
 UPDATE oncebox_sends
 SET state = 'suppressed', code = 'suppressed', due_at = NULL, ended_at = :now,
-    keep_until = :now + kept_for
+    keep_until = :now + kept_for, tries = 0, worker = NULL, claimed_at = NULL
 /* from rows */
-WHERE tenant = :tenant AND id = :id AND state = 'pending'
+WHERE tenant = :tenant AND id = :id AND state IN ('pending', 'claimed')
     AND EXISTS (
         SELECT 1 FROM oncebox_send_recipients AS goes_to
         JOIN oncebox_suppressions AS listed

@@ -160,6 +160,12 @@ def of_tenant(tx: Transaction, tenant: str) -> list[ConfiguredTransport]:
     return [_to_transport(row) for row in tx.all(_sql.in_order, tenant=tenant)]
 
 
+def of_tenants(tx: Transaction, tenants: Sequence[str]) -> list[list[ConfiguredTransport]]:
+    """Return the transports of several tenants."""
+    found = {tenant: of_tenant(tx, tenant) for tenant in set(tenants)}
+    return [found[tenant] for tenant in tenants]
+
+
 def of_kind(tx: Transaction, kind: str) -> list[ConfiguredTransport]:
     """Return the transports of one kind, of all tenants."""
     return [_to_transport(row) for row in tx.all(_sql.of_kind, kind=kind)]

@@ -84,8 +84,8 @@ LIMIT :most /* postgres: FOR UPDATE OF waits SKIP LOCKED */;
 UPDATE oncebox_sends SET transport = :name
 /* from rows */
 WHERE tenant = :tenant AND id = :id AND state = 'pending' AND in_doubt_at IS NULL
-    AND EXISTS (SELECT 1 FROM oncebox_transports AS way
-        WHERE way.tenant = oncebox_sends.tenant AND way.name = :name);
+    AND (SELECT way.position FROM oncebox_transports AS way
+        WHERE way.tenant = oncebox_sends.tenant AND way.name = :name) IS NOT NULL;
 
 -- name: add
 -- Store a new transport, unless its name is known.

@@ -25,7 +25,7 @@ class Sense(StrEnum):
     EVENT = "event"
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, frozen=True, gc=False):
     """A word that was found, with its offsets."""
 
     sense: Sense
@@ -137,7 +137,7 @@ class VocabularySet:
         for each in vocabularies:
             for word in each.openings:
                 self._openings.setdefault(word, []).append(each)
-        self._cached_words: dict[str, tuple[Hit, ...]] = {}
+        self._cached_words: dict[str, _KnownWord | None] = {}
 
     def hits(self, text: str, start: int, end: int) -> list[Hit]:
         """Return the words in a range of folded text, in order; the longest of overlapping ones."""
@@ -145,25 +145,29 @@ class VocabularySet:
         if not text.isascii():
             for each in self._vocabularies:
                 found += each.unspaced(text, start, end)
+        cached = self._cached_words
         for match in _word_pattern(text).finditer(text, start, end):
             word = match[0]
-            inside = self._cached_words.get(word)
-            if inside is None:
-                inside = self._look_up(word)
-            if inside:
+            known = cached[word] if word in cached else self._look_up(word)
+            if known is not None:
                 at = match.start()
-                found += [Hit(hit.sense, at + hit.start, at + hit.end) for hit in inside]
-            if word in self._openings:
-                for each in self._openings[word]:
-                    found += each.phrase(text, match.start(), end)
+                found += [Hit(hit.sense, at + hit.start, at + hit.end) for hit in known[0]]
+                for each in known[1]:
+                    found += each.phrase(text, at, end)
         return _longest_hits(found) if len(found) > 1 else found
 
-    def _look_up(self, word: str) -> tuple[Hit, ...]:
-        """Return the stems in a word, and cache them unless the word is too long."""
-        found = tuple([hit for each in self._vocabularies for hit in each.inside(word)])
+    def _look_up(self, word: str) -> "_KnownWord | None":
+        """Return what a word means, and cache it unless the word is too long."""
+        inside = [hit for each in self._vocabularies for hit in each.inside(word)]
+        openings = self._openings.get(word, [])
+        found = (inside, openings) if inside or openings else None
         if len(word) <= _LONGEST_CACHED and len(self._cached_words) < _MAX_CACHED:
             self._cached_words[word] = found
         return found
+
+
+#: the stems in a word, and the vocabularies with phrases that begin with it
+_KnownWord = tuple[list[Hit], list[Vocabulary]]
 
 
 def _word_pattern(plain: str) -> re.Pattern[str]:
@@ -207,10 +211,9 @@ class Lexicon:
         """Return the likely languages of a folded text, the most likely first."""
         sample = text[:_SAMPLE]
         words = _word_pattern(sample).findall(sample)
-        counts: Counter[str] = Counter()
-        for word in self._languages_of.keys() & words:
-            for language in self._languages_of[word]:
-                counts[language] += 1
+        counts = Counter(
+            [tag for word in self._languages_of.keys() & words for tag in self._languages_of[word]]
+        )
         if not sample.isascii() and _UNSPACED_SCRIPT.search(sample):
             for language, syllables in self._syllables.items():
                 counts[language] += sum(syllable in sample for syllable in syllables)
@@ -230,7 +233,7 @@ class Lexicon:
         if self._syllables[language]:
             return True
         frequent = self._frequent[language]
-        return sum(word in frequent for word in words) * _CERTAIN_SHARE >= len(words)
+        return sum(map(frequent.__contains__, words)) * _CERTAIN_SHARE >= len(words)
 
     def vocabularies(self, detected: DetectedLanguages) -> "VocabularySet":
         """Return the vocabularies of some languages and of English.

@@ -35,6 +35,7 @@ _LINE_WIDTH = 76
 _SHORT_NAME = 20
 #: longest word: a line has at most 998 characters, including the field name
 _LONGEST_WORD = 900
+_CRLF = b"\r\n"
 _FOLD = "\r\n "
 #: bytes in one encoded word, which fits on a line after a short field name
 _WORD_BYTES = 30
@@ -52,19 +53,25 @@ _PARAMETER_PIECE = 50
 
 def plain_field(name: str, value: str) -> bytes:
     """Return a field with an ASCII value, folded between words."""
+    line = f"{name}: {value}\r\n"
+    if len(line) <= _LINE_WIDTH + len(_CRLF):
+        return line.encode("utf-8")
     return _folded_field(name, value.split(" "))
 
 
 def text_field(name: str, value: str) -> bytes:
     """Return a field of free text, such as a subject."""
-    words = value.split(" ")
-    if not _PLAIN_WORDS.fullmatch(value) or max(map(len, words)) > _LONGEST_WORD:
-        words = encoded_words(value)
-    return _folded_field(name, words)
+    if not _PLAIN_WORDS.fullmatch(value):
+        return _folded_field(name, encoded_words(value))
+    if len(value) > _LONGEST_WORD and max(map(len, value.split(" "))) > _LONGEST_WORD:
+        return _folded_field(name, encoded_words(value))
+    return plain_field(name, value)
 
 
 def address_field(name: str, mailboxes: Sequence[Mailbox]) -> bytes:
     """Return a field of addresses."""
+    if len(mailboxes) == 1 and not mailboxes[0].name and mailboxes[0].address.isascii():
+        return plain_field(name, f"<{mailboxes[0].address}>")
     tokens: list[str] = []
     for mailbox in mailboxes:
         tokens += [*_display_name(mailbox.name), f"<{mailbox.address}>"]
@@ -150,14 +157,16 @@ def _encoded_parameter(name: str, text: str) -> list[str]:
     return [f"{name}*{number}*={piece}" for number, piece in enumerate(pieces)]
 
 
-_CRLF = b"\r\n"
 _BASE64_WIDTH = 76
-#: bytes that need an escape
+#: bytes that need no escape
+_SAFE = bytes({*b" \r\n", *range(ord("!"), ord("~") + 1)} - {ord("=")})
 _UNSAFE = re.compile(rb"[^ !-<>-~\r\n]")
 _BLANK_AT_END = re.compile(rb" (?=\r\n|\Z)")
 #: at most 73 bytes of a line, never a part of ``=XX``; an escape at its start adds two
+_PIECE_WIDTH = 73
 _LINE_PIECE = re.compile(rb"[^\r\n]{1,73}(?<!=)(?<!=.)")
-_CHANGED_BY_SERVERS = re.compile(rb"\.|From ")
+_CHANGED_BY_SERVERS = (b".", b"From ")
+_MAY_BE_CHANGED = b".F"
 _ESCAPES = [b"=%02X" % byte for byte in range(256)]
 
 
@@ -173,7 +182,7 @@ def encode_text(text: str) -> EncodedBody:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
     data = lines.encode("utf-8")
     # An escaped byte takes three: if more than a sixth are escaped, base64 is shorter.
-    if len(_UNSAFE.findall(data)) * 6 > len(data):
+    if len(data.translate(None, _SAFE)) * 6 > len(data):
         return encode_bytes(data)
     return EncodedBody("quoted-printable", quoted_printable(data))
 
@@ -187,17 +196,26 @@ def encode_bytes(data: bytes) -> EncodedBody:
 
 def quoted_printable(data: bytes) -> bytes:
     """Return text with CR LF line ends as quoted-printable."""
-    safe = _BLANK_AT_END.sub(b"=20", _UNSAFE.sub(lambda found: _ESCAPES[found[0][0]], data))
-    return _CRLF.join([_wrapped_line(line) for line in safe.split(_CRLF)])
+    if data.translate(None, _SAFE):
+        data = _UNSAFE.sub(lambda found: _ESCAPES[found[0][0]], data)
+    if b" \r\n" in data or data.endswith(b" "):
+        data = _BLANK_AT_END.sub(b"=20", data)
+    return _CRLF.join([_wrapped_line(line) for line in data.split(_CRLF)])
 
 
 def _wrapped_line(line: bytes) -> bytes:
     """Split a long line, and escape what servers change at the start of a line."""
-    return b"=\r\n".join([_escaped_start(piece) for piece in _LINE_PIECE.findall(line)])
+    if b"=" in line or b"\r" in line or b"\n" in line:
+        pieces = _LINE_PIECE.findall(line)
+    else:
+        pieces = [line[at : at + _PIECE_WIDTH] for at in range(0, len(line), _PIECE_WIDTH)]
+    return b"=\r\n".join(
+        [_escaped_start(piece) if piece[0] in _MAY_BE_CHANGED else piece for piece in pieces]
+    )
 
 
 def _escaped_start(piece: bytes) -> bytes:
-    return _ESCAPES[piece[0]] + piece[1:] if _CHANGED_BY_SERVERS.match(piece) else piece
+    return _ESCAPES[piece[0]] + piece[1:] if piece.startswith(_CHANGED_BY_SERVERS) else piece
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

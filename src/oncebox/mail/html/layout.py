@@ -116,7 +116,7 @@ _Flat = Literal["line", "cell"]
 _Kind = Literal["line", "cell", "heading", "button", "run"]
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True):
+class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A block of text: a line, a table cell, a heading, a button.
 
     Cells of one line are separated by one space, lines by one line end. A ``run`` is a bold,
@@ -132,7 +132,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     spaced: bool = False
 
 
-class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+class Anchor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A link element, and the range of its text."""
 
     href: str
@@ -192,13 +192,23 @@ class PageBuilder:
 
     def put(self, text: str, emphasis: Emphasis | None, parted: int) -> None:
         """Add a text with its emphasis, after the break ``parted``."""
-        if parted:
-            self._end(parted)
-        self._cell.append((text, emphasis))
+        if not parted:
+            self._cell.append((text, emphasis))
+            return
+        if self._cell:
+            self._cells.append(self._cell)
+        self._cell = [(text, emphasis)]
+        if parted & _CELL_BEFORE:
+            self._has_cells = True
+        if parted & _LINE:
+            self._end_line()
+            self._has_cells = parted & _CELL_BEHIND > 0
 
     def page(self) -> Page:
         """Return the page."""
-        self._end(LINE_BREAKS[NO_BREAK])
+        if self._cell:
+            self._cells.append(self._cell)
+        self._end_line()
         text = "\n".join(self._lines)
         return Page(
             origin="html",
@@ -207,41 +217,38 @@ class PageBuilder:
             anchors=self._anchors(len(text)),
         )
 
-    def _end(self, parted: int) -> None:
-        """End the current cell, and the line if the break ends it."""
-        if self._cell:
-            self._cells.append(self._cell)
-            self._cell = []
-        if parted & _CELL_BEFORE:
-            self._has_cells = True
-        if parted & _LINE:
-            if self._cells:
-                self._end_line("cell" if self._has_cells else "line")
-            self._has_cells = parted & _CELL_BEHIND > 0
-
-    def _end_line(self, kind: _Flat) -> None:
-        texts = []
+    def _end_line(self) -> None:
+        """Add the cells of the current line to the page."""
+        kind: _Flat = "cell" if self._has_cells else "line"
+        at, texts = self._at, []
         for cell in self._cells:
-            at = self._at
-            if len(cell) == 1:
-                text, emphasis = cell[0]
-                bare = _single_spaced(text)
-                runs = [(at, at + len(bare), emphasis)] if emphasis is not None else []
+            text, emphasis = cell[0]
+            if len(cell) > 1 or (emphasis is not None and emphasis.link is not None):
+                bare = self._add_runs(cell, at, kind)
             else:
-                bare = _single_spaced("".join([text for text, _ in cell]))
-                runs = _emphasised_runs(cell, at)
-            if runs:
-                self._note_links(runs)
-                if bare:
-                    self._blocks += _blocks(at, at + len(bare), kind, runs)
-            elif bare:
-                self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+                bare = _single_spaced(text)
+                if bare and emphasis is None:
+                    self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+                elif bare and emphasis is not None:
+                    seen = "heading" if emphasis.heading else kind
+                    self._blocks.append(_block(at, at + len(bare), seen, emphasis))
             if bare:
                 texts.append(bare)
-                self._at += len(bare) + 1
+                at += len(bare) + 1
         if texts:
             self._lines.append(" ".join(texts))
-        self._cells = []
+        self._at, self._cells = at, []
+
+    def _add_runs(self, cell: Sequence[_Piece], at: int, kind: _Flat) -> str:
+        """Add a cell with several pieces or a link; return its text."""
+        bare = _single_spaced("".join([text for text, _ in cell]))
+        runs = _emphasised_runs(cell, at)
+        self._note_links(runs)
+        if bare and runs:
+            self._blocks += _blocks(at, at + len(bare), kind, runs)
+        elif bare:
+            self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+        return bare
 
     def _note_links(self, runs: Sequence[_Run]) -> None:
         for run in runs:

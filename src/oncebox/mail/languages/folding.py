@@ -121,8 +121,21 @@ _ASCII_WORDS = bytes(
 
 def fold_words(text: str) -> list[str]:
     """Return the words of a text in lower case, with accents."""
+    return _folded_words(text).split()
+
+
+def fold_phrases(text: str) -> str:
+    """Return the same words with one space between them."""
+    folded = _folded_words(text)
+    while "  " in folded:
+        folded = folded.replace("  ", " ")
+    return folded.strip()
+
+
+def _folded_words(text: str) -> str:
+    """Return a text in lower case, with accents, and with spaces in place of all other marks."""
     if text.isascii():
-        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
     # Lower case of the dotted and the dotless Turkish I differ; both become a plain i.
     folded = text.casefold().replace("\u0131", "i").replace("\u0307", "")
-    return _NON_WORD.sub(" ", folded).split()
+    return _NON_WORD.sub(" ", folded)

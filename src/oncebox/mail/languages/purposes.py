@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from oncebox.mail.languages.folding import fold_words
+from oncebox.mail.languages.folding import fold_phrases, fold_words
 from oncebox.mail.languages.tables import load_languages
 from oncebox.model.inboxes.purpose import Purpose
 
@@ -19,8 +19,8 @@ _KEY = 3
 _LONGEST_TEXT = 256 * 1024
 
 _Stems = list[tuple[str, Purpose]]
-#: a phrase, the words of it that a text must have before it is searched for, and its purpose
-_Phrases = list[tuple[str, frozenset[str], Purpose]]
+#: a phrase, the words and beginnings of words that a text must have before it is searched for
+_Phrases = list[tuple[str, frozenset[str], frozenset[str], Purpose]]
 
 
 class _StemIndex(msgspec.Struct, frozen=True):
@@ -30,34 +30,55 @@ class _StemIndex(msgspec.Struct, frozen=True):
     beginnings: dict[str, _Stems]
     #: phrases, and words that must be whole, by their first word
     phrases: dict[str, _Phrases]
-    #: stems that may be inside a word
+    #: stems that may be inside a word, and those of them in ASCII, which are single words
     anywhere: _Stems
+    anywhere_ascii: _Stems
 
 
 def find_purposes(subject: str, text: str) -> tuple[Purpose, ...]:
     """Return the purposes named by subject and text, sorted; there may be several or none."""
-    words = fold_words(f"{subject}\n{text[:_LONGEST_TEXT]}")
-    folded = f" {' '.join(words)} "
+    text = text[:_LONGEST_TEXT]
+    # The lines of tables and quotations repeat; a word is looked up once.
+    unique = {*fold_words(subject), *fold_words("\n".join(dict.fromkeys(text.split("\n"))))}
     index = _stem_index()
-    found: set[Purpose] = set()
-    unique = set(words)
-    for word in unique:
-        for stem, purpose in index.beginnings.get(word[:_KEY], ()):
-            if word.startswith(stem):
+    found = _beginning_words(index, unique)
+    possible = _possible_phrases(index, unique)
+    if any(purpose not in found for _, purpose in possible):
+        folded = f" {fold_phrases(subject)} {fold_phrases(text)} "
+        for stem, purpose in possible:
+            if purpose not in found and stem in folded:
                 found.add(purpose)
-        for phrase, required, purpose in index.phrases.get(word, ()):
-            if purpose not in found and required <= unique and phrase in folded:
-                found.add(purpose)
-    ascii_only = folded.isascii()
-    for stem, purpose in index.anywhere:
-        if purpose not in found and stem.isascii() >= ascii_only and stem in folded:
-            found.add(purpose)
     return tuple(sorted(found))
+
+
+def _beginning_words(index: _StemIndex, unique: set[str]) -> set[Purpose]:
+    """Return the purposes of stems with which a word begins."""
+    found: set[Purpose] = set()
+    beginnings = index.beginnings
+    for word in unique:
+        if (stems := beginnings.get(word[:_KEY])) is not None:
+            found.update(purpose for stem, purpose in stems if word.startswith(stem))
+    return found
+
+
+def _possible_phrases(index: _StemIndex, unique: set[str]) -> _Stems:
+    """Return the phrases of which every word occurs, and the stems that may be inside a word."""
+    keys = {word[:_KEY] for word in unique}
+    found = [
+        (phrase, purpose)
+        for first in index.phrases.keys() & unique
+        for phrase, required, last, purpose in index.phrases[first]
+        if last <= keys and required <= unique
+    ]
+    distinct = " ".join(unique)
+    if distinct.isascii():
+        return found + [each for each in index.anywhere_ascii if each[0] in distinct]
+    return found + index.anywhere
 
 
 @functools.cache
 def _stem_index() -> _StemIndex:
-    index = _StemIndex({}, {}, [])
+    index = _StemIndex({}, {}, [], [])
     for language in load_languages().values():
         for purpose in set(Purpose) - {Purpose.ANY}:
             for written in getattr(language.purpose, purpose.value, ()):
@@ -70,9 +91,12 @@ def _add_stem(index: _StemIndex, words: list[str], purpose: Purpose) -> None:
     whole = len(stem) <= _WHOLE_WORD_LENGTH
     if not _SPACED_SCRIPTS.match(stem):
         index.anywhere.append((stem, purpose))
+        if stem.isascii():
+            index.anywhere_ascii.append((stem, purpose))
     elif len(words) > 1 or whole:
         # The last word may go on in the text, unless the stem is short.
         phrase, required = (f" {stem} ", words) if whole else (f" {stem}", words[:-1])
-        index.phrases.setdefault(words[0], []).append((phrase, frozenset(required), purpose))
+        last = frozenset() if whole or len(words[-1]) < _KEY else frozenset({words[-1][:_KEY]})
+        index.phrases.setdefault(words[0], []).append((phrase, frozenset(required), last, purpose))
     else:
         index.beginnings.setdefault(stem[:_KEY], []).append((stem, purpose))

@@ -155,8 +155,11 @@ _QUOTED_PATH = re.compile(rf'"[ !#-\[\]-~]{{1,62}}"@{_PATH_LABEL}(?:\.{_PATH_LAB
 #: characters that once named a relay
 _ROUTING_CHARACTERS = re.compile("[%!]")
 _NON_ASCII = re.compile("[^\x00-\x7f]")
+#: paths that are cached; those of clients recur
+_MOST_PATHS = 1_024
 
 
+@lru_cache(_MOST_PATHS)
 def split_address(path: str, longest_local: int = _LONGEST_LOCAL) -> tuple[str, str] | None:
     """Return local part and domain of a plain address; None if it is not one.
 

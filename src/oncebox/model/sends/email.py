@@ -49,6 +49,8 @@ _MESSAGE_ID_HEADERS = frozenset({"in-reply-to", "references"})
 _MESSAGE_ID_LIST = re.compile(r"<[!-;=?A-~]+@[!-;=?A-~]+>(?: <[!-;=?A-~]+@[!-;=?A-~]+>)*")
 
 
+#: bytes of a base64 line
+_LINE_ON_WIRE = 78
 _LONGEST_FILE_NAME = 255
 #: NUL, and surrogates, which UTF-8 cannot encode
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
@@ -107,8 +109,10 @@ class Email(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in _ADDRESS_FIELDS:
             given = getattr(self, field)
-            force_setattr(self, field, (given,) if isinstance(given, str) else tuple(given))
-        force_setattr(self, "attachments", tuple(self.attachments))
+            if not isinstance(given, tuple):
+                force_setattr(self, field, (given,) if isinstance(given, str) else tuple(given))
+        if not isinstance(self.attachments, tuple):
+            force_setattr(self, "attachments", tuple(self.attachments))
 
     # Neither representation shows addresses or content.
 
@@ -158,20 +162,21 @@ def normalize_email(email: Email) -> Email:
     if _CONTROLS.search(email.subject):
         raise EmailHeaderInvalid("the subject has line ends or control characters; remove them")
     _check_content(email)
-    for attachment in email.attachments:
-        _check_attachment(attachment)
-    content_ids = [each.content_id.lower() for each in email.attachments if each.content_id]
-    if len(set(content_ids)) < len(content_ids):
-        raise AttachmentInvalid("two attachments have one content_id; give each its own")
+    if email.attachments:
+        _check_attachments(email.attachments)
     headers = {name: check_header(name, value) for name, value in email.headers.items()}
     if len({name.lower() for name in headers}) < len(headers):
         raise EmailHeaderInvalid("a header field is given twice, in other letters; give it once")
-    addresses = {
-        field: [mailbox.text for mailbox in parse_mailboxes(getattr(email, field))]
+    changed = {
+        field: texts
         for field in _ADDRESS_FIELDS
+        if (given := getattr(email, field))
+        and (texts := tuple([parse_mailbox(text).text for text in given])) != given
     }
     sender = parse_mailbox(email.sender).text
-    return replace(email, sender=sender, headers=headers, **addresses)
+    if not (changed or headers or sender != email.sender):
+        return email  # as most are; a copy takes as long as all checks
+    return replace(email, sender=sender, headers=headers, **changed)
 
 
 def check_recipient_count(email: Email, most: int) -> None:
@@ -198,6 +203,8 @@ def recipient_addresses(email: Email) -> tuple[str, ...]:
 
 def _check_bounds(email: Email, limits: EmailLimits) -> None:
     check_recipient_count(email, limits.recipients)
+    if _is_small(email, limits):
+        return
     header = sum(len(name) + len(value) for name, value in email.headers.items())
     text = len(email.text.encode("utf-8", "replace")) + len(email.html.encode("utf-8", "replace"))
     sizes = [text, *(len(each.content) for each in email.attachments)]
@@ -209,15 +216,31 @@ def _check_bounds(email: Email, limits: EmailLimits) -> None:
         ("tags", len(email.tags), limits.tags),
         ("bytes of text", text, limits.text),
         # Base64 has four characters for three bytes, and line ends after 76 characters.
-        ("bytes on the wire", sum(-(-size // 57) * 78 for size in sizes), limits.size),
+        ("bytes on the wire", sum(-(-size // 57) * _LINE_ON_WIRE for size in sizes), limits.size),
     )
     for unit, amount, most in amounts:
         if amount > most:
             raise EmailTooLarge(f"the mail has {amount} {unit}; the limit is {most}")
 
 
+def _is_small(email: Email, limits: EmailLimits) -> bool:
+    """Tell at a glance that a plain mail is far below all limits."""
+    # A character has at most four bytes, and on the wire a byte takes less than two.
+    text = 4 * (len(email.text) + len(email.html))
+    return (
+        not (email.headers or email.attachments or email.tags)
+        and len(email.subject) <= limits.subject
+        and text <= limits.text
+        and 2 * text + _LINE_ON_WIRE <= limits.size
+    )
+
+
+def _is_writable(text: str) -> bool:
+    return (text.isascii() and "\0" not in text) or not _UNWRITABLE.search(text)
+
+
 def _check_content(email: Email) -> None:
-    if _UNWRITABLE.search(email.text) or _UNWRITABLE.search(email.html):
+    if not (_is_writable(email.text) and _is_writable(email.html)):
         raise EmailInvalid("the text contains NUL or lone surrogates; remove them")
     if not (email.text or email.html or email.attachments or email.template):
         raise EmailInvalid("the mail is empty; give text, html, attachments or a template")
@@ -248,6 +271,14 @@ def check_header(name: str, value: str) -> str:
     if lowered in _MESSAGE_ID_HEADERS and not _MESSAGE_ID_LIST.fullmatch(value):
         raise EmailHeaderInvalid(f"{name} holds ids such as <id@example.com>, and single spaces")
     return value
+
+
+def _check_attachments(attachments: Iterable[Attachment]) -> None:
+    for attachment in attachments:
+        _check_attachment(attachment)
+    content_ids = [each.content_id.lower() for each in attachments if each.content_id]
+    if len(set(content_ids)) < len(content_ids):
+        raise AttachmentInvalid("two attachments have one content_id; give each its own")
 
 
 def _check_attachment(attachment: Attachment) -> None:

@@ -4,6 +4,8 @@ The outcome of a send is *unknown* if it may have been accepted and no reply pro
 proof or an operator settles that, it is only repeated as configured, and never counts as not sent,
 whatever the outcome of a repeat.
 See docs/decisions/0030-use-proof-or-an-operator-to-resolve-unknown-sends.md.
+
+The garbage collector ignores these values (``gc=False``): none refers to itself.
 """
 
 from enum import StrEnum
@@ -17,7 +19,7 @@ from oncebox.model.validation import Timestamp
 BUDGET_WINDOW = 3_600_000
 
 
-class SendLimits(msgspec.Struct, frozen=True, kw_only=True):
+class SendLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Limits of a new or rearmed intent; 0 is no limit."""
 
     #: milliseconds in which a recipient gets no other mail of the same event type
@@ -160,7 +162,7 @@ def answer_status(state: SendState, *, repeated: bool = False) -> AnswerStatus:
     return AnswerStatus.IN_FLIGHT if state in _IN_FLIGHT_STATES else AnswerStatus(state.value)
 
 
-class IntentIdentity(msgspec.Struct, frozen=True, kw_only=True):
+class IntentIdentity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an intent and its repeats have in common."""
 
     tenant: str
@@ -169,7 +171,22 @@ class IntentIdentity(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-class NewSend(msgspec.Struct, frozen=True, kw_only=True):
+class SendLease(msgspec.Struct, frozen=True, gc=False):
+    """A lease that a worker takes in the commit that stores the intent.
+
+    It is granted only if the send is due, and its transport is the one the worker knows and may
+    start sends without being counted.
+    """
+
+    worker: str
+    transport: str
+    #: when the transport was last changed, as far as the worker knows
+    changed_at: int
+    #: milliseconds it lasts without renewal
+    duration: int
+
+
+class NewSend(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An intent as the ledger stores it: composed and encrypted."""
 
     id: str
@@ -205,9 +222,11 @@ class NewSend(msgspec.Struct, frozen=True, kw_only=True):
     kept_for: int = 7 * 86_400_000
     #: not applied to repeats
     guards: SendLimits = SendLimits()
+    #: wanted by the worker that will transmit it at once
+    lease: SendLease | None = None
 
 
-class Send(msgspec.Struct, frozen=True, kw_only=True):
+class Send(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored send, without its content."""
 
     id: str
@@ -274,10 +293,12 @@ def retry_after(send: Send, now: int) -> int | None:
     """Return the milliseconds until a send may have changed; None if it will not by itself."""
     if is_settled(send):
         return None
+    if send.state in {SendState.CLAIMED, SendState.SENDING}:
+        return 1_000
     return max(1_000, (send.due_at or now) - now)
 
 
-class IntentAccepted(msgspec.Struct, frozen=True, kw_only=True):
+class IntentAccepted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The ledger's answer to an intent, given only after the commit."""
 
     status: AnswerStatus
@@ -309,7 +330,7 @@ class IntentRefused(msgspec.Struct, frozen=True, kw_only=True):
 IntentResult = IntentAccepted | IntentRefused | None
 
 
-class ClaimedSend(msgspec.Struct, frozen=True):
+class ClaimedSend(msgspec.Struct, frozen=True, gc=False):
     """A leased send with its encrypted message and envelope."""
 
     send: Send
@@ -317,7 +338,7 @@ class ClaimedSend(msgspec.Struct, frozen=True):
     envelope: bytes
 
 
-class SendMarker(msgspec.Struct, frozen=True, kw_only=True):
+class SendMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Marker of a try: the send may be accepted from now on."""
 
     tenant: str
@@ -329,7 +350,7 @@ class SendMarker(msgspec.Struct, frozen=True, kw_only=True):
     replay_until: int | None = None
 
 
-class SendReport(msgspec.Struct, frozen=True, kw_only=True):
+class SendReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of a try; external proof has the fence 0."""
 
     tenant: str
@@ -348,11 +369,13 @@ class SendReport(msgspec.Struct, frozen=True, kw_only=True):
     uncounted: bool = False
 
 
-class SendSettled(msgspec.Struct, frozen=True):
+class SendSettled(msgspec.Struct, frozen=True, gc=False):
     """A send after a report, and whether the report changed it."""
 
     send: Send
     counted: bool
+    #: whether the events of this commit have their numbers
+    numbered: bool = False
 
 
 class SendTry(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LENGTH = b"content-length"
 _BODILESS = frozenset({204, 304})
 _VALID_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CR = 0x0D
 _EMPTY_LINES = re.compile(rb"(?:\r\n)+")
 #: bytes of a body that wait for the application before we stop reading
 _HIGH_WATER = 64 * 1024
@@ -94,8 +95,8 @@ class HttpExchange(RequestContext):
         is_mail = head.path in MAIL_PATHS
         self._body_limit = state.settings.mail_body if is_mail else state.settings.body
         self.keep_alive = head.keep_alive
-        #: parts of the body that were not received yet
-        self._parts: list[bytes] = []
+        #: bytes of the body that the application has not received yet
+        self._unreceived = bytearray()
 
     # the request
 
@@ -131,18 +132,26 @@ class HttpExchange(RequestContext):
         limit = min(_UNCOUNTED_BODY, self._body_limit)
         if self.body_size > limit and not self._count_body():
             return
-        if part:
-            self._parts.append(part)
         if self._task is not None:
+            self._unreceived += part
             self._wake()
-            if not is_last and sum(map(len, self._parts)) > _HIGH_WATER:
+            if not is_last and len(self._unreceived) > _HIGH_WATER:
                 self._connection.pause_reading()
-        elif is_last:
-            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts = []
-            handler = self._connection.state.webhooks
-            assert handler is not None  # noqa: S101 - it has no application
-            handler(self, body)
+        elif not is_last:
+            self._unreceived += part
+        elif self._unreceived:
+            self._handle_webhook(bytes(self._unreceived + part))
+        else:
+            self._handle_webhook(part)
+
+    def _handle_webhook(self, body: bytes) -> None:
+        state = self._connection.state
+        assert state.webhooks is not None  # noqa: S101 - it has no application
+        try:
+            state.webhooks(self, body)
+        except Exception:
+            state.telemetry.log.exception("request_failed", request=self.request_id)
+            self._fail()
 
     def _count_body(self) -> bool:
         """Count a large body; return whether it is within the limits."""
@@ -157,7 +166,7 @@ class HttpExchange(RequestContext):
 
     def send_continue(self) -> None:
         """Ask a client that waits for it to send the body."""
-        if self.expects_continue and not (self.is_complete or self._sent_continue or self.done):
+        if self.expects_continue and not (self.is_complete or self.status):
             self._sent_continue = True
             self._connection.write(_CONTINUE)
 
@@ -197,7 +206,7 @@ class HttpExchange(RequestContext):
         head = self.head
         return {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "asgi": {"version": "3.0", "spec_version": "2.3"},  # in 2.4, send would raise
             "http_version": head.version,
             "method": head.method,
             "scheme": self.scheme,
@@ -218,7 +227,8 @@ class HttpExchange(RequestContext):
             await self._wait()
         if self.done or not self._has_news:
             return {"type": "http.disconnect"}
-        body, self._parts = b"".join(self._parts), []
+        body = bytes(self._unreceived)
+        self._unreceived.clear()
         self._is_body_read = self.is_complete
         self._connection.resume_reading()
         return {"type": "http.request", "body": body, "more_body": not self.is_complete}
@@ -226,13 +236,15 @@ class HttpExchange(RequestContext):
     @property
     def _has_news(self) -> bool:
         """Whether there is a part of the body, or its end, that was not received yet."""
-        return bool(self._parts) or (self.is_complete and not self._is_body_read)
+        return bool(self._unreceived) or (self.is_complete and not self._is_body_read)
 
     async def send(self, message: Message) -> None:
         """Send a part of the response; after its end, or without a client, nothing."""
         if self.done:
             return
-        if message["type"] == "http.response.start":
+        if bool(self.status) is (message["type"] == "http.response.start"):
+            raise RuntimeError("a response starts once, and before its body")
+        if not self.status:
             self._start_response(message["status"], message.get("headers", ()))
             return
         self._send_body(message.get("body", b""), is_last=not message.get("more_body", False))
@@ -295,6 +307,8 @@ class HttpExchange(RequestContext):
         self._connection.write(b"".join(out))
         if is_last:
             self.done = True
+            self._unreceived.clear()  # nobody will receive it
+            self._wake()  # an application that still waits for the body
             self._connection.response_done(self)
 
     def _framing(self, size: int, *, is_last: bool, is_empty: bool) -> bytes:
@@ -402,6 +416,8 @@ class HttpConnection(asyncio.Protocol):
         self._fresh_bytes = 0
         self._credit = 0.0
         self._checked_at = 0.0
+        #: bytes written that were not sent when the client was last seen to read
+        self._unsent = 0
         self._transport: asyncio.Transport
 
     # asyncio.Protocol
@@ -447,7 +463,7 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return bool(self._unparsed) and self.stage is Stage.IDLE  # it is parsed in a moment
-        if not exchange.is_complete or exchange.status:
+        if not exchange.is_complete:
             return False
         exchange.close_client()
         return True
@@ -456,15 +472,17 @@ class HttpConnection(asyncio.Protocol):
         """Wait for the client to read."""
         self._drained = asyncio.get_running_loop().create_future()
         if self.stage is Stage.WORK:
-            self._wait_for_client(Stage.WRITE, self._settings.headers_within)
+            self._begin_work()
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Go on writing, or go on to the next request."""
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
         if self.stage is Stage.WRITE:
             self._begin_work()
+        if self.stage is not Stage.CLOSING:
+            self._finish_if_done()
 
     # parsing
 
@@ -492,9 +510,11 @@ class HttpConnection(asyncio.Protocol):
         """Begin a request; return what follows its head, or nothing if it is incomplete."""
         if self._needs_proxy_header:
             return self._parse_proxy_header(data)
-        if data[:1] in b"\r\n" and (empty := _EMPTY_LINES.match(data)):
+        if data[0] == _CR and (empty := _EMPTY_LINES.match(data)):
             data = data[empty.end() :]  # some clients send them between requests
-        size = find_head(data, self._searched, self.state.head_limits) if data else 0
+            self._searched = 0
+        is_begun = data and data != b"\r"
+        size = find_head(data, self._searched, self.state.head_limits) if is_begun else 0
         if not size:
             self._unparsed, self._searched = data, len(data)
             return b""
@@ -503,8 +523,9 @@ class HttpConnection(asyncio.Protocol):
         self._body = body_reader(head, self.state.head_limits)
         address, scheme = self._peer, "http"
         if self.state.proxies is not None:
-            address, scheme = self.state.proxies.client(self._peer, head.by_name)
+            address, scheme = self.state.proxies.client(self._peer, head.fields)
         exchange = self._exchange = HttpExchange(self, head, address, scheme)
+        exchange.client_gone = self._has_eof
         exchange.begin()
         if self._body.done:
             exchange.receive_body(b"", is_last=True)
@@ -560,8 +581,13 @@ class HttpConnection(asyncio.Protocol):
         self._credit = self.state.rate_credit
 
     def _begin_work(self) -> None:
-        self.stage = Stage.WORK
-        self._queue.pop(self, None)
+        """Work on the request, unless the client has to read first."""
+        if self._drained is not None:
+            self._wait_for_client(Stage.WRITE, self._settings.headers_within)
+            self._unsent = self._transport.get_write_buffer_size()
+        else:
+            self.stage = Stage.WORK
+            self._queue.pop(self, None)
 
     def pause_reading(self) -> None:
         """Read no more until ``resume_reading``."""
@@ -590,8 +616,11 @@ class HttpConnection(asyncio.Protocol):
     def response_done(self, exchange: HttpExchange) -> None:
         """Go on after a complete response."""
         if self._queue is not self._connections.proven:
+            is_waiting = self in self._queue
             self._queue.pop(self, None)
             self._queue = self._connections.proven
+            if is_waiting:
+                self._queue[self] = None
         if not self._is_parsing and exchange is self._exchange:
             self._finish_if_done()
             if self._exchange is not None:
@@ -602,10 +631,14 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None or not exchange.done:
             return
-        if not exchange.keep_alive:
+        if exchange.keep_alive and not self._body.done:
+            self.resume_reading()  # and discard the rest of the body
+        elif self._drained is not None:
+            pass  # nothing more is prepared for a client that does not read
+        elif not exchange.keep_alive:
             self._exchange = None
             self._close_gracefully()
-        elif self._body.done:
+        else:
             self._exchange = None
             self._wait_for_client(Stage.IDLE, self._settings.idle)
             if not self._is_parsing:
@@ -642,12 +675,25 @@ class HttpConnection(asyncio.Protocol):
     def check_timeout(self, now: float) -> None:
         """Close the connection if the client has kept us waiting for too long."""
         if self._transport.is_closing() or self.stage is Stage.CLOSING:
-            if now >= self._until:
+            if now >= self._until and not self._still_reads(now):
                 self._transport.abort()
         elif self.stage is Stage.BODY and self._read_paused:
             self._await_body()  # it is us who do not read; its time begins when we do
+        elif self.stage is Stage.WRITE:
+            if now >= self._until and not self._still_reads(now):
+                self._time_out()
         elif now >= self._until or (self.stage is Stage.BODY and not self._keeps_rate(now)):
             self._time_out()
+
+    def _still_reads(self, now: float) -> bool:
+        """Return whether the client read at the required rate; if so, it has more time."""
+        unsent = self._transport.get_write_buffer_size()
+        needed = self._settings.body_rate * (now - self.waiting_since)
+        still_reads = self._unsent - unsent >= max(1, needed)
+        if still_reads:
+            self._wait_for_client(self.stage, self._settings.headers_within)
+            self._unsent = unsent
+        return still_reads
 
     def _keeps_rate(self, now: float) -> bool:
         """Return whether a body arrives at the required rate, seen over a few seconds."""
@@ -666,7 +712,7 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
         else:
             self._transport.close()
-            self._wait_for_client(Stage.CLOSING, _CLOSE_WITHIN)
+            self._await_close()
 
     def _refuse_framing(self, error: OnceboxError) -> None:
         is_large = isinstance(error, http_errors.HeadersTooLarge)
@@ -678,6 +724,8 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             self.write(problems.raw_response(kind, self.state.ids.new().decode()))
+        elif exchange.done:
+            self._exchange = None  # it is answered; only the rest of its body was wrong
         elif exchange.status:
             self.abort()  # the response cannot be completed
             return
@@ -695,7 +743,12 @@ class HttpConnection(asyncio.Protocol):
         if self._transport.can_write_eof() and not self._transport.is_closing():
             with suppress(OSError):  # the client is gone
                 self._transport.write_eof()
+        self.resume_reading()  # unread bytes would make the system drop the response
+        self._await_close()
+
+    def _await_close(self) -> None:
         self._wait_for_client(Stage.CLOSING, _CLOSE_WITHIN)
+        self._unsent = self._transport.get_write_buffer_size()
 
     def _wait_for_client(self, stage: Stage, within: float) -> None:
         """Enter a stage in which the next move is the client's, for so many seconds."""

@@ -41,7 +41,7 @@ class HttpServer:
         webhooks: WebhookHandler | None = None,
     ) -> None:
         settings = _limit_to_file_descriptors(settings)
-        self._state = ServerState(app, settings, telemetry, webhooks)
+        self.state = ServerState(app, settings, telemetry, webhooks)
         self._sockets = sockets
         self._servers: list[asyncio.Server] = []
         self._checking: asyncio.Task[None] | None = None
@@ -51,23 +51,23 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         for each in self._sockets:
             server = await loop.create_server(
-                lambda: HttpConnection(self._state), sock=each, backlog=_BACKLOG
+                lambda: HttpConnection(self.state), sock=each, backlog=_BACKLOG
             )
             self._servers.append(server)
-        state = self._state
+        state = self.state
         self._checking = asyncio.create_task(state.connections.run(state.update_date))
 
     async def stop(self) -> None:
         """Accept no more connections; wait for requests in flight, then cut what is left."""
         if self._checking is None:
             return
-        self._state.stopping = True
+        self.state.stopping = True
         for server in self._servers:
             server.close()
-        connections = self._state.connections
+        connections = self.state.connections
         for connection in list(connections.open):
             connection.stop()
-        until = clock.steady() + self._state.settings.stop_within
+        until = clock.steady() + self.state.settings.stop_within
         while connections.open and clock.steady() < until:  # noqa: ASYNC110 - it ends by itself
             await asyncio.sleep(_STOP_POLL)
         for connection in list(connections.open):

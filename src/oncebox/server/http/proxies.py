@@ -6,15 +6,20 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from oncebox.errors import ConfigInvalid
+from oncebox.server.http.request_parsing import Fields
 from oncebox.server.rate_limits import parse_address
 
 Network = IPv4Network | IPv6Network
 _SCHEMES = frozenset({"http", "https"})
-#: one element of a Forwarded header: its pairs, up to a comma outside quotes
-_ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
-_PAIR = re.compile(r'\s*([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*(?:;|$)')
+#: a pair of a Forwarded header, and the whole header: elements of pairs
+_PAIR = re.compile(r'([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))')
+_ELEMENT = rf"\s*{_PAIR.pattern}(?:\s*;\s*{_PAIR.pattern})*\s*"
+_FORWARDED = re.compile(rf"{_ELEMENT}(?:,{_ELEMENT})*")
+_NEXT_ELEMENT = re.compile(_ELEMENT)
 #: an address in brackets or not, with a port or not
-_NODE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([^\[\]:]+)(?::\d+)?|([0-9A-Fa-f:.]+)")
+_NODE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([0-9.]+)(?::\d+)?|([0-9A-Fa-f:.]+)")
+#: bytes of headers up to which the address found is remembered
+_MAX_REMEMBERED = 256
 
 
 class TrustedProxies:
@@ -31,38 +36,41 @@ class TrustedProxies:
         self._proxies = [
             _parse_network(each.strip()) for each in proxies.split(",") if each.strip()
         ]
-        self._use_forwarded = use_forwarded
+        self._header = b"forwarded" if use_forwarded else b"x-forwarded-for"
+        self._read_hops = _forwarded_hops if use_forwarded else _plain_hops
         # A proxy repeats itself, and addresses are slow to parse.
         self.is_trusted = lru_cache(4096)(self._is_trusted)
-        self._client = lru_cache(4096)(self._find_client)
+        self._remembered = lru_cache(4096)(self._find_client)
 
-    def client(self, peer: str, headers: dict[bytes, bytes]) -> tuple[str, str]:
+    def client(self, peer: str, fields: Fields) -> tuple[str, str]:
         """Return address and scheme of the client whose request came from a peer."""
         if not self.is_trusted(peer):
             return peer, "http"
-        if self._use_forwarded:
-            return self._client(peer, headers.get(b"forwarded", b""), b"")
-        return self._client(
-            peer, headers.get(b"x-forwarded-for", b""), headers.get(b"x-forwarded-proto", b"")
-        )
+        lines = tuple([value for name, value in fields if name == self._header])
+        schemes = [value for name, value in fields if name == b"x-forwarded-proto"]
+        scheme = schemes[-1] if schemes else b""
+        is_short = len(scheme) + sum(map(len, lines)) <= _MAX_REMEMBERED
+        find = self._remembered if is_short else self._find_client
+        return find(peer, lines, scheme)
 
-    def _find_client(self, peer: str, hops: bytes, scheme: bytes) -> tuple[str, str]:
-        if self._use_forwarded:
-            return self._last_untrusted(peer, _forwarded_hops(hops.decode("latin-1")))
-        proto = scheme.decode("latin-1")
-        listed = hops.decode("latin-1").split(",") if hops else []
-        address, _ = self._last_untrusted(peer, [(hop.strip(), "") for hop in listed])
+    def _find_client(self, peer: str, lines: tuple[bytes, ...], scheme: bytes) -> tuple[str, str]:
+        # A proxy may add a line of its own behind those of the client.
+        hops = [hop for line in lines for hop in self._read_hops(line.decode("latin-1"))]
+        address, proto = self._last_untrusted(peer, hops)
+        if self._header == b"x-forwarded-for":
+            proto = scheme.decode("latin-1").lower()
         return address, proto if proto in _SCHEMES else "http"
 
     def _last_untrusted(self, peer: str, hops: list[tuple[str, str]]) -> tuple[str, str]:
         """Walk back from us to the first hop that is no proxy of ours; the rest may be forged."""
         last, scheme = peer, "http"
         for node, proto in reversed(hops):
+            found = _NODE.fullmatch(node)
             try:
-                address = str(parse_address(node))
+                last = str(parse_address(next(filter(None, found.groups())) if found else ""))
             except ValueError:
-                return last, scheme
-            last, scheme = address, proto if proto in _SCHEMES else "http"
+                break
+            scheme = proto
             if not self.is_trusted(last):
                 break
         return last, scheme
@@ -75,14 +83,21 @@ class TrustedProxies:
         return any(found in network for network in self._proxies)
 
 
-def _forwarded_hops(header: str) -> list[tuple[str, str]]:
-    """Return address and scheme of each element of a Forwarded header (RFC 7239)."""
+def _plain_hops(line: str) -> list[tuple[str, str]]:
+    return [(hop.strip(), "") for hop in line.split(",")]
+
+
+def _forwarded_hops(line: str) -> list[tuple[str, str]]:
+    """Return address and scheme of each element of a Forwarded header (RFC 7239).
+
+    A quote that the client left open would hide what the proxy added: such a line tells nothing.
+    """
+    if not _FORWARDED.fullmatch(line):
+        return [("", "")]
     hops = []
-    for element in _ELEMENT.findall(header):
-        pairs = {name.lower(): quoted or plain for name, quoted, plain in _PAIR.findall(element)}
-        node = _NODE.fullmatch(pairs.get("for", ""))
-        address = next(filter(None, node.groups()), "") if node else ""
-        hops.append((address, pairs.get("proto", "").lower()))
+    for element in _NEXT_ELEMENT.finditer(line):
+        pairs = {name.lower(): quoted or plain for name, quoted, plain in _PAIR.findall(element[0])}
+        hops.append((pairs.get("for", ""), pairs.get("proto", "").lower()))
     return hops
 
 
@@ -109,8 +124,12 @@ class ProxyHeader(NamedTuple):
 
 
 _V1_PREFIX = b"PROXY "
-_V1 = re.compile(rb"PROXY (?:UNKNOWN[^\r\n]*|(TCP[46]) (\S+) \S+ (\d{1,5}) (\d{1,5}))\r\n")
+_V1 = re.compile(
+    rb"PROXY (?:UNKNOWN(?: [^\r\n]*)?|TCP([46]) ([0-9A-Fa-f:.]+) ([0-9A-Fa-f:.]+) "
+    rb"(\d{1,5}) (\d{1,5}))\r\n"
+)
 _V1_MAX = 107
+_MAX_PORT = 65_535
 _V2_SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 _V2_HEAD = 16
 _V2_MAX = 4_096
@@ -135,7 +154,12 @@ def read_proxy_header(data: bytes) -> ProxyHeader | None:
     match = _V1.match(data)
     if match is None:
         raise ProxyHeaderError
-    return ProxyHeader(match.end(), _checked(match[2].decode("latin-1")) if match[1] else "")
+    if not match[1]:
+        return ProxyHeader(match.end(), "")
+    if max(int(match[4]), int(match[5])) > _MAX_PORT:
+        raise ProxyHeaderError
+    address, _ = (_v1_address(match[each].decode(), int(match[1])) for each in (2, 3))
+    return ProxyHeader(match.end(), address)
 
 
 def _read_v2(data: bytes) -> ProxyHeader | None:
@@ -150,12 +174,17 @@ def _read_v2(data: bytes) -> ProxyHeader | None:
     width = _V2_ADDRESSES.get(family, 0) if version & 1 else 0
     if size - _V2_HEAD < 2 * width:
         raise ProxyHeaderError
-    address = str(ip_address(data[_V2_HEAD : _V2_HEAD + width])) if width else ""
-    return ProxyHeader(size, address)
+    if not width:
+        return ProxyHeader(size, "")
+    address = ip_address(data[_V2_HEAD : _V2_HEAD + width])
+    return ProxyHeader(size, str(parse_address(str(address))))
 
 
-def _checked(address: str) -> str:
+def _v1_address(text: str, version: int) -> str:
     try:
-        return str(parse_address(address))
+        found = ip_address(text)
     except ValueError as error:
         raise ProxyHeaderError from error
+    if found.version != version:
+        raise ProxyHeaderError
+    return str(parse_address(text))

@@ -20,17 +20,25 @@ Fields = list[tuple[bytes, bytes]]
 _CRLF = b"\r\n"
 _HEAD_END = b"\r\n\r\n"
 _VERSIONS = {b" HTTP/1.1": "1.1", b" HTTP/1.0": "1.0"}
+_VERSION_SIZE = 9
 #: fields that may occur only once
-_SINGLE_FIELDS = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type"})
-#: fields that would change how a request is framed, routed or authenticated, were a trailer merged
+_SINGLE_FIELDS = frozenset({
+    b"authorization", b"content-length", b"content-type", b"host", b"transfer-encoding",
+})  # fmt: skip
+#: names that some readers, which take an underscore for a hyphen, take for a body's framing
+_DISGUISED_FIELDS = frozenset({b"content_length", b"transfer_encoding"})
+#: fields that would change how a request is framed, routed, authenticated or understood, were a
+#: trailer merged (RFC 9110, 6.5.1)
 _NOT_IN_TRAILERS = frozenset({
-    b"authorization", b"connection", b"content-encoding", b"content-length", b"content-range",
-    b"cookie", b"expect", b"host", b"max-forwards", b"proxy-authorization", b"range", b"te",
-    b"trailer", b"transfer-encoding", b"upgrade",
+    b"authorization", b"cache-control", b"connection", b"content-encoding", b"content-length",
+    b"content-range", b"cookie", b"expect", b"host", b"if-match",
+    b"if-modified-since", b"if-none-match", b"if-range", b"if-unmodified-since", b"keep-alive",
+    b"max-forwards", b"pragma", b"proxy-authorization", b"proxy-connection", b"range",
+    b"set-cookie", b"te", b"trailer", b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 #: no head begins or goes on like this, however much of it is still to come
-_NO_HEAD = re.compile(rb"\A[^A-Za-z]|(?<!\r)\n|\r(?!\n|\Z)|\x00")
+_NO_HEAD = re.compile(rb"\A[^A-Za-z]|(?<!\r)\n|\r[^\n]|\x00")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
 _FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[\t\x20-\x7e\x80-\xff]*")
 #: bytes of a request target, and of one field
@@ -91,15 +99,15 @@ def find_head(data: bytes, searched: int, limits: HeadLimits) -> int:
 
     Raises: HeadersTooLarge; RequestMalformed, as soon as no head can come of it.
     """
-    end = data.find(_HEAD_END, max(0, searched - 3))
-    size = len(data) if end < 0 else end + len(_HEAD_END)
-    if size > limits.size:
+    end = data.find(_HEAD_END, max(0, searched - 3), limits.size)
+    if end >= 0:
+        return end + len(_HEAD_END)
+    # What is wrong first decides, as it would if the bytes came one by one.
+    if _NO_HEAD.search(data, max(0, searched - 1), limits.size + 1):
+        raise RequestMalformed
+    if len(data) > limits.size:
         raise HeadersTooLarge
-    if end < 0:
-        if _NO_HEAD.search(data, max(0, searched - 1)):
-            raise RequestMalformed
-        return 0
-    return size
+    return 0
 
 
 def parse_head(head: bytes, limits: HeadLimits) -> RequestHead:
@@ -116,19 +124,19 @@ def parse_head(head: bytes, limits: HeadLimits) -> RequestHead:
         raise RequestMalformed from error
     fields = sink.fields
     by_name = dict(fields)
-    line_end = head.find(_CRLF)
-    version = _VERSIONS.get(head[line_end - 9 : line_end], "")
-    if not version or not head[:1].isalpha():  # httptools ignores line ends before a head
+    method, version = _read_line(head, sink.target)
+    _check_lines(head, fields)
+    if not _DISGUISED_FIELDS.isdisjoint(by_name):
         raise RequestMalformed
     if len(by_name) < len(fields) and _repeats_single(fields):
         raise RequestMalformed
     if len(fields) > limits.fields or (len(head) > _MAX_TARGET and _is_large(sink)):
         raise HeadersTooLarge
     _check_host(by_name.get(b"host"), version)
-    raw_path, query = _split_target(sink.target)
+    raw_path, query = _split_target(sink.target, method)
     path = raw_path.decode("ascii")
     return RequestHead(
-        method=head[: head.find(b" ")].decode("ascii"),
+        method=method,
         path=unquote(path) if "%" in path else path,
         raw_path=raw_path,
         query=query,
@@ -136,8 +144,27 @@ def parse_head(head: bytes, limits: HeadLimits) -> RequestHead:
         fields=fields,
         by_name=by_name,
         length=_body_length(by_name, version),
-        keep_alive=_keeps_alive(by_name.get(b"connection"), version),
+        keep_alive=_keeps_alive(fields, by_name, version),
     )
+
+
+def _read_line(head: bytes, target: bytes) -> tuple[str, str]:
+    """Return method and version; nothing but one blank is before and behind the target."""
+    line_end = head.find(_CRLF)
+    method_end = head.find(b" ")
+    version = _VERSIONS.get(head[line_end - _VERSION_SIZE : line_end], "")
+    # httptools ignores line ends before a head, and repeated blanks
+    is_exact = method_end + 1 + len(target) + _VERSION_SIZE == line_end
+    if not version or not is_exact or not head[:1].isalpha():
+        raise RequestMalformed
+    return head[:method_end].decode("ascii"), version
+
+
+def _check_lines(head: bytes, fields: Fields) -> None:
+    """Make sure that every line is one field and ends by CRLF, whatever httptools lets pass."""
+    lines = head.count(_CRLF)
+    if lines != len(fields) + 2 or lines != head.count(b"\n") or lines != head.count(b"\r"):
+        raise RequestMalformed
 
 
 def _repeats_single(fields: Fields) -> bool:
@@ -159,8 +186,12 @@ def _check_host(host: bytes | None, version: str) -> None:
         raise RequestMalformed
 
 
-def _split_target(target: bytes) -> tuple[bytes, bytes]:
-    """Return path and query of a target in origin or absolute form; there are no other forms."""
+def _split_target(target: bytes, method: str) -> tuple[bytes, bytes]:
+    """Return path and query of a target in origin or absolute form, or the asterisk of OPTIONS."""
+    if method == "CONNECT":
+        raise RequestMalformed
+    if target == b"*" and method == "OPTIONS":
+        return target, b""
     if not target.startswith(b"/"):
         if not target.lower().startswith((b"http://", b"https://")):
             raise RequestMalformed
@@ -190,10 +221,11 @@ def _body_length(by_name: dict[bytes, bytes], version: str) -> int | None:
     return int(length)
 
 
-def _keeps_alive(connection: bytes | None, version: str) -> bool:
-    if connection is None:
+def _keeps_alive(fields: Fields, by_name: dict[bytes, bytes], version: str) -> bool:
+    if b"connection" not in by_name:
         return version == "1.1"
-    options = {option.strip() for option in connection.lower().split(b",")}
+    listed = b",".join(value for name, value in fields if name == b"connection")
+    options = {option.strip() for option in listed.lower().split(b",")}
     return b"close" not in options and (version == "1.1" or b"keep-alive" in options)
 
 
@@ -251,15 +283,25 @@ class ChunkedBody:
                 self._left -= len(piece)
                 continue
             end = data.find(_CRLF, at)
-            size = (len(data) if end < 0 else end) - at
-            if self._extra + size > self._max_extra + _MAX_SIZE_DIGITS:
-                raise HeadersTooLarge
-            if end < 0:
-                self._held = data[at:]
-                break
-            self._read_line(data[at:end])
+            # An incomplete line may end by the CR of its end.
+            size = (len(data) - data.endswith(b"\r") if end < 0 else end) - at
+            try:
+                self._check_size(size)
+                if end < 0:
+                    self._held = data[at:]
+                    break
+                self._read_line(data[at:end])
+            except (RequestMalformed, HeadersTooLarge):
+                if not pieces:
+                    raise
+                return b"".join(pieces), data[at:]  # first what came before the error
             at = end + len(_CRLF)
         return b"".join(pieces), data[at:] if self.done else b""
+
+    def _check_size(self, size: int) -> None:
+        """Make sure that a line, complete or not, is within the limit."""
+        if self._extra + size > self._max_extra + _MAX_SIZE_DIGITS:
+            raise HeadersTooLarge
 
     def _read_size(self, line: bytes) -> None:
         match = _CHUNK_LINE.fullmatch(line)
@@ -282,7 +324,7 @@ class ChunkedBody:
             self.done = True
             return
         match = _FIELD_LINE.fullmatch(line)
-        if match is None or match[1].lower() in _NOT_IN_TRAILERS:
+        if match is None or match[1].lower().replace(b"_", b"-") in _NOT_IN_TRAILERS:
             raise RequestMalformed
         self._extra += len(line)
 

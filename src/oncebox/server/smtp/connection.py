@@ -14,6 +14,7 @@ import msgspec
 from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError
+from oncebox.ledger.inboxes.mail_intake import MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.received_mail import Envelope
@@ -76,6 +77,8 @@ class SmtpConnections:
         self._telemetry = telemetry
         self._open: set[SmtpConnection] = set()
         self._per_network: Counter[str] = Counter()
+        #: connections whose mail was committed, or failed with an error, and that wait for a reply
+        self._ended: list[tuple[SmtpConnection, Exception | None]] = []
         self._empty = asyncio.Event()
         self._empty.set()
         shortest = min(settings.command_within / 3, settings.session_within)
@@ -107,6 +110,25 @@ class SmtpConnections:
             del self._per_network[network]
         if not self._open:
             self._empty.set()
+
+    def reply_later(self, connection: "SmtpConnection", error: Exception | None) -> None:
+        """Reply to a mail whose commit has ended, together with the others of that commit.
+
+        The next commit begins before the replies are written.
+        """
+        self._ended.append((connection, error))
+        if len(self._ended) == 1:
+            asyncio.get_running_loop().call_soon(self._reply_all)
+
+    def _reply_all(self) -> None:
+        ended, self._ended = self._ended, []
+        for connection, error in ended:
+            try:
+                connection.reply(error)
+            except Exception:
+                # The others must still get their replies.
+                self._telemetry.log.exception("smtp_session_failed")
+                connection.abort()
 
     async def run(self) -> None:
         """Check the timeouts of all connections periodically, until cancelled."""
@@ -161,8 +183,8 @@ class MailStore(Protocol):
         Raises: SessionAborted, in test mode.
         """
 
-    def begin(self, envelope: Envelope, data: bytes) -> asyncio.Future[list[Accepted]]:
-        """Return a future that is done when the mail is committed."""
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
+        """Let the waiter receive the result when the mail is committed."""
 
 
 class SmtpContext(msgspec.Struct, frozen=True):
@@ -397,15 +419,25 @@ class SmtpConnection(asyncio.Protocol):
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         faults.point("smtp.spooled")
         try:
-            # Most mails are small, so they get no task of their own.
-            begun = self._context.mail_store.begin(session.envelope, data)
+            # Most mails are small, so they get no task of their own, and no future.
+            self._context.mail_store.begin(session.envelope, data, self)
         except Exception as error:  # noqa: BLE001 - any error of ours is temporary
-            begun = asyncio.get_running_loop().create_future()
-            begun.set_exception(error)
-        begun.add_done_callback(self._stored)
+            self.set_exception(error)
 
-    def _stored(self, begun: asyncio.Future[list[Accepted]]) -> None:
-        error = begun.exception()
+    def done(self) -> bool:
+        """Say that the result of a mail is always wanted, also by a client that is gone."""
+        return False
+
+    def set_result(self, _accepted: list[Accepted], /) -> None:
+        """Reply to a mail that is committed."""
+        self._connections.reply_later(self, None)
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Reply to a mail that is not committed."""
+        self._connections.reply_later(self, error)
+
+    def reply(self, error: Exception | None) -> None:
+        """Send the reply to a mail, by the result of its commit."""
         if error is None:
             faults.point("smtp.committed")
             need = self._session.mail_stored(smtp_replies.STORED)

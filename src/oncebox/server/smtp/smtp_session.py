@@ -328,7 +328,7 @@ class SmtpSession:
         return self.need
 
     def _proceed(self) -> Need:
-        while self.need is _BYTES:
+        while self.need is _BYTES and self._at < len(self._buffer):
             if self.content is None:
                 line = self._line()
                 if line is None:
@@ -340,8 +340,6 @@ class SmtpSession:
 
     def _read_content(self, content: MailContent) -> bool:
         """Read the mail; say whether it is complete."""
-        if self._at == len(self._buffer):
-            return False
         rest = content.feed(self._buffer[self._at :] if self._at else self._buffer)
         self._buffer, self._at = rest or b"", 0
         if content.exceeds_slack:

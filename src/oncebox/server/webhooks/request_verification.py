@@ -170,7 +170,7 @@ def draft_directly(  # noqa: PLR0913 - a request in its parts
     now: int,
 ) -> NewDelivery | None:
     """Verify a usual request of a source without lanes; return its delivery, or None."""
-    source = compiled.source
+    source, headers = compiled.source, header_text(head.fields)
     event = verify(head.by_name, body, now) if compiled.allows_address(address) else None
     if event is None:
         return None
@@ -178,7 +178,7 @@ def draft_directly(  # noqa: PLR0913 - a request in its parts
         source.name,
         key=event.id,
         body=body,
-        headers=header_text(head.fields),
+        headers=headers,
         type_=event.type,
         tenant=source.tenant,
         fingerprint=event.fingerprint,

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -21,7 +21,7 @@ from oncebox.errors import (
     StoreUnavailable,
 )
 from oncebox.ledger.deliveries import leases, settlements
-from oncebox.ledger.deliveries.leases import DeliveryClaimant
+from oncebox.ledger.deliveries.leases import DeliveryClaimant, SourceName
 from oncebox.ledger.deliveries.settlements import SettledTry
 from oncebox.ledger.notifications import DUE, EVENTS
 from oncebox.ledger.transactions import Ledger
@@ -30,11 +30,7 @@ from oncebox.settings import WorkerSettings
 from oncebox.workers.deliveries.handlers import Handlers, release_settlement
 from oncebox.workers.deliveries.middleware import DeliveryProcessor, Process, compose
 from oncebox.workers.lease_renewal import RENEW_EVERY, renew_periodically
-
-#: seconds between two claims that ignore the due hints
-_FULL_SCAN_EVERY = 1.0
-#: milliseconds before a due hint in which work that committed late may still be due
-_HINT_SLACK = 2_000
+from oncebox.workers.scan_floor import ScanFloor
 
 #: bytes of bodies that one round may load, if several sources have work
 _MAX_CLAIMED_BYTES = 32 * 1024 * 1024
@@ -68,15 +64,14 @@ class Claimer:
         self._ledger = ledger
         self._list_targets = targets
         self._turns = count()
-        self._due_hints: dict[tuple[str, str], int] = {}
-        self._full_scan_at = 0.0
+        #: by tenant and source: of what is due, and of leases that may have run out
+        self._due_floors: defaultdict[SourceName, ScanFloor] = defaultdict(ScanFloor)
+        self._lease_floors: defaultdict[SourceName, ScanFloor] = defaultdict(ScanFloor)
+        self._none_exhausted_at: dict[SourceName, int | None] = {}
         self._unknown_commits: dict[tuple[str, str], DeliveryClaimant] = {}
 
     async def claim(self, most: int, is_running: IsRunning) -> list[Delivery]:
         """Lease up to ``most`` due deliveries; every call begins with another source."""
-        if clock.steady() >= self._full_scan_at:
-            self._full_scan_at = clock.steady() + _FULL_SCAN_EVERY
-            self._due_hints.clear()
         claimed: list[Delivery] = []
         try:
             await self._recover_unknown_commits(claimed, is_running)
@@ -125,34 +120,41 @@ class Claimer:
     async def has_suspects(self) -> bool:
         """Say whether a lease has run out."""
         for target in await self._list_targets():
-            if await self._ledger.read(leases.has_expired, target, self._ledger.clock()):
+            now, floors = self._ledger.clock(), self._lease_floors[target[:2]]
+            floor = floors.begin(now)
+            if await self._ledger.read(leases.has_expired, target, now, floor):
                 return True
+            floors.end(floor, self._none_exhausted_at.get(target[:2]))
         return False
 
     async def dead_letter_exhausted(self) -> int:
         """Give up on deliveries that were lost on their last try."""
         count = 0
         for target in await self._list_targets():
-            now = self._ledger.clock()
-            count += await self._ledger.write(leases.dead_letter_exhausted, target, now)
+            now, floors = self._ledger.clock(), self._lease_floors[target[:2]]
+            floor = floors.begin(now)
+            ended = await self._ledger.write(leases.dead_letter_exhausted, target, now, floor)
+            self._none_exhausted_at[target[:2]] = None if ended else now
+            count += ended
         if count:
             self._ledger.notify(EVENTS)
         return count
 
     async def _claim_from(self, target: DeliveryClaimant, most: int) -> list[Delivery]:
-        source = (target.tenant, target.source)
-        hint, now = self._due_hints.get(source, 0), self._ledger.clock()
+        source, now = target[:2], self._ledger.clock()
+        floors = self._due_floors[source]
+        floor = floors.begin(now)
         try:
-            claimed = await self._ledger.write(leases.claim, target, most, now, hint)
+            claimed = await self._ledger.write(leases.claim_from, target, most, now, floor)
         except CommitUnknown:
             self._unknown_commits[source] = target
             raise
-        if len(claimed) == most:
-            # A hint for the next claim: everything older was claimed just now.
-            self._due_hints[source] = min(each.received_at for each in claimed) - _HINT_SLACK
-        else:
-            self._due_hints.pop(source, None)
-        return claimed
+        if claimed.is_all:
+            floors.end(floor, now)
+        else:  # everything older than these was claimed just now
+            received = [each.received_at for each in claimed.deliveries]
+            floors.end(floor, min(received, default=None))
+        return claimed.deliveries
 
     async def _rotated_targets(self) -> list[DeliveryClaimant]:
         targets = list(await self._list_targets())

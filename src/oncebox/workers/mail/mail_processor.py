@@ -19,7 +19,7 @@ from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
-from oncebox.ledger.notifications import EVENTS, MESSAGES
+from oncebox.ledger.notifications import EVENTS, MAIL, MESSAGES
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.auth.trust import covers_candidate
 from oncebox.model.deliveries.delivery import (
@@ -112,8 +112,10 @@ def build_artifacts(
     return tuple(made)
 
 
-#: seconds between two queries while there is no mail, however often other work becomes due
+#: seconds between two queries while no mail arrives, however often other work becomes due
 _POLL_EVERY = 0.02
+#: seconds between the start of the workers and that of the parser, if there is no mail before
+_WARM_UP_AFTER = 0.5
 #: tries after which a mail is filed unparsed
 _MAX_PARSE_TRIES = 3
 #: milliseconds before the next try if no parser is available
@@ -153,11 +155,12 @@ class MailTargets:
         self._lease = int(lease * 1000)
         self._rules = rules
         self._poll_at = 0.0
+        self._arrivals = ledger.subscribe(MAIL)
 
     async def list_targets(self) -> list[DeliveryClaimant]:
         """Return the targets to claim from now."""
         if (wait := self._poll_at - clock.steady()) > 0:
-            await asyncio.sleep(wait)
+            await self._arrivals.wait(wait)
         tenants = await self._ledger.read(messages.tenants_with_mail, self._ledger.clock())
         if not tenants:
             self._poll_at = clock.steady() + _POLL_EVERY
@@ -204,6 +207,20 @@ class MailProcessor:
         """Stop the parser."""
         await self._exit_stack.aclose()
         self._parser_started = False
+
+    async def warm_up(self) -> None:
+        """Start the parser before the first mail, once the service had time for its first answers.
+
+        It takes half a second of processor time.
+        """
+        await asyncio.sleep(_WARM_UP_AFTER)
+        await self._start_parser()
+
+    async def _start_parser(self) -> None:
+        async with self._parser_starting:
+            if not self._parser_started:
+                await self._exit_stack.enter_async_context(self._parser)
+                self._parser_started = True
 
     def time_limit(self, delivery: Delivery) -> float | None:
         """Return the seconds that one mail may take."""
@@ -294,10 +311,7 @@ class MailProcessor:
         if delivery.tries > _MAX_PARSE_TRIES:
             return delivery, _UNPARSED
         try:
-            async with self._parser_starting:
-                if not self._parser_started:
-                    await self._exit_stack.enter_async_context(self._parser)
-                    self._parser_started = True
+            await self._start_parser()
             parsed = await self._parser.parse(raw)
         except OnceboxError as error:
             if not error.retry_safe:

@@ -15,7 +15,6 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from oncebox.mail.auth.dkim_verify import check_dkim
-from oncebox.mail.languages.tables import load_languages
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parser import parse
 
@@ -25,6 +24,13 @@ LENGTH_BYTES = 4
 READY = -1
 #: exit code after a mail that needs more memory than the limit
 NO_MEMORY = 71
+#: parsed before the first mail, so that tables and patterns are compiled by then
+SAMPLE = (
+    b"From: Sender <a@sender.example>\r\nSubject: Your code\r\nMessage-ID: <1@sender.example>\r\n"
+    b"Date: Mon, 16 Nov 2026 10:00:00 +0000\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+    b'<p style="color:#000">Enter this code to sign in to your account:<p><b>482915</b>\r\n'
+    b'<p>Or <a href="https://sender.example/verify?token=Zk3vQ9xT7LmW2pRs">Sign in</a>\r\n'
+)
 _MAX_FILES = 32
 _HIGHEST_FILE = 1 << 20
 
@@ -62,9 +68,12 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
 def main(arguments: list[str], source: BinaryIO, sink: BinaryIO) -> None:
     """Answer requests until the parent closes its end."""
     options = msgspec.json.decode(arguments[0], type=ChildOptions)
-    load_languages()  # before the first mail, and outside of its CPU limit
+    # Outside of the CPU limit of the first mail.
+    _run_operation(ParserRequest(READY, "parse", SAMPLE, {}), options.limits)
     _apply_limits(options.memory)
+    gc.collect()
     gc.freeze()  # what is loaded now stays; the collector need not examine it again
+    gc.disable()
     _write_frame(sink, ParserReply(READY, None))
     try:
         while (data := _read_frame(source)) is not None:
@@ -74,6 +83,8 @@ def main(arguments: list[str], source: BinaryIO, sink: BinaryIO) -> None:
             result = _run_operation(request, options.limits)
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write_frame(sink, ParserReply(request.number, result))
+            del data, request, result
+            gc.collect()  # after the reply, because nobody waits for it
     except MemoryError:
         os._exit(NO_MEMORY)  # nothing here can be relied on any more
 

@@ -15,6 +15,7 @@ from oncebox.ledger.events import sequencer
 from oncebox.ledger.notifications import EVENTS, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.settings import EventSettings
+from oncebox.workers.scan_floor import ScanFloor
 
 #: seconds between two polls, at most
 _POLL = 1.0
@@ -22,6 +23,8 @@ _POLL = 1.0
 _GATHER = 0.02
 #: events numbered in one commit
 _MAX_BATCH = 500
+#: milliseconds by which an event's id may be older than its transaction, or its host's clock slow
+_ID_SLACK = 10_000
 #: seconds between two log lines about an unavailable database
 _LOG_EVERY = 30.0
 
@@ -46,6 +49,8 @@ class Sequencer:
         self._fence = 0
         self._subscription = ledger.subscribe(EVENTS)
         self._log_at = 0.0
+        #: of the times in the ids of events without a number; not used while scans are fast
+        self._floor = ScanFloor(_ID_SLACK, every=0.0)
 
     async def run(self) -> None:
         """Number events until cancelled; then release the lease."""
@@ -76,8 +81,15 @@ class Sequencer:
 
         Raises: LeaseLost, StoreError.
         """
-        found = await self._ledger.read(sequencer.status)
+        looked_at = clock.system()  # ids have the time of the host that made them
+        since = self._floor.begin(looked_at)
+        floor = ids.lowest("evt", since) if since else ""
+        found = await self._ledger.read(sequencer.status, floor)
+        # What a transaction has recorded that has not ended yet must be found by the next look.
+        ahead = self._ledger.clock() - clock.system()
+        upto = min(looked_at, found.writing_since - ahead) if found.writing_since else looked_at
         if not found.work:
+            self._floor.end(since, upto)
             return _POLL
         # Also a lease that was acquired by a commit whose reply was lost.
         self._fence = found.fence if found.holder == self._name else 0
@@ -92,7 +104,10 @@ class Sequencer:
             now=now,
             until=now + self._lease,
             most=_MAX_BATCH,
+            floor=floor,
         )
+        if numbered.events < _MAX_BATCH:
+            self._floor.end(since, upto)
         faults.point("sequencer.committed")
         self._ledger.notify(STREAM)
         self._fence = numbered.fence

@@ -107,6 +107,8 @@ class Sweeper:
         await write(pull.forget_claims, clock() - _KEEP_CLAIMS)
         await _in_batches(lambda: write(submission.forget_guards, clock(), _SWEEP_BATCH))
         await _in_batches(lambda: write(event_log.forget, clock() - self._events_kept))
+        if self._ledger.kind == "postgres":
+            await self._analyse()
         if steady() >= self._purge_at:
             self._purge_at = steady() + _PURGE_EVERY
             await self._purge_bodies()
@@ -114,6 +116,11 @@ class Sweeper:
             await self._empty_messages()
             await self._overwrite_artifacts()
             await self._empty_sends()
+
+    async def _analyse(self) -> None:
+        """Analyse tables without statistics, one after another."""
+        for table in await self._ledger.read(maintenance.tables_without_statistics):
+            await self._ledger.write_alone(maintenance.analyse, table)
 
     def _before(self, days: int) -> int:
         return self._ledger.clock() - days * _DAY

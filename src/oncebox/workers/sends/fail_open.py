@@ -429,7 +429,7 @@ class FailOpenWorker:
         try:
             await self._append(SpoolBegun(new=entry.new, at=entry.at))
             entry.begun = True
-            send = submission.pending_send(entry.new, entry.new.transport, entry.at)
+            send = submission.new_send(entry.new, entry.new.transport, entry.at)
             claimed = ClaimedSend(send, entry.new.message, entry.new.envelope)
             async with self._transports.acquire(row) as transport:
                 # With the ledger's provider key, so that the provider recognises a repeat.
@@ -504,7 +504,7 @@ def _sent_without_ledger(entry: _Entry, outcome: SendOutcome) -> Send:
     is_unknown = state is SendState.UNKNOWN
     failure = None if isinstance(outcome, SendAccepted) else outcome
     return msgspec.structs.replace(
-        submission.pending_send(new, new.transport, at),
+        submission.new_send(new, new.transport, at),
         state=state,
         due_at=None,
         fence=1,

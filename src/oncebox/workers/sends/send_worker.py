@@ -20,7 +20,7 @@ from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import lifecycle, sends, transports
 from oncebox.ledger.sends.lifecycle import SendClaimant
-from oncebox.ledger.sends.outbox import OutcomeWaiters
+from oncebox.ledger.sends.outbox import OutcomeWaiters, PlainMail
 from oncebox.ledger.sends.transports import TransportRef
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends import intent
@@ -29,10 +29,12 @@ from oncebox.model.sends.send import (
     ClaimedSend,
     OnUnknown,
     Send,
+    SendLease,
     SendMarker,
     SendReport,
     SendSettled,
     SendState,
+    is_settled,
 )
 from oncebox.model.sends.transports import (
     GIVEN_BACK,
@@ -52,7 +54,7 @@ from oncebox.model.sends.transports import (
 from oncebox.settings import SendSettings, WorkerSettings
 from oncebox.transports.transport import Capability, Idempotency, MailTransport, OutgoingMail
 from oncebox.workers.lease_renewal import renew_periodically
-from oncebox.workers.sends.transport_pool import TransportPool
+from oncebox.workers.sends.transport_pool import TransportDirectory, TransportPool
 
 #: doublings after which every wait is the longest one
 _MAX_DOUBLINGS = 40
@@ -145,14 +147,18 @@ def replay_until(capability: Capability, now: int) -> int | None:
 
 
 def outgoing_mail(
-    claimed: ClaimedSend, cipher: SendCipher, capability: Capability, deadline: float
+    claimed: ClaimedSend,
+    cipher: SendCipher,
+    capability: Capability,
+    deadline: float,
+    mail: PlainMail | None = None,
 ) -> OutgoingMail:
-    """Return a claimed send as a transport needs it.
+    """Return a claimed send as a transport needs it; ``mail`` if it need not be decrypted.
 
     Raises: MasterKeyWrong, MsgspecError.
     """
     send = claimed.send
-    message, envelope = cipher.decrypt(claimed)
+    message, envelope = mail or cipher.decrypt(claimed)
     provider_key = ""
     if capability.idempotency is not Idempotency.NONE:
         secret = cipher.provider_key_secret
@@ -177,6 +183,8 @@ class _Try:
     send: Send
     transport: ConfiguredTransport
     renew_at: float
+    #: the mail, if this process has just encrypted it
+    mail: PlainMail | None = field(default=None, repr=False)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     #: the marker is committed: the mail may be transmitted
     marked: bool = False
@@ -189,6 +197,30 @@ def _stopped_outcome(one: _Try, code: str) -> NotSent | SendUnknown:
         code = WORKER_STOPPED if code == GIVEN_BACK else code
         return SendUnknown(code=code, phase=SendPhase.HANDED_OVER)
     return NotSent(code=code, phase=SendPhase.CONNECT)
+
+
+class _Reservation:
+    """Capacity of a worker for one send, which is leased in the commit that stores it."""
+
+    __slots__ = ("_worker", "made_at", "transport")
+
+    def __init__(self, worker: "SendWorker", transport: ConfiguredTransport) -> None:
+        self._worker = worker
+        self.transport = transport
+        self.made_at = clock.steady()
+
+    @property
+    def lease(self) -> SendLease:
+        """The lease to ask for."""
+        return self._worker.lease(self.transport)
+
+    def transmit(self, claimed: ClaimedSend, mail: PlainMail) -> None:
+        """Transmit the send, which is leased now."""
+        self._worker.transmit(self, claimed, mail)
+
+    def release(self) -> None:
+        """Give the capacity back."""
+        self._worker.release(self)
 
 
 #: seconds between two polls without due sends, however often the worker is notified
@@ -228,6 +260,11 @@ class SendWorker:
         self._settings = settings
         self._tries: set[_Try] = set()
         self._per_transport: Counter[TransportRef] = Counter()
+        #: reserved for sends that are being stored
+        self._reserved = 0
+        self._directory = TransportDirectory(ledger)
+        #: transports with more due sends than could be claimed
+        self._backlogged: set[TransportRef] = set()
         self._try_ended = asyncio.Event()
         telemetry.sends_in_flight.set_function(lambda: len(self._tries))
         self._subscription = ledger.subscribe(SENDS)
@@ -245,6 +282,7 @@ class SendWorker:
                 await self._run_once()
             await self._drain()
         finally:
+            self._stopping.set()
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
             await self._transports.close()
@@ -294,24 +332,28 @@ class SendWorker:
 
     async def _claim_and_start(self) -> bool:
         """Start due sends as far as there is capacity; return whether there were any."""
-        if not await self._wait_until(lambda: len(self._tries) < self._concurrency, self._poll):
-            return True  # check the clock and the stop event, then wait again
         if (wait := self._poll_at - clock.steady()) > 0:
             await asyncio.sleep(wait)
         due = await self._ledger.read(transports.with_due_sends, self._ledger.clock())
+        self._backlogged &= {(each.tenant, each.name) for each in due}
         # Start with another transport every time.
         self._rotation += 1
         first = self._rotation % len(due) if due else 0
         started = 0
         for transport in [*due[first:], *due[:first]]:
             started += await self._claim_for(transport)
+        if due and self._free() <= 0:
+            await self._wait_until(lambda: self._free() > 0, self._poll)
+            return True  # check the clock and the stop event, then claim again
         if not started:
             self._poll_at = clock.steady() + _POLL_EVERY
         return bool(started)
 
     async def _claim_for(self, transport: ConfiguredTransport) -> int:
-        capacity = self._capacity((transport.tenant, transport.name))
+        ref = (transport.tenant, transport.name)
+        capacity = self._capacity(transport)
         if not capacity or self._stopping.is_set():
+            self._backlogged.add(ref)
             return 0
         claimant = SendClaimant(
             transport.tenant, transport.name, self._name, int(self._lease * 1000)
@@ -320,33 +362,86 @@ class SendWorker:
             lifecycle.claim, claimant, capacity, self._ledger.clock()
         )
         faults.point("sends.claimed")
+        # Until all due sends are claimed, new ones wait behind them.
+        (self._backlogged.add if len(claimed) >= capacity else self._backlogged.discard)(ref)
         renew_at = clock.steady() + self._lease / 3
         for each in claimed:
+            self._occupy(transport)
             self._start(_Try(each, each.send, transport, renew_at))
         return len(claimed)
 
-    def _capacity(self, ref: TransportRef) -> int:
+    async def reserve(self, tenant: str, transport: str) -> "_Reservation | None":
+        """Reserve capacity for a send that is about to be stored.
+
+        None, if the transport has a rate limit, is paused or rests, or has sends waiting.
+        """
+        found = await self._directory.find(tenant, transport)
+        if (
+            found is None
+            or self._stopping.is_set()
+            or found.rate is not None
+            or found.paused
+            or found.rests_until is not None
+            or (tenant, found.name) in self._backlogged
+            or not self._capacity(found)
+        ):
+            return None
+        self._occupy(found)
+        self._reserved += 1
+        return _Reservation(self, found)
+
+    def lease(self, transport: ConfiguredTransport) -> SendLease:
+        """Return the lease of a send that this worker will transmit at once."""
+        return SendLease(self._name, transport.name, transport.changed_at, int(self._lease * 1000))
+
+    def transmit(self, reserved: "_Reservation", claimed: ClaimedSend, mail: PlainMail) -> None:
+        """Start the try of a send that was leased as it was stored."""
+        self._reserved -= 1
+        renew_at = reserved.made_at + self._lease / 3
+        self._start(_Try(claimed, claimed.send, reserved.transport, renew_at, mail))
+
+    def release(self, reserved: "_Reservation") -> None:
+        """Give reserved capacity back."""
+        self._reserved -= 1
+        self._vacate(reserved.transport)
+
+    def _capacity(self, transport: ConfiguredTransport) -> int:
         """Return how many more sends a transport may start.
 
-        One transport never takes all capacity, or a silent server would stop all mail.
+        One transport never takes all capacity, or a silent server would stop all mail; the log
+        transport answers at once.
         """
-        others = len(self._tries) - self._per_transport[ref]
+        free = self._free()
+        if transport.kind == LOG_TRANSPORT:
+            return max(0, free)
+        mine = self._per_transport[transport.tenant, transport.name]
+        others = len(self._tries) + self._reserved - mine
         share = max(1, (self._concurrency - others) * 3 // 4)
-        free = self._concurrency - len(self._tries)
-        return max(0, min(share - self._per_transport[ref], free))
+        return max(0, min(share - mine, free))
+
+    def _free(self) -> int:
+        return self._concurrency - len(self._tries) - self._reserved
+
+    def _occupy(self, transport: ConfiguredTransport) -> None:
+        self._per_transport[transport.tenant, transport.name] += 1
+
+    def _vacate(self, transport: ConfiguredTransport) -> None:
+        ref = (transport.tenant, transport.name)
+        self._per_transport[ref] -= 1
+        if not self._per_transport[ref]:
+            del self._per_transport[ref]
+        self._try_ended.set()
 
     def _start(self, one: _Try) -> None:
         self._tries.add(one)
-        self._per_transport[one.send.tenant, one.send.transport] += 1
         one.task = asyncio.create_task(self._run_try(one))
         one.task.add_done_callback(lambda _: self._remove(one))
 
     def _remove(self, one: _Try) -> None:
-        self._tries.discard(one)
-        # Unary plus drops transports without tries.
-        self._per_transport[one.send.tenant, one.send.transport] -= 1
-        self._per_transport = +self._per_transport
-        self._try_ended.set()
+        """End a try, once; its capacity is free before its caller sends the next mail."""
+        if one in self._tries:
+            self._tries.discard(one)
+            self._vacate(one.transport)
 
     # transmit
 
@@ -381,7 +476,9 @@ class SendWorker:
     async def _transmit(self, one: _Try, transport: MailTransport) -> SendOutcome:
         deadline = clock.steady() + self._settings.transport_timeout
         try:
-            mail = outgoing_mail(one.claimed, self._cipher, transport.capability, deadline)
+            mail = outgoing_mail(
+                one.claimed, self._cipher, transport.capability, deadline, one.mail
+            )
         except (MasterKeyWrong, msgspec.MsgspecError):
             self._telemetry.log.exception("send_unreadable", send=one.send.id)
             return SendRejected(code="send_unreadable", phase=SendPhase.CONNECT)
@@ -431,8 +528,10 @@ class SendWorker:
         report = msgspec.structs.replace(report, logged=one.transport.kind == LOG_TRANSPORT)
         settled = await self._retrying.submit(lifecycle.settle, report)
         faults.point("sends.result_committed")
+        self._remove(one)
         if settled is not None and settled.counted:
             self._outcomes.notify([settled.send])
+            self._telemetry.events_numbered.inc(settled.numbered and is_settled(settled.send))
         return settled
 
     def _count(self, one: _Try, outcome: SendOutcome, settled: SendSettled | None) -> None:
@@ -470,12 +569,15 @@ class SendWorker:
 
     async def _drain(self) -> None:
         """Wait for the tries, then cancel: unmarked ones are given back, others unknown."""
-        if await self._wait_until(lambda: not self._tries, self._stop_within):
+        if await self._wait_until(self._is_idle, self._stop_within):
             return
         for each in self._tries:
             if not each.outcome_known and each.task is not None:
                 each.task.cancel()
-        await self._wait_until(lambda: not self._tries, self._lease)
+        await self._wait_until(self._is_idle, self._lease)
+
+    def _is_idle(self) -> bool:
+        return not self._tries and not self._reserved
 
     async def _wait_until(self, holds: Callable[[], bool], within: float) -> bool:
         """Wait until a condition on the tries holds; return whether it does."""

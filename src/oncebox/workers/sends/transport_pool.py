@@ -1,12 +1,15 @@
-"""Transport pool: opens transports from encrypted rows, reopens them when the rows change."""
+"""Transport pool: opens transports from encrypted rows, and again when those change; directory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from oncebox.errors import ConfigInvalid
+from oncebox.core import clock
+from oncebox.errors import ConfigInvalid, StoreError
 from oncebox.ledger.ciphers import SendCipher
+from oncebox.ledger.sends import transports
+from oncebox.ledger.transactions import Ledger
 from oncebox.model.sends.transports import ConfiguredTransport as Row
 from oncebox.transports import transport_config
 from oncebox.transports.transport import MailTransport
@@ -27,6 +30,35 @@ class _OpenTransport:
     transport: MailTransport
     users: int = 0
     retired: bool = False
+
+
+#: seconds for which transports are remembered
+_REMEMBERED = 1.0
+_MAX_TENANTS = 1_000
+
+
+class TransportDirectory:
+    """The transports of tenants as last read; whoever relies on one has it checked in SQL."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._read = ledger.shared(transports.of_tenants)
+        self._known: dict[str, tuple[float, list[Row]]] = {}
+
+    async def find(self, tenant: str, name: str) -> Row | None:
+        """Return a transport, or the first one if the name is empty; None if it is unknown."""
+        until, known = self._known.get(tenant, (0.0, []))
+        now = clock.steady()
+        if now >= until:
+            try:
+                known = await self._read.read(tenant)
+            except StoreError:
+                return None
+            if len(self._known) >= _MAX_TENANTS:
+                self._known.clear()
+            self._known[tenant] = now + _REMEMBERED, known
+        if not name:
+            return known[0] if known else None
+        return next((each for each in known if each.name == name), None)
 
 
 class TransportPool:

@@ -1,0 +1,1 @@
+"""Query plans: every query on large tables, with and without statistics."""
