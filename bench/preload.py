@@ -19,6 +19,7 @@ from psycopg import sql
 from bench import load
 from oncebox.core import ids
 from oncebox.model.deliveries.delivery import DeliveryOutcome
+from oncebox.model.validation import key_digest
 
 CHUNK = 100_000
 # A year before the first measured key: 5 million rows take a little more than a day of it.
@@ -26,12 +27,12 @@ FIRST_SECOND = 1_735_689_600
 TENANT = "default"
 WORKER = "bench:1:000000"
 HEADERS = json.dumps(load.HEADERS, separators=(",", ":")).encode()
-KEY_INDEX = "oncebox_deliveries_key"
+KEY_INDEX = "oncebox_deliveries_key_digest"
 
 DELIVERY_COLUMNS = (
-    "id", "tenant", "source", "key", "variant", "type", "road", "fingerprint", "payload_id",
-    "size", "state", "received_at", "accepted_at", "tries", "fence", "worker", "claimed_at",
-    "outcome", "ended_at",
+    "id", "tenant", "source", "key", "variant", "key_digest", "type", "road", "fingerprint",
+    "payload_id", "size", "state", "received_at", "accepted_at", "tries", "fence", "worker",
+    "claimed_at", "outcome", "ended_at",
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("id", "headers", "body")
 
@@ -63,8 +64,8 @@ def _chunks(rows: int) -> Iterator[Chunk]:
 
 def _delivery(id_: str, key: str, body: bytes, at: int) -> tuple[Value, ...]:
     return (
-        id_, TENANT, load.SOURCE, key, "", load.TYPE, "api", hashlib.sha256(body).digest(), id_,
-        len(body), "done", at, at + 2, 1, 1, WORKER, at + 5,
+        id_, TENANT, load.SOURCE, key, "", key_digest(TENANT, load.SOURCE, key), load.TYPE, "api",
+        hashlib.sha256(body).digest(), id_, len(body), "done", at, at + 2, 1, 1, WORKER, at + 5,
         DeliveryOutcome.HANDLED.value, at + 9,
     )  # fmt: skip
 

@@ -103,9 +103,9 @@ async def _look(
 
 async def _insert(database: Database, id_: str, state: str = "received") -> None:
     statement = """
-        INSERT INTO oncebox_deliveries (id, tenant, source, key, variant, type, road, fingerprint,
-            payload_id, size, state, received_at, accepted_at)
-        VALUES (?1, 'default', 'shop', ?1, '', '', 'api', x'00', ?1, 0, ?2, 1, 1)
+        INSERT INTO oncebox_deliveries (id, tenant, source, key, variant, key_digest, type, road,
+            fingerprint, payload_id, size, state, received_at, accepted_at)
+        VALUES (?1, 'default', 'shop', ?1, '', oncebox_digest(?1), '', 'api', x'', ?1, 0, ?2, 1, 1)
         ON CONFLICT (id) DO UPDATE SET state = excluded.state
     """
     await database.write(lambda tx: tx.execute(statement, (id_, state)))

@@ -13,8 +13,9 @@ from oncebox.db.postgres import PostgresDatabase, connect, pack_column
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, RowRefused
 from oncebox.ledger.deliveries import deduplication
 from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.model.validation import key_digest
 from tests.contract.db.test_group_commit import TOO_LONG, _arrival
-from tests.support.clerk import START
+from tests.support.clerk import START, TENANT
 from tests.support.databases import Place
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
@@ -32,7 +33,9 @@ class Inserting:
     async def insert(self, *arrivals: NewDelivery) -> int:
         rows = deduplication.insert_new.rows(arrivals)
         assert rows is not None
-        return await self.connection.insert(deduplication.insert_new.query(), rows, {"now": START})
+        return await self.connection.insert(
+            deduplication.insert_new.query("postgres"), rows, {"now": START}
+        )
 
     def keys(self) -> set[str]:
         found = self.beside.execute("SELECT key FROM oncebox_deliveries").fetchall()
@@ -46,11 +49,11 @@ class Inserting:
     def hold(self, key: str) -> None:
         """Insert the key in a transaction that stays open."""
         self.beside.execute(
-            "INSERT INTO oncebox_deliveries (id, tenant, source, key, variant, type, road,"
-            " fingerprint, payload_id, size, state, received_at, accepted_at)"
-            " SELECT 'dlv_held', tenant, source, %s, '', type, road, fingerprint, 'p', size,"
+            "INSERT INTO oncebox_deliveries (id, tenant, source, key, variant, key_digest, type,"
+            " road, fingerprint, payload_id, size, state, received_at, accepted_at)"
+            " SELECT 'dlv_held', tenant, source, %s, '', %s, type, road, fingerprint, 'p', size,"
             " state, received_at, accepted_at FROM oncebox_deliveries LIMIT 1",
-            (key,),
+            (key, key_digest(TENANT, "shop", key)),
         )
 
 
@@ -130,7 +133,7 @@ async def test_a_caller_that_gives_up_takes_its_connection_along(loop: Inserting
 async def test_broken_connections_are_replaced(place: Place) -> None:
     database = place.open()
     assert isinstance(database, PostgresDatabase)
-    query = deduplication.insert_new.query()
+    query = deduplication.insert_new.query("postgres")
     rows = [deduplication.insert_new.rows([_arrival(str(number))]) for number in range(60)]
     with psycopg.connect(place.url, autocommit=True) as beside:
         for number, each in enumerate(rows):
@@ -151,7 +154,7 @@ async def test_broken_connections_are_replaced(place: Place) -> None:
 
 async def test_errors_of_the_loop_are_those_of_the_sessions(place: Place) -> None:
     database = place.open()
-    query = deduplication.insert_new.query()
+    query = deduplication.insert_new.query("postgres")
     refused = deduplication.insert_new.rows([_arrival(TOO_LONG)])
     assert refused is not None
     for _ in range(20):  # by a session, and by the loop once it is connected

@@ -42,7 +42,8 @@ def _stored(url: str) -> int:
     ("point", "stored", "cut"),
     [
         pytest.param("accept.verified", 0, WAYS["long"], id="verified-long"),
-        pytest.param("accept.written", 0, WAYS["express"], id="written-express"),
+        # One statement, which is committed as soon as it is written.
+        pytest.param("accept.written", 1, WAYS["express"], id="written-express"),
         *(
             pytest.param("accept.committed", 1, cut, id=f"committed-{way}")
             for way, cut in WAYS.items()
@@ -68,3 +69,25 @@ def test_a_webhook_without_an_answer_is_sent_again_and_counts_once(
         assert len(again.runs()) == 1
         again.stop()
     assert _stored(url) == 1
+
+
+def test_a_webhook_that_was_written_but_not_committed_is_not_there(tmp_path: Path) -> None:
+    """After a duplicate, the next few commits read before they write: several statements."""
+    url = fresh_sqlite(tmp_path).url
+    known, new = request("evt-1"), request("evt-2")
+    with Children(tmp_path) as children:
+        service = Service(tmp_path, url, children, {"ONCEBOX_FAULTS": "accept.written:3:kill"})
+        service.start()
+        for _ in range(2):
+            assert asyncio.run(_ask(service.port, known, 0)) == b"HTTP/1.1 200 OK"
+        assert asyncio.run(_ask(service.port, new, 0)) == b""
+        service.kill_all()
+        assert _stored(url) == 1
+
+        again = Service(tmp_path, url, children, known=True)
+        again.start()
+        assert asyncio.run(_ask(again.port, new, 0)) == b"HTTP/1.1 200 OK"
+        assert again.settle() == []
+        assert len(again.runs()) == 2
+        again.stop()
+    assert _stored(url) == 2

@@ -182,9 +182,9 @@ MUTANTS = (
         (
             *(
                 Patch(
-                    f"{_MIGRATIONS}/{kind}/0001_ledger.sql",
-                    "CREATE UNIQUE INDEX oncebox_deliveries_key",
-                    "CREATE INDEX oncebox_deliveries_key",
+                    f"{_MIGRATIONS}/{kind}/0010_digests.sql",
+                    "CREATE UNIQUE INDEX oncebox_deliveries_key_digest",
+                    "CREATE INDEX oncebox_deliveries_key_digest",
                 )
                 for kind in ("sqlite", "postgres")
             ),
@@ -838,9 +838,9 @@ MUTANTS = (
         "bodies that may come again under unsigned keys",
         tuple(
             Patch(
-                f"{_MIGRATIONS}/{kind}/0002_intake.sql",
-                "CREATE UNIQUE INDEX oncebox_deliveries_body",
-                "CREATE INDEX oncebox_deliveries_body",
+                f"{_MIGRATIONS}/{kind}/0010_digests.sql",
+                "CREATE UNIQUE INDEX oncebox_deliveries_body_digest",
+                "CREATE INDEX oncebox_deliveries_body_digest",
             )
             for kind in ("sqlite", "postgres")
         ),

@@ -3,6 +3,9 @@
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
+_CONVERTING = "tests/contract/db/test_converting_rows.py"
+_MIGRATIONS = "src/oncebox/db/migrations"
+
 
 def _tests(file: str, *names: str) -> tuple[Selection, ...]:
     return (Selection(tuple(f"{file}::{name}" for name in names)),)
@@ -239,5 +242,77 @@ UPKEEP = (
             ),
         ),
         _tests("tests/cli/test_doctor_machine.py", "test_a_port_is_free_or_ours_or_somebody_elses"),
+    ),
+    Mutant(
+        "a conversion that deletes rows it has not moved",
+        (
+            Patch(
+                f"{_MIGRATIONS}/sqlite/0010_digests.sql",
+                " WHERE id <= (SELECT MAX(id) FROM oncebox_deliveries_new);",
+                ";",
+            ),
+        ),
+        _tests(_CONVERTING, "test_every_row_is_as_before_and_has_the_digests_of_a_new_one"),
+    ),
+    Mutant(
+        "a conversion that takes itself for finished after a batch",
+        (
+            Patch(
+                "src/oncebox/db/migrate.py",
+                "each.checksum if finished else _BEGUN + each.checksum",
+                "each.checksum",
+            ),
+        ),
+        _tests(_CONVERTING, "test_a_migration_that_was_killed_goes_on"),
+    ),
+    Mutant(
+        "a conversion that older processes store behind",
+        (
+            Patch(
+                f"{_MIGRATIONS}/postgres/0010_digests.sql",
+                "WHERE key_digest IS NULL;\nALTER TABLE oncebox_deliveries "
+                "ALTER COLUMN key_digest SET NOT NULL, DROP COLUMN backed;",
+                "WHERE false;\nALTER TABLE oncebox_deliveries DROP COLUMN backed;",
+            ),
+        ),
+        _tests(
+            _CONVERTING,
+            "test_a_process_of_the_version_before_loses_nothing_while_rows_are_converted",
+        ),
+    ),
+    Mutant(
+        "an older process whose rows are refused for good",
+        (
+            Patch(
+                f"{_MIGRATIONS}/postgres/0010_digests.sql",
+                "SET NOT NULL, DROP COLUMN backed;",
+                "SET NOT NULL;\nDROP INDEX oncebox_deliveries_body;",
+            ),
+        ),
+        _tests(_CONVERTING, "test_a_process_of_the_version_before_cannot_store_without_digests"),
+    ),
+    Mutant(
+        "digests that forget the tenant",
+        (
+            Patch(
+                "src/oncebox/model/validation.py",
+                'digest(f"{tenant}\\n{source}\\n{key}"',
+                'digest(f"{source}\\n{key}"',
+            ),
+        ),
+        _tests(_CONVERTING, "test_every_row_is_as_before_and_has_the_digests_of_a_new_one"),
+    ),
+    Mutant(
+        "a bulk insert of several statements that commits each",
+        (
+            Patch(
+                "src/oncebox/db/sqlite.py",
+                "statement=len(statements) == 1",
+                "statement=True",
+            ),
+        ),
+        _tests(
+            "tests/contract/db/test_group_commit.py", "test_a_bulk_insert_stores_all_rows_or_none"
+        ),
     ),
 )

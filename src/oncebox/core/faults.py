@@ -54,6 +54,7 @@ POINTS = frozenset({
     "sends.marker_committed",
     "sends.result_committed",
     "upkeep.migrating",
+    "migrate.batch-committed",
     "upkeep.checkpointing",
     "backup.copied",
     "backup.packed",

@@ -49,7 +49,8 @@ async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any
 class BulkInsert(Generic[Item, Result]):
     """One statement for the usual case: all items are new, and each is one row."""
 
-    query: Callable[[], Query]
+    #: returns the statement for a kind of database
+    query: Callable[[str], Query]
     #: returns the rows of items in the order of their keys; None if an item needs more than a row
     rows: Callable[[Sequence[Item]], list[Row] | None]
     #: returns the results of items that were all inserted
@@ -149,7 +150,7 @@ class GroupCommit(Generic[Item, Result]):
         self._database = database
         self._function = function
         self._fast = fast if database.round_trips else None
-        self._insert = insert if database.round_trips else None
+        self._insert = insert
         self._commits_without_fast = 0
         self._max_items = most
         self._max_pending = waiting
@@ -264,7 +265,11 @@ class GroupCommit(Generic[Item, Result]):
         insert = self._insert
         if insert is None or (rows := insert.rows(items)) is None:
             return None
-        count = await self._database.insert(insert.query(), rows, now=self._database.clock())
+        query = insert.query(self._database.kind)
+        try:
+            count = await self._database.insert(query, rows, now=self._database.clock())
+        except RowRefused:  # on SQLite, perhaps because one is known; the function finds out
+            return None
         return insert.results(items) if count == len(items) else None
 
     def _run(

@@ -16,9 +16,10 @@ SELECT number, checksum FROM oncebox_migrations ORDER BY number;
 SELECT name FROM oncebox_migrations ORDER BY number DESC LIMIT 1;
 
 -- name: record
--- Record an applied migration.
+-- Record a migration: applied, or begun.
 INSERT INTO oncebox_migrations (number, name, checksum, applied_at)
-VALUES (:number, :name, :checksum, :now);
+VALUES (:number, :name, :checksum, :now)
+ON CONFLICT (number) DO UPDATE SET checksum = excluded.checksum, applied_at = excluded.applied_at;
 
 -- name: keep_fact
 -- Record a fact about the installation, unless it is known.

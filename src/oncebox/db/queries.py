@@ -10,13 +10,15 @@ once per row on SQLite; on PostgreSQL it runs once over all rows, which come in 
 (``unnest(…)``), ``/* from rows */`` (``FROM unnest(…)``) or ``/* and rows */`` (``, unnest(…)``);
 ``VALUES (…) /* from rows */`` becomes ``SELECT … FROM unnest(…)``, and on SQLite there are forms
 of it that take several rows at once. Other bulk queries get such forms by ``-- spans: yes``;
-their results may not name a column of a row. ``-- only: postgres`` marks what SQLite cannot do.
+their results may not name a column of a row. ``-- only: postgres`` and ``-- only: sqlite`` mark
+what the other cannot do.
 See docs/decisions/0004-use-sql-files-for-sqlite-and-postgresql.md.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 
 _POSTGRES_TEXT = re.compile(r"/\* postgres: (.*?) \*/", re.DOTALL)
@@ -80,6 +82,17 @@ class Queries:
 def load(package: str, page: str) -> Queries:
     """Return the queries of a ``.sql`` file in a package."""
     return Queries(package, page)
+
+
+@lru_cache(1024)
+def insert_of_rows(query: Query, count: int) -> str:
+    """Return SQLite's form of a bulk insert for so many rows, with the shared values in each.
+
+    The parameters have no numbers: apsw keeps no statement of more than 16 KB prepared.
+    """
+    head, _, _ = query.sqlite.partition("VALUES")
+    row = f"({','.join('?' * len(query.parameters))})"
+    return f"{head}VALUES {','.join([row] * count)}"
 
 
 def _parse_query(block: str) -> Query:

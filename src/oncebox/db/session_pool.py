@@ -32,12 +32,13 @@ JobResult = tuple[object, BaseException | None]
 class Job:
     """A function of a session or a transaction, and the future of its result."""
 
-    __slots__ = ("exclusive", "function", "future", "loop")
+    __slots__ = ("exclusive", "function", "future", "is_statement", "loop")
 
-    def __init__(self, work: Callable[[Any], Any], *, alone: bool) -> None:
+    def __init__(self, work: Callable[[Any], Any], *, alone: bool, statement: bool) -> None:
         """Belong to the running loop; an ``alone`` job shares its transaction with none."""
         self.function = work
         self.exclusive = alone
+        self.is_statement = statement
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
@@ -71,11 +72,16 @@ class SessionPool(Generic[S]):
         for thread in self._threads:
             thread.start()
 
-    async def submit(self, work: Callable[[Any], T], *, alone: bool = False) -> T:
-        """Run a function of a session in one of the threads; one hop there, one back."""
+    async def submit(
+        self, work: Callable[[Any], T], *, alone: bool = False, statement: bool = False
+    ) -> T:
+        """Run a function of a session in one of the threads; one hop there, one back.
+
+        A ``statement`` is a transaction by itself.
+        """
         if self._closed:
             raise DatabaseClosed("this database was closed; open it again")
-        job = Job(work, alone=alone)
+        job = Job(work, alone=alone, statement=statement)
         self._jobs.put(job)
         answer: T = await job.future
         return answer

@@ -21,8 +21,9 @@ from oncebox.core import faults
 from oncebox.core.files import refuse_network_filesystem
 from oncebox.db.database import Row, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier
-from oncebox.db.queries import Query
+from oncebox.db.queries import Query, insert_of_rows
 from oncebox.db.session_pool import Job, JobResult, SessionPool
+from oncebox.model import validation
 
 #: pages in the log before it is copied into the database
 _CHECKPOINT_PAGES = 16_000
@@ -120,6 +121,9 @@ _READER_THREADS = 2
 _POLL_SECONDS = 0.05
 #: jobs of one commit
 _MAX_JOBS_PER_COMMIT = 16
+#: rows of one bulk insert; for each number of rows there is a prepared statement
+_MAX_INSERT_ROWS = 250
+_STATEMENTS_KEPT = 100 + _MAX_INSERT_ROWS
 
 _REFUSED_DATA_ERRORS = (
     apsw.ConstraintError,
@@ -194,7 +198,9 @@ class SqliteSession:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if writable else 0)
         self._begin = "BEGIN IMMEDIATE" if writable else "BEGIN"
         with _translate_errors(self):
-            self.connection = apsw.Connection(str(path), flags=flags)
+            self.connection = apsw.Connection(
+                str(path), flags=flags, statementcachesize=_STATEMENTS_KEPT
+            )
             self._configure(writable=writable)
 
     def _configure(self, *, writable: bool) -> None:
@@ -215,6 +221,8 @@ class SqliteSession:
         # another value is bound to it, which takes longer than running it.
         self.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self.connection.set_wal_hook(self._on_commit)
+        if writable:  # for migrations
+            self.connection.create_scalar_function("oncebox_digest", _digest, deterministic=True)
 
     def _on_commit(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
@@ -232,6 +240,11 @@ class SqliteSession:
                     self.connection.execute("ROLLBACK")
                 raise
             return result
+
+    def run_statement(self, work: Callable[[Transaction], T]) -> T:
+        """Run a function of one statement, which is a transaction by itself."""
+        with _translate_errors(self):
+            return work(SqliteTransaction(self.connection))
 
     def run_isolated(self, works: Sequence[Callable[[Transaction], Any]]) -> list[JobResult]:
         """Run functions in one transaction; one that raises undoes only its own work.
@@ -322,11 +335,11 @@ class _WriterThread(SessionPool[SqliteSession]):
 
     def run_jobs(self, session: SqliteSession, jobs: list[Job]) -> list[JobResult]:
         """Run jobs in one commit."""
-        works = [job.function for job in jobs]
-        if len(works) == 1:
-            answers: list[JobResult] = [(session.run(works[0]), None)]
+        if len(jobs) == 1:
+            run = session.run_statement if jobs[0].is_statement else session.run
+            answers: list[JobResult] = [(run(jobs[0].function), None)]
         else:
-            answers = session.run_isolated(works)
+            answers = session.run_isolated([job.function for job in jobs])
         self.wal_pages = session.wal_pages
         self._checkpointer.after_commit(session.connection, self.wal_pages)
         return answers
@@ -380,8 +393,20 @@ class SqliteDatabase:
         return await self.write(work, *args, **kwargs)
 
     async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
-        """Run a bulk insert."""
-        return await self.write(lambda tx: tx.run_many(query, rows, **shared))
+        """Run a bulk insert: one statement, so that the interpreter's lock is released once."""
+        tail = tuple(shared[name] for name in query.shared)
+        parts = [rows[at : at + _MAX_INSERT_ROWS] for at in range(0, len(rows), _MAX_INSERT_ROWS)]
+        statements = [
+            (insert_of_rows(query, len(part)), [*chain.from_iterable(row + tail for row in part)])
+            for part in parts
+        ]
+
+        def work(tx: Transaction) -> int:
+            for statement, values in statements:
+                tx.execute(statement, values)
+            return len(rows)
+
+        return await self._writer.submit(work, statement=len(statements) == 1)
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
@@ -425,6 +450,13 @@ class SqliteDatabase:
         with suppress(apsw.Error):  # the next write meets the same error and reports it
             self._data_version = self._poll_session.connection.pragma("data_version")
         return self._data_version != before
+
+
+def _digest(*parts: Any) -> bytes:
+    """Return the digest of a key or a body, in SQL; see ``validation.key_digest``."""
+    return validation.digest(
+        b"\n".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
+    )
 
 
 def refuse_old_library(version: str) -> None:

@@ -79,8 +79,11 @@ async def prepare(database: Database, telemetry: "Telemetry", *, migrate: bool) 
     Raises: StoreError.
     """
     if migrate:
-        for name in await migrations.migrate(database):
-            telemetry.log.info("migration_applied", migration=name)
+        log = telemetry.log
+        for name in await migrations.migrate(
+            database, lambda done, total: log.info("migrating", rows=done, of=total)
+        ):
+            log.info("migration_applied", migration=name)
     else:
         await migrations.check_schema(database)
     if database.kind == "postgres":

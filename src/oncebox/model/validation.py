@@ -1,5 +1,6 @@
-"""Validation of incoming keys, source names, types, headers and body sizes."""
+"""Validation of incoming keys, source names, types, headers and body sizes; digests of keys."""
 
+import hashlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -35,6 +36,21 @@ def check_key(key: str, what: str = "key") -> None:
         raise KeyInvalid(
             f"the {what} has control characters; send it as plain text, or send its hash"
         )
+
+
+def key_digest(tenant: str, source: str, key: str) -> bytes:
+    """Return what a delivery's key is unique by: none of the three has control characters."""
+    return digest(f"{tenant}\n{source}\n{key}".encode("utf-8", "surrogatepass"))
+
+
+def body_digest(tenant: str, source: str, fingerprint: bytes) -> bytes:
+    """Return what a delivery's body is unique by, where nobody signed the key."""
+    return digest(f"{tenant}\n{source}\n".encode() + fingerprint)
+
+
+def digest(text: bytes) -> bytes:
+    """Return the first half of a SHA-256."""
+    return hashlib.sha256(text).digest()[:16]
 
 
 @lru_cache(1024)

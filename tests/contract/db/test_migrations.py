@@ -76,7 +76,7 @@ async def test_a_fresh_schema_is_the_sum_of_its_migrations(empty_place: Place) -
     applied = []
     while True:
         database = empty_place.open()
-        names = await database.write(migrate._apply_pending, empty_place.kind, 0, 1)
+        names = (await database.write(migrate._apply_pending, empty_place.kind, 0, 1)).names
         await database.close()
         if not names:
             break

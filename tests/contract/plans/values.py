@@ -58,6 +58,11 @@ def fresh(prefix: str) -> Callable[[int], str]:
     return lambda row: f"{prefix}_9999{row:04}"
 
 
+def _digest(number: Numbers, prefix: str, first: int) -> Callable[[int], bytes]:
+    """Return digests of rows, one after the other."""
+    return lambda row: number.id(prefix, first + row).encode()
+
+
 def marked(text: str) -> Callable[[int], bytes]:
     """Return a text with a number for each row, as bytes."""
     return lambda row: f"{text} {101 + row}".encode()
@@ -197,7 +202,6 @@ def defaults(number: Numbers) -> Values:
         "started_at": None,
         "ended_at": now,
         "held_at": None,
-        "backed": 1,
         "sequence": lambda row: rows + row,
         "position": 5,
         "ruled": 0,
@@ -290,6 +294,15 @@ def defaults(number: Numbers) -> Values:
         "attempts/attempts.grant:mark": b"new",
         "attempts/attempts.adopt:attempt_id": lambda row: f"new {row}",
         "deliveries/deduplication:class": "new",
+        "deliveries/deduplication:key_digest": _digest(number, "new_key", 0),
+        "deliveries/deduplication:body_digest": _digest(number, "new_bod", 0),
+        "deliveries/deduplication.insert_whole:key_digest": _digest(number, "whl_key", 0),
+        "deliveries/deduplication.insert_whole:body_digest": _digest(number, "whl_bod", 0),
+        "deliveries/deduplication.insert_arrival:key_digest": _digest(number, "arr_key", 0),
+        "deliveries/deduplication.insert_arrival:body_digest": _digest(number, "arr_bod", 0),
+        "deliveries/deduplication.insert_arrival:id": lambda row: f"dlv_9998{row:04}",
+        "deliveries/deduplication.known:key_digest": _digest(number, "key_dig", 100),
+        "deliveries/deduplication.owners:body_digest": _digest(number, "bod_dig", 101),
         "deliveries/deduplication.insert:id": fresh("dlv"),
         "deliveries/deduplication.insert:key": lambda row: f"new {row}",
         "deliveries/deduplication.insert:fingerprint": marked("new"),
@@ -313,6 +326,7 @@ def defaults(number: Numbers) -> Values:
         "deliveries/inspections.overdue:source": "shop",
         "deliveries/inspections.overdue:before": START + 100 * STEP,
         "deliveries/inspections.ids_by_key:source": "shop",
+        "deliveries/inspections.ids_by_key:key_digest": number.id("key_dig", 100).encode(),
         "deliveries/inspections.ids_by_key:key": f"inb_{FIRST + 25}:100",
         "deliveries/inspections.touched:after": number.id("aud", rows - 50),
         "deliveries/lanes.is_done:type": b"type 1",
@@ -412,6 +426,8 @@ def defaults(number: Numbers) -> Values:
         "ledger/maintenance.forget_places:id": send,
         "sends:id": send,
         "sends:key": marked("key"),
+        "sends/submission.intents_add:held": None,
+        "events/event_log.record:number": None,
         "sends:before": "snd_~",
         "sends:state": None,
         "sends/sends:transport": None,

@@ -27,7 +27,7 @@ ADDRESS = "192.0.2.7"
 
 def _drafts(sent: Sent, **fields: Any) -> tuple[NewDelivery | None, NewDelivery]:
     """Return what both paths draft."""
-    database: Any = SimpleNamespace(clock=lambda: NOW, round_trips=False, writers=1)
+    database: Any = SimpleNamespace(clock=lambda: NOW, kind="sqlite", round_trips=False, writers=1)
     telemetry: Any = None
     intake = Intake(
         database, telemetry, tenant="t", limits=LimitSettings(), new_id=lambda prefix: f"{prefix}_1"
@@ -74,7 +74,7 @@ def test_a_usual_request_is_stored_as_the_general_path_stores_it(sent: Sent) -> 
 
 def test_a_request_from_an_address_that_is_not_allowed_is_left_to_the_general_path() -> None:
     sent = SENT["github"]
-    database: Any = SimpleNamespace(clock=lambda: NOW, round_trips=False, writers=1)
+    database: Any = SimpleNamespace(clock=lambda: NOW, kind="sqlite", round_trips=False, writers=1)
     telemetry: Any = None
     intake = Intake(database, telemetry, tenant="t", limits=LimitSettings())
     secrets = (SourceSecret(id="sec_1", value=SECRET),)

@@ -65,12 +65,17 @@ def migrate_database(call: CommandContext) -> None:
     """Migrate the database to this version and print the applied migrations.
 
     Migrations only go forward and cannot be undone; several hosts may call this at the same time.
-    The service and commands that write also migrate a SQLite database.
+    The service and commands that write also migrate a SQLite database. Rows are converted in
+    batches: after an interruption, run it again, and it goes on.
     """
+
+    def report(done: int, total: int) -> None:
+        if not call.out.quiet:
+            click.echo(f"migrated {done:,} of {total:,} rows", err=True)
 
     async def work() -> list[str]:
         async with _connected(call.settings().database) as database:
-            return await migrate.migrate(database)
+            return await migrate.migrate(database, report)
 
     applied = asyncio.run(work())
     lines = [f"applied {name}" for name in applied] or ["nothing to do"]

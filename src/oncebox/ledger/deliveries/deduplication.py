@@ -20,6 +20,7 @@ from oncebox.model.deliveries.delivery import (
     NewDelivery,
 )
 from oncebox.model.deliveries.duplicates import DuplicateClass, DuplicateFacts, classify_duplicate
+from oncebox.model.validation import body_digest, key_digest
 
 _sql = load(__package__, "deduplication.sql")
 
@@ -109,9 +110,9 @@ def _is_plain(each: NewDelivery) -> bool:
 
 def _plain_row(each: NewDelivery) -> Row:
     return (
-        each.id, each.tenant, each.source, each.key, each.type, each.road, each.fingerprint,
-        each.size, each.received_at, each.headers, each.body, int(each.unsigned),
-        each.verdict, each.secret_id,
+        each.id, each.tenant, each.source, each.key, key_digest(each.tenant, each.source, each.key),
+        _body_digest(each) if each.unsigned else None, each.type, each.road, each.fingerprint,
+        each.size, each.received_at, each.headers, each.body, each.verdict, each.secret_id,
     )  # fmt: skip
 
 
@@ -129,7 +130,11 @@ def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> li
 
 
 #: the same for a group commit
-insert_new = BulkInsert(lambda: _sql.insert_whole, _plain_rows, _new_results)
+insert_new = BulkInsert(
+    lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
+    _plain_rows,
+    _new_results,
+)
 
 
 # new arrivals
@@ -169,7 +174,7 @@ def _insert_replays(
     _insert_rows(tx, rows, now)
     known = _known(tx, map(_key, replays))
     new = [each for each in replays if known[_key(each)][0] == each.id]
-    bodies = sorted({_body_key(each) for each in new})
+    bodies = sorted({(_body_digest(each), *_body_key(each)) for each in new})
     owners = {tuple(row[:3]): row[3:] for row in tx.many(_sql.owners, bodies)}
     marks = []
     for each in new:
@@ -252,12 +257,14 @@ def _row(
     backed: int | None = None,
 ) -> Row:
     held = state is DeliveryState.HELD
+    is_backed = each.unsigned if backed is None else backed
     is_due = state is DeliveryState.RECEIVED and each.lane is None
     return (
-        each.id, *key, each.type, each.road, each.fingerprint, each.payload_id or each.id,
-        each.start, each.size, each.lane, state.value, now if is_due else None, each.received_at,
-        _hold_reason(key, each, backed) if held else None, now if held else None,
-        int(each.unsigned) if backed is None else backed, each.verdict, each.secret_id,
+        each.id, *key, key_digest(*key[:3]), _body_digest(each) if is_backed else None, each.type,
+        each.road, each.fingerprint, each.payload_id or each.id, each.start, each.size, each.lane,
+        state.value, now if is_due else None, each.received_at,
+        _hold_reason(key, each, backed) if held else None, now if held else None, each.verdict,
+        each.secret_id,
     )  # fmt: skip
 
 
@@ -281,12 +288,17 @@ def _body_key(each: NewDelivery) -> tuple[str, str, bytes]:
     return (each.tenant, each.source, each.fingerprint)
 
 
+def _body_digest(each: NewDelivery) -> bytes:
+    return body_digest(*_body_key(each))
+
+
 def _conflict_key(each: NewDelivery) -> DeliveryKey:
     return (each.tenant, each.source, each.key, each.fingerprint.hex())
 
 
 def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
-    return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, sorted(set(keys)))}
+    rows = [(key_digest(*key[:3]), *key) for key in sorted(set(keys))]
+    return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, rows)}
 
 
 # known arrivals

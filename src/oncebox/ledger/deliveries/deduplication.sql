@@ -20,16 +20,17 @@ VALUES (:delivery_id, :class, :number, :tenant, :now, :road, :verdict, :secret_i
 ON CONFLICT DO NOTHING;
 
 -- name: insert
--- bulk: id text, tenant text, source text, key text, variant text, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, backed bigint, verdict text, secret_id text
+-- bulk: id text, tenant text, source text, key text, variant text, key_digest bytea, body_digest bytea, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, verdict text, secret_id text
 -- Insert new deliveries; one with a known key, or with a known body under an unsigned key, is
 -- skipped and not counted.
 INSERT INTO oncebox_deliveries (
-    id, tenant, source, key, variant, type, road, fingerprint, payload_id, slice_start, size, lane,
-    state, due_at, received_at, accepted_at, hold_reason, held_at, backed, verdict, secret_id, late
+    id, tenant, source, key, variant, key_digest, body_digest, type, road, fingerprint, payload_id,
+    slice_start, size, lane, state, due_at, received_at, accepted_at, hold_reason, held_at, verdict,
+    secret_id, late
 )
-VALUES (:id, :tenant, :source, :key, :variant, :type, :road, :fingerprint, :payload_id, :slice_start,
-    :size, :lane, :state, :due_at, :received_at, :now, :hold_reason, :held_at, :backed, :verdict,
-    :secret_id, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END)
+VALUES (:id, :tenant, :source, :key, :variant, :key_digest, :body_digest, :type, :road, :fingerprint,
+    :payload_id, :slice_start, :size, :lane, :state, :due_at, :received_at, :now, :hold_reason,
+    :held_at, :verdict, :secret_id, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END)
 /* from rows */
 ON CONFLICT DO NOTHING;
 
@@ -43,23 +44,35 @@ ON CONFLICT (id) DO NOTHING;
 
 -- name: insert_whole
 -- only: postgres
--- bulk: id text, tenant text, source text, key text, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea, backed bigint, verdict text, secret_id text
+-- bulk: id text, tenant text, source text, key text, key_digest bytea, body_digest bytea, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea, verdict text, secret_id text
 -- Insert deliveries without a lane, and their payloads, in one statement.
 WITH arrived AS (SELECT * FROM /* rows */),
 new AS (
     INSERT INTO oncebox_deliveries (
-        id, tenant, source, key, variant, type, road, fingerprint, payload_id, size, state,
-        due_at, received_at, accepted_at, backed, verdict, secret_id, late
+        id, tenant, source, key, variant, key_digest, body_digest, type, road, fingerprint,
+        payload_id, size, state, due_at, received_at, accepted_at, verdict, secret_id, late
     )
-    SELECT :id, :tenant, :source, :key, '', :type, :road, :fingerprint, :id, :size, 'received',
-        CAST(:now AS BIGINT), :received_at, CAST(:now AS BIGINT), :backed, :verdict, :secret_id,
-        CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END
+    SELECT :id, :tenant, :source, :key, '', :key_digest, :body_digest, :type, :road, :fingerprint,
+        :id, :size, 'received', CAST(:now AS BIGINT), :received_at, CAST(:now AS BIGINT),
+        :verdict, :secret_id, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END
     FROM arrived
     ON CONFLICT DO NOTHING
     RETURNING id
 )
 INSERT INTO oncebox_payloads (id, headers, body)
 SELECT :id, :headers, :body FROM arrived JOIN new ON id = :id;
+
+-- name: insert_arrival
+-- only: sqlite
+-- bulk: id text, tenant text, source text, key text, key_digest bytea, body_digest bytea, type text, road text, fingerprint bytea, size bigint, received_at bigint, headers bytea, body bytea, verdict text, secret_id text
+-- The same through a view; none is inserted if one is known.
+INSERT INTO oncebox_arrivals (
+    id, tenant, source, key, key_digest, body_digest, type, road, fingerprint, size, received_at,
+    headers, body, verdict, secret_id, accepted_at
+)
+VALUES (:id, :tenant, :source, :key, :key_digest, :body_digest, :type, :road, :fingerprint, :size,
+    :received_at, :headers, :body, :verdict, :secret_id, :now)
+/* from rows */;
 
 -- name: order
 -- bulk: id text, sequence bigint, skip_stale bigint, gap_until bigint, after_type text, after_until bigint
@@ -70,19 +83,22 @@ SET sequence = :sequence, skip_stale = :skip_stale, gap_until = :gap_until,
 /* from rows */ WHERE id = :id;
 
 -- name: known
--- bulk: tenant text, source text, key text, variant text
--- Known deliveries with these keys.
+-- bulk: key_digest bytea, tenant text, source text, key text, variant text
+-- spans: yes
+-- Known deliveries with these keys. The digest finds them; no other index fits the rest.
 SELECT tenant, source, key, variant, id, state, road, fingerprint, received_at, accepted_at,
     replay_of
 FROM oncebox_deliveries /* and rows */
-WHERE tenant = :tenant AND source = :source AND key = :key AND variant = :variant;
+WHERE key_digest = :key_digest AND variant = :variant
+    AND tenant || '' = :tenant AND source || '' = :source AND key || '' = :key;
 
 -- name: owners
--- bulk: tenant text, source text, fingerprint bytea
+-- bulk: body_digest bytea, tenant text, source text, fingerprint bytea
 -- Known deliveries with these bodies under unsigned keys.
 SELECT tenant, source, fingerprint, id, state, road, fingerprint, received_at, accepted_at, replay_of
 FROM oncebox_deliveries /* and rows */
-WHERE tenant = :tenant AND source = :source AND fingerprint = :fingerprint AND backed = 1;
+WHERE body_digest = :body_digest AND body_digest IS NOT NULL
+    AND tenant || '' = :tenant AND source || '' = :source AND fingerprint = :fingerprint;
 
 -- name: mark_replay
 -- bulk: id text, replay_of text, outcome text, ended_at bigint

@@ -22,6 +22,7 @@ from oncebox.model.deliveries.inspection import (
     next_step,
 )
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE
+from oncebox.model.validation import key_digest
 
 _sql = load(__package__, "inspections.sql")
 
@@ -42,7 +43,13 @@ def find(tx: Transaction, tenant: str, wanted: str, source: str | None = None) -
     found = [
         str(id_)
         for each in within
-        for (id_,) in tx.all(_sql.ids_by_key, tenant=tenant, source=each, key=wanted)
+        for (id_,) in tx.all(
+            _sql.ids_by_key,
+            tenant=tenant,
+            source=each,
+            key=wanted,
+            key_digest=key_digest(tenant, each, wanted),
+        )
     ]
     if not found:
         raise NotFound(

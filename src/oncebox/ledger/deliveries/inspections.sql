@@ -14,7 +14,8 @@ SELECT source FROM found WHERE source IS NOT NULL;
 -- name: ids_by_key
 -- Deliveries of a source with this key; more than one if bodies conflicted.
 SELECT id FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND key = :key
+WHERE key_digest = :key_digest
+    AND tenant || '' = :tenant AND source || '' = :source AND key || '' = :key
 ORDER BY variant;
 
 -- name: by_id

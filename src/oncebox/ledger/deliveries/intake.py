@@ -139,7 +139,7 @@ class Intake:
         self._group = GroupCommit(
             database,
             # The fast form has been tried before: not all of these are new.
-            partial(accept, look_first=True) if database.round_trips else accept,
+            partial(accept, look_first=True),
             insert=insert_new,
             waiting=limits.waiting,
             size=lambda each: len(each.body),
