@@ -26,6 +26,8 @@ from oncebox.settings import LimitSettings
 
 #: one mail: a delivery for each of its inboxes, committed together
 MailDeliveries = tuple[NewDelivery, ...]
+#: receives the result of a mail after its commit; its methods must not raise
+MailWaiter = ResultSink[list[Accepted]]
 
 
 class MailIntake:
@@ -73,7 +75,7 @@ class MailIntake:
             # A fault of ours must never cause a permanent rejection.
             raise StoreUnavailable("the mail could not be stored; try again later") from error
 
-    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
         """Begin to store a small mail; the waiter receives the result after the commit.
 
         Raises: StoreUnavailable.

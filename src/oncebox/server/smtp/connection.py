@@ -13,8 +13,8 @@ import msgspec
 
 from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
-from oncebox.db.group_commit import ResultSink
 from oncebox.errors import OnceboxError
+from oncebox.ledger.inboxes.mail_intake import MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.received_mail import Envelope
@@ -183,7 +183,7 @@ class MailStore(Protocol):
         Raises: SessionAborted, in test mode.
         """
 
-    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
         """Let the waiter receive the result when the mail is committed."""
 
 
