@@ -13,12 +13,11 @@ import msgspec
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Row, Transaction
-from oncebox.db.group_commit import ResultSink
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger import ciphers as vaults
-from oncebox.ledger.inboxes.mail_intake import MailIntake
+from oncebox.ledger.inboxes.mail_intake import MailIntake, MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
-from oncebox.model.deliveries.delivery import Accepted, Headers
+from oncebox.model.deliveries.delivery import Headers
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE, Envelope, decode_envelope
 from oncebox.server.http.http_server import listen
 from oncebox.server.smtp.connection import MailStore as Taking
@@ -84,7 +83,7 @@ class Shelf:
             raise self.failure
         self.mails.append((envelope, data))
 
-    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
         async def store() -> None:
             try:
                 await self.store(envelope, data)

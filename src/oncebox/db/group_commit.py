@@ -270,7 +270,7 @@ class GroupCommit(Generic[Item, Result]):
             count = await self._database.insert(query, rows, now=self._database.clock())
         except RowRefused:  # on SQLite, perhaps because one is known; the function finds out
             return None
-        return insert.results(items) if count == len(items) else None
+        return insert.results(items) if count == len(rows) else None
 
     def _run(
         self,

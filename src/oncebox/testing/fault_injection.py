@@ -10,14 +10,13 @@ from typing import Any
 
 from oncebox.components import Components
 from oncebox.core.metrics import Telemetry
-from oncebox.db.group_commit import ResultSink
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.http import ServerBusy
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes.mail_intake import MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, RecipientStatus
 from oncebox.mail.links.link_policy import link_verdict
-from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
 from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.received_mail import Envelope
@@ -77,7 +76,7 @@ class MailFaultInjector:
             self._log.info("fault_injected", channel="mail", fault=rule.fault)
             await self._inject(rule, envelope, data)
 
-    def begin(self, envelope: Envelope, data: bytes, waiter: ResultSink[list[Accepted]]) -> None:
+    def begin(self, envelope: Envelope, data: bytes, waiter: MailWaiter) -> None:
         """Store a mail in a task."""
 
         async def store() -> None:

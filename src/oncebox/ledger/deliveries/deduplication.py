@@ -121,15 +121,7 @@ def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
     return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
 
 
-def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
-    rows = _plain_rows(arrivals)
-    if rows is None or tx.run_many(_sql.insert_whole, rows, now=now) < len(rows):
-        return None
-    return _new_results(arrivals)
-
-
-#: the same for a group commit
+#: inserts arrivals in one statement; ``accept`` must follow unless all of them were new
 insert_new = BulkInsert(
     lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
     _plain_rows,
