@@ -49,4 +49,4 @@ RETURNING tenant, last;
 -- Number events; a number never changes.
 UPDATE oncebox_events SET number = :number
 /* from rows */
-WHERE id = :id AND oncebox_events.number IS NULL;
+WHERE id = :id AND COALESCE(oncebox_events.number, -1) = -1;
