@@ -163,6 +163,8 @@ _NOT_PLANNED = (
     "jit",
 )
 _SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
+#: for the statements of users, who know their own tables
+_PLANNER_DEFAULTS = "; ".join(f"SET LOCAL {each} TO DEFAULT" for each in _NOT_PLANNED)
 
 
 class PostgresTransaction:
@@ -564,8 +566,13 @@ class PostgresDatabase:
         )
 
     async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in a transaction of its own; no different from ``write`` here."""
-        return await self.write(work, *args, **kwargs)
+        """Run a function in a transaction of its own, with the server's own planner settings."""
+
+        def as_configured(tx: Transaction) -> T:
+            tx.execute(_PLANNER_DEFAULTS)
+            return work(tx, *args, **kwargs)
+
+        return await self.write(as_configured)
 
     async def write_statement(
         self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs

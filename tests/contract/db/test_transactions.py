@@ -175,3 +175,14 @@ async def test_the_clock_of_a_server_is_the_servers(
 
     assert abs(database.clock() - right() // 1_000_000) < 60_000
     await database.close()
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+async def test_statements_of_users_are_planned_as_the_server_is_configured(
+    database: Database,
+) -> None:
+    def shown(tx: Transaction) -> object:
+        return tx.execute("SHOW enable_seqscan")[0][0]
+
+    assert await database.write_alone(shown) == "on"
+    assert await database.write(shown) == "off"
