@@ -98,10 +98,10 @@ def accept(
 
 
 def _plain_rows(arrivals: Sequence[NewDelivery]) -> list[Row] | None:
-    """Return the rows of arrivals in key order; None if one needs more than a row."""
+    """Return the rows of arrivals; None if one needs more than a row."""
     if not all(map(_is_plain, arrivals)):
         return None
-    return sorted(map(_plain_row, arrivals), key=_by_key)
+    return list(map(_plain_row, arrivals))
 
 
 def _is_plain(each: NewDelivery) -> bool:
@@ -116,6 +116,10 @@ def _plain_row(each: NewDelivery) -> Row:
     )  # fmt: skip
 
 
+def _by_key(row: Row) -> Row:
+    return row[1:5]
+
+
 def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
     faults.point("accept.written")
     return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
@@ -124,7 +128,10 @@ def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
 def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
     """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
     rows = _plain_rows(arrivals)
-    if rows is None or tx.run_many(_sql.insert_whole, rows, now=now) < len(rows):
+    if rows is None:
+        return None
+    rows.sort(key=_by_key)
+    if tx.run_many(_sql.insert_whole, rows, now=now) < len(rows):
         return None
     return _new_results(arrivals)
 
@@ -133,6 +140,7 @@ def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> li
 insert_new = BulkInsert(
     lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
     _plain_rows,
+    _by_key,
     _new_results,
 )
 
@@ -278,10 +286,6 @@ def _hold_reason(key: DeliveryKey, each: NewDelivery, backed: int | None) -> str
 
 def _key(each: NewDelivery) -> DeliveryKey:
     return (each.tenant, each.source, each.key, "")
-
-
-def _by_key(row: Row) -> Row:
-    return row[1:5]
 
 
 def _body_key(each: NewDelivery) -> tuple[str, str, bytes]:
