@@ -47,7 +47,7 @@ async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any
 
 @dataclass(frozen=True, slots=True)
 class BulkInsert(Generic[Item, Result]):
-    """One statement for the usual case: all items are new, and each is one row."""
+    """One statement for the usual case: all items are new rows."""
 
     #: returns the statement for a kind of database
     query: Callable[[str], Query]
@@ -274,7 +274,7 @@ class GroupCommit(Generic[Item, Result]):
             count = await self._database.insert(query, rows, now=self._database.clock())
         except RowRefused:  # on SQLite, perhaps because one is known; the function finds out
             return None
-        return insert.results(items) if count == len(items) else None
+        return insert.results(items) if count == len(rows) else None
 
     def _run(
         self,

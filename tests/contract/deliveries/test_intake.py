@@ -10,13 +10,13 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
 from oncebox.db.postgres import PostgresSession
 from oncebox.errors import BodyTooLarge, InputRefused, KeyInvalid
-from oncebox.ledger.deliveries import deduplication, inspections, leases
+from oncebox.ledger.deliveries import inspections, leases
 from oncebox.ledger.deliveries.intake import BatchElement, Intake
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, DeliveryState, LaneRules
 from oncebox.model.deliveries.duplicates import DuplicateClass
 from oncebox.model.deliveries.inspection import DeliveryRecord
 from oncebox.settings import LimitSettings
-from tests.support.clerk import SOURCE, TENANT, VAULT, Clerk
+from tests.support.clerk import SOURCE, TENANT, VAULT, Clerk, accept_new
 from tests.support.databases import Place
 
 BODY = b'{"amount": 5}'
@@ -165,7 +165,7 @@ def test_a_new_unsigned_arrival_is_one_statement(clerk: Clerk) -> None:
         for number in range(3)
     ]
 
-    answers = session.run_statement(lambda tx: deduplication.accept_new(tx, new, clerk.now))
+    answers = session.run_statement(lambda tx: accept_new(tx, new, clerk.now))
 
     assert answers is not None
     assert [each.arrival for each in answers] == [ArrivalKind.NEW] * 3

@@ -14,7 +14,7 @@ from oncebox.model.deliveries.delivery import (
     NewDelivery,
 )
 from oncebox.model.deliveries.duplicates import DuplicateClass
-from tests.support.clerk import HOUR, TENANT, VAULT, Clerk
+from tests.support.clerk import HOUR, TENANT, VAULT, Clerk, accept_new
 from tests.support.interleaved import interleave
 
 BODY = b'{"amount": 5}'
@@ -244,7 +244,7 @@ def test_a_replay_that_races_the_shortcut_is_not_run(clerk: Clerk) -> None:
     (first,), second = interleave(
         clerk.place,
         lambda tx: deduplication.accept(tx, [one], clerk.now),
-        lambda tx: deduplication.accept_new(tx, [two], clerk.now),
+        lambda tx: accept_new(tx, [two], clerk.now),
     )
 
     assert (first.arrival, second) == (ArrivalKind.NEW, None)

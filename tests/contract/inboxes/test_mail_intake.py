@@ -201,12 +201,12 @@ async def test_no_room_is_told_apart(database: Database) -> None:
     class Full:
         """A database on a full disk."""
 
-        writers, round_trips = 1, False
+        kind, writers, round_trips = "sqlite", 1, False
 
         def clock(self) -> int:
             return 1
 
-        async def write(self, *_: object) -> object:
+        async def insert(self, *_: object, **__: object) -> int:
             raise DiskFull
 
     post = MailIntake(Full(), Telemetry(), LimitSettings(), VAULT)  # type: ignore[arg-type]

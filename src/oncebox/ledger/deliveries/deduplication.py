@@ -125,18 +125,7 @@ def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
     return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
 
 
-def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Insert arrivals in one statement; None if some need more, with the new ones inserted."""
-    rows = _plain_rows(arrivals)
-    if rows is None:
-        return None
-    rows.sort(key=_by_key)
-    if tx.run_many(_sql.insert_whole, rows, now=now) < len(rows):
-        return None
-    return _new_results(arrivals)
-
-
-#: the same for a group commit
+#: inserts new arrivals in one statement, in a group commit
 insert_new = BulkInsert(
     lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
     _plain_rows,

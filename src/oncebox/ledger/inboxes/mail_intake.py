@@ -8,11 +8,11 @@ import msgspec
 
 from oncebox.core import faults, ids
 from oncebox.core.metrics import Telemetry
-from oncebox.db.database import Database, Transaction
-from oncebox.db.group_commit import GroupCommit, ResultSink
+from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.group_commit import BulkInsert, GroupCommit, ResultSink
 from oncebox.errors import StoreUnavailable
 from oncebox.ledger.ciphers import LARGE, MailCipher, mail_aad
-from oncebox.ledger.deliveries.deduplication import accept, accept_new
+from oncebox.ledger.deliveries.deduplication import accept, insert_new
 from oncebox.ledger.notifications import DUE, MAIL
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery, encode_headers
 from oncebox.model.inboxes.received_mail import (
@@ -52,7 +52,7 @@ class MailIntake:
         self._group: GroupCommit[MailDeliveries, list[Accepted]] = GroupCommit(
             database,
             self._accept,
-            fast=_accept_new,
+            insert=_insert_new,
             waiting=limits.waiting,
             size=lambda mail: len(mail[0].body),
             committed=self._after_commit,
@@ -126,9 +126,9 @@ class MailIntake:
     def _accept(
         self, tx: Transaction, mails: Sequence[MailDeliveries], now: int
     ) -> list[list[Accepted]]:
-        # The fast function was tried before: not all of these are new.
+        # The fast form was tried before: not all of these are new.
         every = [each for mail in mails for each in mail]
-        accepted = accept(tx, every, now, look_first=self._database.round_trips)
+        accepted = accept(tx, every, now, look_first=True)
         faults.point("smtp.rows-written")
         return _split_by_mail(mails, accepted)
 
@@ -150,12 +150,17 @@ class MailIntake:
             telemetry.duplicates.labels("delivery", name).inc(count)
 
 
-def _accept_new(
-    tx: Transaction, mails: Sequence[MailDeliveries], now: int
-) -> list[list[Accepted]] | None:
-    accepted = accept_new(tx, [each for mail in mails for each in mail], now)
+def _new_rows(mails: Sequence[MailDeliveries]) -> list[Row] | None:
+    return insert_new.rows([each for mail in mails for each in mail])
+
+
+def _new_results(mails: Sequence[MailDeliveries]) -> list[list[Accepted]]:
+    accepted = insert_new.results([each for mail in mails for each in mail])
     faults.point("smtp.rows-written")
-    return None if accepted is None else _split_by_mail(mails, accepted)
+    return _split_by_mail(mails, accepted)
+
+
+_insert_new = BulkInsert(insert_new.query, _new_rows, insert_new.sort_key, _new_results)
 
 
 def _split_by_mail(
