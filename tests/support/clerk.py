@@ -2,18 +2,19 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import cycle
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+import apsw
 import msgspec
 
 from oncebox.core import ids
 from oncebox.core.encryption import MasterKey
 from oncebox.db.database import Transaction
-from oncebox.db.postgres import PostgresSession
+from oncebox.db.postgres import PostgresSession, PostgresTransaction
 from oncebox.db.queries import insert_of_rows
 from oncebox.db.sqlite import SqliteSession
-from oncebox.errors import RowRefused
 from oncebox.ledger.admin import audit
 from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.deliveries import (
@@ -154,8 +155,9 @@ class Clerk:
         def accept(tx: Transaction, new: Sequence[NewDelivery], now: int) -> list[Accepted]:
             return deduplication.accept(tx, new, now, look_first=looks)
 
-        if isinstance(self.session, SqliteSession) and next(self._inserts):
-            inserted = _insert_new(self.session, new, self.now)
+        if self.place.kind == "sqlite" and next(self._inserts):
+            session = cast("SqliteSession", self.session)
+            inserted = session.run_statement(lambda tx: accept_new(tx, new, self.now))
             if inserted is not None:
                 return inserted
         return self.run_by(accept_new, accept, new, self.now)
@@ -344,21 +346,21 @@ class Clerk:
         return self.run(inspections.newest, TENANT, most=10_000)
 
 
-def _insert_new(
-    session: SqliteSession, new: Sequence[NewDelivery], now: int
-) -> list[Accepted] | None:
+def accept_new(tx: Transaction, new: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
     """Store arrivals in one statement, as a group commit does; None if one is not new."""
     insert = deduplication.insert_new
     rows = insert.rows(new)
     if not rows:
         return None
+    if isinstance(tx, PostgresTransaction):
+        rows.sort(key=insert.sort_key)
+        count = tx.run_many(insert.query("postgres"), rows, now=now)
+        return insert.results(new) if count == len(rows) else None
     statement = insert_of_rows(insert.query("sqlite"), len(rows))
-    values = [value for row in rows for value in (*row, now)]
-    try:
-        session.run_statement(lambda tx: tx.execute(statement, values))
-    except RowRefused:
-        return None
-    return insert.results(new)
+    with suppress(apsw.ConstraintError):
+        tx.execute(statement, [value for row in rows for value in (*row, now)])
+        return insert.results(new)
+    return None
 
 
 def done(delivery: Delivery, outcome: DeliveryOutcome = DeliveryOutcome.HANDLED) -> Settlement:

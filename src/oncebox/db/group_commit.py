@@ -47,12 +47,14 @@ async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any
 
 @dataclass(frozen=True, slots=True)
 class BulkInsert(Generic[Item, Result]):
-    """One statement for the usual case: all items are new, and each is one row."""
+    """One statement for the usual case: all items are new rows."""
 
     #: returns the statement for a kind of database
     query: Callable[[str], Query]
-    #: returns the rows of items in the order of their keys; None if an item needs more than a row
+    #: returns the rows of items; None if an item needs more than a row
     rows: Callable[[Sequence[Item]], list[Row] | None]
+    #: returns what rows are sorted by where there are several writers, so that none deadlock
+    sort_key: Callable[[Row], Any]
     #: returns the results of items that were all inserted
     results: Callable[[Sequence[Item]], list[Result]]
 
@@ -265,6 +267,8 @@ class GroupCommit(Generic[Item, Result]):
         insert = self._insert
         if insert is None or (rows := insert.rows(items)) is None:
             return None
+        if self._database.writers > 1:
+            rows.sort(key=insert.sort_key)
         query = insert.query(self._database.kind)
         try:
             count = await self._database.insert(query, rows, now=self._database.clock())

@@ -156,7 +156,7 @@ def _store_as_before(place: Place, key: str) -> None:
         "waits_for", "purged_at", "seen_at",
     ))  # fmt: skip
     # An id before all others: its batch is over.
-    named = {"id": f"dlv_0{key}", "payload_id": f"dlv_0{key}", "key": key, "source": SOURCE}
+    named = {"id": f"dlv_0000{key}", "payload_id": key, "key": key, "source": SOURCE}
     row = values | texts | nothing | named | {"tenant": TENANT, "fingerprint": b"x"}
     session = place.session()
     try:

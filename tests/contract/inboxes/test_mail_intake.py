@@ -206,7 +206,7 @@ async def test_no_room_is_told_apart(database: Database) -> None:
         def clock(self) -> int:
             return 1
 
-        async def insert(self, *_: object, **_shared: object) -> int:
+        async def insert(self, *_: object, **__: object) -> int:
             raise DiskFull
 
     post = MailIntake(Full(), Telemetry(), LimitSettings(), VAULT)  # type: ignore[arg-type]

@@ -98,10 +98,10 @@ def accept(
 
 
 def _plain_rows(arrivals: Sequence[NewDelivery]) -> list[Row] | None:
-    """Return the rows of arrivals in key order; None if one needs more than a row."""
+    """Return the rows of arrivals; None if one needs more than a row."""
     if not all(map(_is_plain, arrivals)):
         return None
-    return sorted(map(_plain_row, arrivals), key=_by_key)
+    return list(map(_plain_row, arrivals))
 
 
 def _is_plain(each: NewDelivery) -> bool:
@@ -116,15 +116,20 @@ def _plain_row(each: NewDelivery) -> Row:
     )  # fmt: skip
 
 
+def _by_key(row: Row) -> Row:
+    return row[1:5]
+
+
 def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
     faults.point("accept.written")
     return [Accepted(each.id, ArrivalKind.NEW, DeliveryState.RECEIVED) for each in arrivals]
 
 
-#: inserts arrivals in one statement; ``accept`` must follow unless all of them were new
+#: inserts new arrivals in one statement, in a group commit
 insert_new = BulkInsert(
     lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
     _plain_rows,
+    _by_key,
     _new_results,
 )
 
@@ -270,10 +275,6 @@ def _hold_reason(key: DeliveryKey, each: NewDelivery, backed: int | None) -> str
 
 def _key(each: NewDelivery) -> DeliveryKey:
     return (each.tenant, each.source, each.key, "")
-
-
-def _by_key(row: Row) -> Row:
-    return row[1:5]
 
 
 def _body_key(each: NewDelivery) -> tuple[str, str, bytes]:

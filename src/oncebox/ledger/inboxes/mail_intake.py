@@ -52,7 +52,7 @@ class MailIntake:
         self._group: GroupCommit[MailDeliveries, list[Accepted]] = GroupCommit(
             database,
             self._accept,
-            insert=_INSERT_NEW,
+            insert=_insert_new,
             waiting=limits.waiting,
             size=lambda mail: len(mail[0].body),
             committed=self._after_commit,
@@ -126,7 +126,7 @@ class MailIntake:
     def _accept(
         self, tx: Transaction, mails: Sequence[MailDeliveries], now: int
     ) -> list[list[Accepted]]:
-        # The bulk insert was tried before: not all of these are new.
+        # The fast form was tried before: not all of these are new.
         every = [each for mail in mails for each in mail]
         accepted = accept(tx, every, now, look_first=True)
         faults.point("smtp.rows-written")
@@ -150,15 +150,7 @@ class MailIntake:
             telemetry.duplicates.labels("delivery", name).inc(count)
 
 
-def _split_by_mail(
-    mails: Sequence[MailDeliveries], results: Sequence[Accepted]
-) -> list[list[Accepted]]:
-    """Return the results of each mail's deliveries."""
-    every = iter(results)
-    return [[next(every) for _ in mail] for mail in mails]
-
-
-def _rows(mails: Sequence[MailDeliveries]) -> list[Row] | None:
+def _new_rows(mails: Sequence[MailDeliveries]) -> list[Row] | None:
     return insert_new.rows([each for mail in mails for each in mail])
 
 
@@ -168,4 +160,12 @@ def _new_results(mails: Sequence[MailDeliveries]) -> list[list[Accepted]]:
     return _split_by_mail(mails, accepted)
 
 
-_INSERT_NEW = BulkInsert(insert_new.query, _rows, _new_results)
+_insert_new = BulkInsert(insert_new.query, _new_rows, insert_new.sort_key, _new_results)
+
+
+def _split_by_mail(
+    mails: Sequence[MailDeliveries], results: Sequence[Accepted]
+) -> list[list[Accepted]]:
+    """Return the results of each mail's deliveries."""
+    every = iter(results)
+    return [[next(every) for _ in mail] for mail in mails]
