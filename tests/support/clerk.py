@@ -410,12 +410,3 @@ def given_back(delivery: Delivery, now: int) -> Settlement:
 def stale(delivery: Delivery, by: int = 1) -> Delivery:
     """Return a claim as an earlier worker of the same delivery would carry it."""
     return msgspec.structs.replace(delivery, fence=delivery.fence - by)
-
-
-def accept_new(tx: Transaction, arrivals: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
-    """Accept arrivals by PostgreSQL's statement for new ones; None if some need more."""
-    insert = deduplication.insert_new
-    rows = insert.rows(arrivals)
-    if rows is None or tx.run_many(insert.query("postgres"), rows, now=now) < len(rows):
-        return None
-    return insert.results(arrivals)
