@@ -14,14 +14,20 @@ WHERE known.tenant = :tenant AND known.provider_id = :provider_id AND known.prov
 -- bulk: place bigint, tenant text, transport text, provider_id text, send_id text
 -- Sends by our tag, if they have no provider id yet and that transport may have sent them: a send
 -- that was never transmitted was not accepted, whatever is reported.
-SELECT :place, tagged.id FROM oncebox_sends AS tagged /* and rows */
-WHERE tagged.tenant = :tenant AND tagged.id = :send_id AND :provider_id <> ''
-    AND tagged.provider_id = ''
-    AND ((tagged.transport = :transport AND tagged.marked_at IS NOT NULL) OR EXISTS (
-        SELECT 1 FROM oncebox_send_tries AS tried
-        WHERE tried.send_id = tagged.id AND tried.tenant = tagged.tenant
-            AND tried.transport = :transport AND tried.marked_at IS NOT NULL
-    ));
+-- One lookup per row: without statistics a join might read all sends instead.
+SELECT place, id FROM (
+    SELECT :place AS place, (
+        SELECT tagged.id FROM oncebox_sends AS tagged
+        WHERE tagged.tenant = :tenant AND tagged.id = :send_id AND :provider_id <> ''
+            AND tagged.provider_id = ''
+            AND ((tagged.transport = :transport AND tagged.marked_at IS NOT NULL) OR EXISTS (
+                SELECT 1 FROM oncebox_send_tries AS tried
+                WHERE tried.send_id = tagged.id AND tried.tenant = tagged.tenant
+                    AND tried.transport = :transport AND tried.marked_at IS NOT NULL
+            ))
+    ) AS id /* from rows */
+) AS found
+WHERE id IS NOT NULL;
 
 -- name: adopt
 -- bulk: tenant text, id text, provider_id text

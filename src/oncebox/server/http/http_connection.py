@@ -441,10 +441,10 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Forget the connection."""
-        self._connections.remove(self)
         self.stage = Stage.CLOSING
         self._unparsed = b""
         self.resume_writing()
+        self._connections.remove(self)
         if self._exchange is not None:
             self._exchange.lose()
             self._exchange = None
