@@ -157,7 +157,7 @@ INTAKE = (
         (
             Patch(
                 "src/oncebox/db/group_commit.py",
-                "return insert.results(items) if count == len(items) else None",
+                "return insert.results(items) if count == len(rows) else None",
                 "return insert.results(items)",
             ),
         ),
