@@ -154,13 +154,14 @@ DROP TABLE oncebox_deliveries_old;
 ALTER TABLE oncebox_deliveries_new RENAME TO oncebox_deliveries;
 
 -- New deliveries without a lane, with their payloads: an insert into the view is one statement
--- for both tables.
+-- for both tables. A row of nulls is none.
 CREATE VIEW oncebox_arrivals AS
 SELECT delivery.id, tenant, source, key, key_digest, body_digest, type, road, fingerprint, size,
     received_at, headers, body, verdict, secret_id, accepted_at
 FROM oncebox_deliveries AS delivery JOIN oncebox_payloads AS payload ON payload.id = payload_id;
 
-CREATE TRIGGER oncebox_arrivals_insert INSTEAD OF INSERT ON oncebox_arrivals BEGIN
+CREATE TRIGGER oncebox_arrivals_insert INSTEAD OF INSERT ON oncebox_arrivals
+WHEN NEW.id IS NOT NULL BEGIN
     INSERT INTO oncebox_deliveries (
         id, tenant, source, key, variant, key_digest, body_digest, type, road, fingerprint,
         payload_id, size, late, state, due_at, received_at, accepted_at, verdict, secret_id
