@@ -315,4 +315,18 @@ UPKEEP = (
             "tests/contract/db/test_group_commit.py", "test_a_bulk_insert_stores_all_rows_or_none"
         ),
     ),
+    Mutant(
+        "prepared statements that keep the last bodies",
+        (
+            Patch(
+                "src/oncebox/db/sqlite.py",
+                "values, total <= _BYTES_KEPT",
+                "values, True",
+            ),
+        ),
+        _tests(
+            "tests/contract/db/test_group_commit.py",
+            "test_prepared_statements_do_not_keep_large_bodies",
+        ),
+    ),
 )

@@ -19,7 +19,7 @@ from oncebox.errors import MigrationChanged, SchemaOutdated, SchemaTooNew
 _sql = load(__package__, "migrate.sql")
 
 #: rows that one transaction converts
-BATCH_ROWS = 2_000
+BATCH_ROWS = 5_000
 #: before the checksum of a migration that has converted some rows, but not all; no process of an
 #: older version starts after this
 _BEGUN = "begun:"

@@ -121,9 +121,11 @@ _READER_THREADS = 2
 _POLL_SECONDS = 0.05
 #: jobs of one commit
 _MAX_JOBS_PER_COMMIT = 16
-#: rows of one bulk insert; for each number of rows there is a prepared statement
-_MAX_INSERT_ROWS = 250
-_STATEMENTS_KEPT = 100 + _MAX_INSERT_ROWS
+#: rows of the prepared statements of a bulk insert; rows of nulls fill the next longer one
+_INSERT_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+_STATEMENTS_KEPT = 100 + len(_INSERT_SIZES)
+#: bytes that a statement may keep: apsw keeps the last values of each one that it keeps prepared
+_BYTES_KEPT = 256 * 1024
 
 _REFUSED_DATA_ERRORS = (
     apsw.ConstraintError,
@@ -180,6 +182,10 @@ class SqliteTransaction:
         before = self._connection.total_changes()
         self.many(query, rows, **shared)
         return self._connection.total_changes() - before
+
+    def insert(self, statement: str, values: Sequence[Value], *, keep: bool) -> None:
+        """Run a bulk insert, and keep it prepared or not."""
+        self._connection.execute(statement, values, can_cache=keep)
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a user's own statement."""
@@ -395,15 +401,13 @@ class SqliteDatabase:
     async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk insert: one statement, so that the interpreter's lock is released once."""
         tail = tuple(shared[name] for name in query.shared)
-        parts = [rows[at : at + _MAX_INSERT_ROWS] for at in range(0, len(rows), _MAX_INSERT_ROWS)]
-        statements = [
-            (insert_of_rows(query, len(part)), [*chain.from_iterable(row + tail for row in part)])
-            for part in parts
-        ]
+        most = _INSERT_SIZES[-1]
+        parts = [rows[at : at + most] for at in range(0, len(rows), most)]
+        statements = [_filled_insert(query, part, tail) for part in parts]
 
-        def work(tx: Transaction) -> int:
-            for statement, values in statements:
-                tx.execute(statement, values)
+        def work(tx: SqliteTransaction) -> int:
+            for statement, values, keep in statements:
+                tx.insert(statement, values, keep=keep)
             return len(rows)
 
         return await self._writer.submit(work, statement=len(statements) == 1)
@@ -450,6 +454,16 @@ class SqliteDatabase:
         with suppress(apsw.Error):  # the next write meets the same error and reports it
             self._data_version = self._poll_session.connection.pragma("data_version")
         return self._data_version != before
+
+
+def _filled_insert(query: Query, rows: Sequence[Row], tail: Row) -> tuple[str, list[Any], bool]:
+    """Return the statement for rows, its values, and whether they are few enough to be kept."""
+    size = next(size for size in _INSERT_SIZES if size >= len(rows))
+    values: list[Any] = [*chain.from_iterable(row + tail for row in rows)]
+    values += [None] * ((size - len(rows)) * len(query.parameters))
+    blobs = [at for at, (_, kind) in enumerate(query.bulk) if kind == "bytea"]
+    total = sum(len(row[at] or b"") for row in rows for at in blobs)
+    return insert_of_rows(query, size), values, total <= _BYTES_KEPT
 
 
 def _digest(*parts: Any) -> bytes:

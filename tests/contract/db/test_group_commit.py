@@ -5,13 +5,17 @@ import hashlib
 import random
 import threading
 from collections.abc import Sequence
+from typing import cast
 
+import apsw
+import msgspec
 import pytest
 
 from oncebox.core import ids
 from oncebox.db import group_commit as group_module
 from oncebox.db.database import Database, Transaction
 from oncebox.db.group_commit import GroupCommit
+from oncebox.db.sqlite import SqliteTransaction
 from oncebox.errors import DatabaseClosed, DiskFull, RowRefused, StoreUnavailable
 from oncebox.ledger.deliveries import deduplication
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, NewDelivery
@@ -101,7 +105,7 @@ async def test_what_a_shortcut_wrote_is_new_on_the_long_way_too(database: Databa
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])
-@pytest.mark.parametrize("count", [2, 250, 251, 600])
+@pytest.mark.parametrize("count", [2, 5, 250, 256, 257, 600])
 async def test_a_bulk_insert_stores_all_rows_or_none(database: Database, count: int) -> None:
     assert await _insert(database, [_arrival("known")]) == 1
     new = [_arrival(str(number)) for number in range(count - 1)]
@@ -126,6 +130,29 @@ async def test_a_bulk_insert_in_a_shared_commit_is_undone_alone(database: Databa
 
     assert [isinstance(each, RowRefused) for each in results] == [False, True, False, False]
     assert await _count(database) == 1 + 2 + 2 + 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_prepared_statements_do_not_keep_large_bodies(database: Database) -> None:
+    async def kept() -> int:
+        return int(
+            await database.write(
+                lambda tx: cast("SqliteTransaction", tx)._connection.status(
+                    apsw.SQLITE_DBSTATUS_STMT_USED
+                )[0]
+            )
+        )
+
+    await _insert(database, [_arrival("small")])
+    before = await kept()
+    for number in range(1, 6):
+        large = [
+            msgspec.structs.replace(_arrival(f"{number}-{each}"), body=b"x" * 500_000)
+            for each in range(number)
+        ]
+        await _insert(database, large)
+
+    assert await kept() - before < 500_000
 
 
 async def _count(database: Database) -> int:
