@@ -64,7 +64,7 @@ DOORS = (
         "mails' room for every body",
         (
             Patch(
-                "src/oncebox/server/http/http_connection.py",
+                "src/oncebox/server/http/http_exchange.py",
                 "is_mail = head.path in MAIL_PATHS",
                 "is_mail = True",
             ),

@@ -83,7 +83,7 @@ HTTP = (
         "bodies in chunks without a limit",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "        if self.body_size > self._body_limit:\n"
                 "            self.refuse(BodyTooLarge())\n"
                 "        elif",
@@ -126,7 +126,7 @@ HTTP = (
         "a part of a body that is taken for all of it",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "        if is_last and self.head.length not in {None, self.body_size}:\n"
                 "            raise http_errors.RequestMalformed\n",
                 "",
@@ -299,7 +299,7 @@ HTTP = (
         "a reference cycle for every request",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "            await state.app(self._scope(), self.receive, self.send)\n",
                 "            self._kept = self._scope()\n"
                 "            await state.app(self._kept, self.receive, self.send)\n",
@@ -348,7 +348,7 @@ HTTP = (
         "no capacity reserved for webhooks and probes",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "reserved=is_intake or head.path in PROBE_PATHS",
                 "reserved=False",
             ),
@@ -448,7 +448,7 @@ HTTP = (
         "a refused body that is kept",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "            self._unreceived.clear()  # nobody will receive it\n",
                 "",
             ),
@@ -464,7 +464,7 @@ HTTP = (
         "an application that waits for a refused body",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "            self._wake()  # an application that still waits for the body\n",
                 "",
             ),
@@ -480,7 +480,7 @@ HTTP = (
         "100 Continue within a response",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "if not (self.is_complete or self.status) and",
                 "if not self.is_complete and",
             ),
@@ -496,7 +496,7 @@ HTTP = (
         "a webhook handler that fails without an answer",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 '            state.telemetry.log.exception("request_failed", '
                 "request=self.request_id)\n"
                 "            self._fail()\n"
@@ -706,7 +706,7 @@ HTTP = (
         "another path for webhooks behind a proxy",
         (
             Patch(
-                f"{_SOURCE}/http_connection.py",
+                f"{_SOURCE}/http_exchange.py",
                 "        elif not is_intake or state.webhooks is None:\n",
                 "        elif not is_intake or not state.webhooks or state.proxies:\n",
             ),

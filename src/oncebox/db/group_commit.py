@@ -252,21 +252,28 @@ class GroupCommit(Generic[Item, Result]):
             self._resolve(batch, results)
 
     async def _write(self, items: list[Item]) -> list[Result]:
-        """Try the fast form; where it did not suffice, skip it for the next few commits."""
-        if (self._fast or self._insert) and not self._commits_without_fast:
+        if not self._commits_without_fast:
             results = await self._write_fast(items)
             if results is not None:
                 return results
-            self._commits_without_fast = _COMMITS_WITHOUT_FAST
         self._commits_without_fast = max(0, self._commits_without_fast - 1)
         return await self._database.write(self._run, self._function, items)
 
     async def _write_fast(self, items: list[Item]) -> list[Result] | None:
+        """Try the fast form; where it did not suffice, skip it for the next few commits."""
         if self._fast is not None:
-            return await self._database.write_statement(self._run, self._fast, items)
-        insert = self._insert
-        if insert is None or (rows := insert.rows(items)) is None:
+            results = await self._database.write_statement(self._run, self._fast, items)
+        elif self._insert is None or (rows := self._insert.rows(items)) is None:
             return None
+        else:
+            results = await self._insert_rows(self._insert, items, rows)
+        if results is None:
+            self._commits_without_fast = _COMMITS_WITHOUT_FAST
+        return results
+
+    async def _insert_rows(
+        self, insert: BulkInsert[Item, Result], items: list[Item], rows: list[Row]
+    ) -> list[Result] | None:
         if self._database.writers > 1:
             rows.sort(key=insert.sort_key)
         query = insert.query(self._database.kind)

@@ -194,7 +194,7 @@ async def test_a_failed_commit_is_reported_as_temporary(
         raise StoreUnavailable(message)
 
     monkeypatch.setattr(server.rooms.intake._group, "_function", fail)
-    monkeypatch.setattr(server.rooms.intake._group, "_fast", None)
+    monkeypatch.setattr(server.rooms.intake._group, "_insert", None)
     async with line_to(server) as line:
         await line.send(request("d-1"))
 

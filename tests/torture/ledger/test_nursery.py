@@ -35,7 +35,7 @@ def test_whoever_is_left_is_ended(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'oncebox.db'}"
     arguments = (url, str(tmp_path / "history"), str(tmp_path / "world"), "--count=4")
     with Nursery(tmp_path) as nursery:
-        frozen = nursery.start(AGENT, *arguments, faults="accept.written:1:stop")
+        frozen = nursery.start(AGENT, *arguments, faults="worker.settled-not-committed:1:stop")
         await_halt([frozen.pid])
         assert is_paused(frozen.pid)
         assert is_locked(url)
