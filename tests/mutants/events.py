@@ -15,7 +15,7 @@ EVENTS = (
         "a sequencer without a fence",
         (
             Patch(
-                f"{_EVENTS}/sequencer.sql",
+                f"{_EVENTS}/event_log.sql",
                 "WHERE name = :name AND holder = :holder AND fence = :fence;",
                 "WHERE name = :name AND :holder <> '' AND :fence > 0;",
             ),
@@ -32,7 +32,7 @@ EVENTS = (
         "a duty that anybody takes at any time",
         (
             Patch(
-                f"{_EVENTS}/sequencer.sql",
+                f"{_EVENTS}/event_log.sql",
                 "WHERE oncebox_duties.until <= :now\n",
                 "WHERE oncebox_duties.until <= :now + 100000000\n",
             ),

@@ -8,7 +8,7 @@ _BOTH = ("    ", "        ")
 _SQL = "src/oncebox/ledger/sends/submission.sql"
 _OUTBOX = "src/oncebox/ledger/sends/outbox.py"
 _WORKER = "src/oncebox/workers/sends/send_worker.py"
-_SEQUENCER = "src/oncebox/ledger/events/sequencer.py"
+_SEQUENCER = "src/oncebox/ledger/events/event_log.py"
 
 
 def _tests(*names: str) -> Selection:

@@ -8,7 +8,7 @@ import msgspec
 
 from oncebox.core import ids
 from oncebox.db.database import Transaction
-from oncebox.ledger.events import event_log, sequencer
+from oncebox.ledger.events import event_log
 from oncebox.model.events import Event, EventFilter, NewEvent
 from tests.support.clerk import START, TENANT
 
@@ -38,9 +38,9 @@ def record(tx: Transaction, *events: NewEvent) -> None:
 
 def number(
     tx: Transaction, holder: str = "ann", fence: int = 0, *, now: int = START, most: int = 500
-) -> sequencer.Numbered:
+) -> event_log.Numbered:
     """Number events as one who takes the duty, or has it."""
-    return sequencer.number_events(tx, holder, fence, now=now, until=now + LEASE, most=most)
+    return event_log.number_events(tx, holder, fence, now=now, until=now + LEASE, most=most)
 
 
 def number_all(tx: Transaction) -> None:

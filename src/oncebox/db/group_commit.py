@@ -153,6 +153,7 @@ class GroupCommit(Generic[Item, Result]):
         self._function = function
         self._fast = fast if database.round_trips else None
         self._insert = insert
+        self._insert_query = insert.query(database.kind) if insert is not None else None
         self._commits_without_fast = 0
         self._max_items = most
         self._max_pending = waiting
@@ -274,11 +275,12 @@ class GroupCommit(Generic[Item, Result]):
     async def _insert_rows(
         self, insert: BulkInsert[Item, Result], items: list[Item], rows: list[Row]
     ) -> list[Result] | None:
+        assert self._insert_query is not None  # noqa: S101 - there is an insert
         if self._database.writers > 1:
             rows.sort(key=insert.sort_key)
-        query = insert.query(self._database.kind)
+        now = self._database.clock()
         try:
-            count = await self._database.insert(query, rows, now=self._database.clock())
+            count = await self._database.insert(self._insert_query, rows, now=now)
         except RowRefused:  # on SQLite, perhaps because one is known; the function finds out
             return None
         return insert.results(items) if count == len(rows) else None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oncebox.core import clock, ids
 from oncebox.db.database import Transaction
 from oncebox.errors import CursorTooOld, LeaseLost
-from oncebox.ledger.events import event_log, sequencer
+from oncebox.ledger.events import event_log
 from oncebox.model.events import EventFilter, NewEvent
 from tests.support import events
 from tests.support.clerk import DAY, START, TENANT, Clerk
@@ -55,7 +55,7 @@ def test_an_event_of_a_commit_that_failed_never_happened(clerk: Clerk) -> None:
     with pytest.raises(ZeroDivisionError):
         clerk.run(fail)
 
-    assert not clerk.run(sequencer.status).work
+    assert not clerk.run(event_log.sequencer_status).work
 
 
 def test_numbers_have_no_gaps_and_each_tenant_its_own(clerk: Clerk) -> None:
@@ -119,11 +119,11 @@ def test_an_old_fence_of_the_same_holder_numbers_nothing(clerk: Clerk) -> None:
 
 def test_a_duty_that_is_given_up_can_be_taken_at_once(clerk: Clerk) -> None:
     clerk.run(number, "ann")
-    clerk.run(sequencer.release_sequencer, "ben", 1)
+    clerk.run(event_log.release_sequencer, "ben", 1)
     with pytest.raises(LeaseLost):
         clerk.run(number, "ben")
 
-    clerk.run(sequencer.release_sequencer, "ann", 1)
+    clerk.run(event_log.release_sequencer, "ann", 1)
 
     assert clerk.run(number, "ben").fence == 2
 
@@ -132,20 +132,20 @@ def test_a_look_from_a_floor_on_sees_only_later_events(clerk: Clerk) -> None:
     clerk.run(record, new())
     later = ids.lowest("evt", clock.system() + 60_000)
 
-    assert clerk.run(sequencer.status).work
-    assert not clerk.run(sequencer.status, later).work
+    assert clerk.run(event_log.sequencer_status).work
+    assert not clerk.run(event_log.sequencer_status, later).work
 
 
 @pytest.mark.parametrize("kind", ["postgres"])
 def test_a_look_tells_since_when_a_transaction_writes(clerk: Clerk) -> None:
     """What it has recorded is not seen yet, and may have any earlier id."""
-    idle = clerk.run(sequencer.status).writing_since
+    idle = clerk.run(event_log.sequencer_status).writing_since
     other = clerk.place.session()
     found: list[int] = []
 
     def write_and_look(tx: Transaction) -> None:
         record(tx, new())
-        found.append(clerk.run(sequencer.status).writing_since)
+        found.append(clerk.run(event_log.sequencer_status).writing_since)
 
     before = clock.system()
     other.run(write_and_look)
@@ -156,12 +156,12 @@ def test_a_look_tells_since_when_a_transaction_writes(clerk: Clerk) -> None:
 
 
 def test_a_look_tells_whether_there_is_work_and_whose(clerk: Clerk) -> None:
-    assert clerk.run(sequencer.status)[:4] == (False, "", 0, 0)
+    assert clerk.run(event_log.sequencer_status)[:4] == (False, "", 0, 0)
     clerk.run(record, new())
-    assert clerk.run(sequencer.status).work
+    assert clerk.run(event_log.sequencer_status).work
     clerk.run(number, "ann")
 
-    assert clerk.run(sequencer.status)[:4] == (False, "ann", 1, START + LEASE)
+    assert clerk.run(event_log.sequencer_status)[:4] == (False, "ann", 1, START + LEASE)
 
 
 def test_who_comes_while_another_numbers_waits_for_its_commit_and_goes_on_after_it(
@@ -171,7 +171,7 @@ def test_who_comes_while_another_numbers_waits_for_its_commit_and_goes_on_after_
     clerk.run(record, *_some(3))
     later = START + 2 * LEASE
 
-    def number_too(tx: Transaction) -> sequencer.Numbered:
+    def number_too(tx: Transaction) -> event_log.Numbered:
         record(tx, new())  # which is begun before the other's commit, and seen after it
         return number(tx, "ben", now=later)
 

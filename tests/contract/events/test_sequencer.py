@@ -8,7 +8,7 @@ from oncebox.box import Oncebox
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
 from oncebox.errors import Permanent
-from oncebox.ledger.events import sequencer as verbs
+from oncebox.ledger.events import event_log as verbs
 from oncebox.ledger.notifications import EVENTS, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery
@@ -84,11 +84,11 @@ async def test_of_many_sequencers_one_numbers_and_another_takes_over_at_once_whe
                 await first.write(record, new(), new())
                 first.notify(EVENTS)
                 await _wait_for(first, 2 * count)
-        ended = await first.read(verbs.status)
+        ended = await first.read(verbs.sequencer_status)
         await first.write(record, new())
         first.notify(EVENTS)
         await _wait_for(first, 11, within=5)
-        now_has_it = await first.read(verbs.status)
+        now_has_it = await first.read(verbs.sequencer_status)
 
     numbers = [each.number for each in await first.read(read)]
     assert numbers == list(range(1, 12))
@@ -103,7 +103,7 @@ async def test_an_idle_ledger_is_left_alone(database: Database) -> None:
     async with sequencing(database, lease=0.1):
         await asyncio.sleep(1.5)
 
-        assert (await database.read(verbs.status)).fence == 0
+        assert (await database.read(verbs.sequencer_status)).fence == 0
 
 
 async def test_a_sequencer_waits_for_the_lease_of_one_that_is_gone_and_not_longer(

@@ -111,7 +111,8 @@ def _is_plain(each: NewDelivery) -> bool:
 def _plain_row(each: NewDelivery) -> Row:
     return (
         each.id, each.tenant, each.source, each.key, key_digest(each.tenant, each.source, each.key),
-        _body_digest(each) if each.unsigned else None, each.type, each.road, each.fingerprint,
+        body_digest(each.tenant, each.source, each.fingerprint) if each.unsigned else None,
+        each.type, each.road, each.fingerprint,
         len(each.body) if each.length is None else each.length, each.received_at, each.headers,
         each.body, each.verdict, each.secret_id,
     )  # fmt: skip

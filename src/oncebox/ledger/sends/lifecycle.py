@@ -16,7 +16,7 @@ from oncebox.db.group_commit import grouped
 from oncebox.db.queries import Query, load
 from oncebox.errors import NotFound, StateConflict
 from oncebox.ledger.admin import audit
-from oncebox.ledger.events import sequencer
+from oncebox.ledger.events import event_log
 from oncebox.ledger.notifications import EVENTS, SENDS, STREAM
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.sends.send import (
@@ -139,7 +139,7 @@ def settle(tx: Transaction, reports: Sequence[SendReport], now: int) -> list[Sen
     stored = _read_settled(tx, reports, rows)
     changed = {id_ for id_, _ in counted}
     ended = [stored[ref] for ref in sorted(stored) if ref[1] in changed]
-    numbered = sequencer.record_numbered(tx, sends.end_events(ended, now))
+    numbered = event_log.record_numbered(tx, sends.end_events(ended, now))
     outcomes = [((each.tenant, each.transport), each.outcome) for each in reports if each.transport]
     transports.record_outcomes(tx, outcomes, _BREAKER_RULES, now)
     found = [stored.get((report.tenant, report.id)) for report in reports]

@@ -308,11 +308,12 @@ class HttpExchange(RequestContext):
         out = lines or []
         if not is_empty:
             out += self._framed(body, is_last=is_last)
-        self._connection.write(b"".join(out))
         if is_last:
             self.done = True
             self._unreceived.clear()  # nobody will receive it
             self._wake()  # an application that still waits for the body
+        self._connection.write(b"".join(out))
+        if is_last:
             self._connection.response_done(self)
 
     def _framing(self, size: int, *, is_last: bool, is_empty: bool) -> bytes:

@@ -11,7 +11,7 @@ import asyncio
 from oncebox.core import clock, faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import LeaseLost, StoreError
-from oncebox.ledger.events import sequencer
+from oncebox.ledger.events import event_log
 from oncebox.ledger.notifications import EVENTS, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.settings import EventSettings
@@ -84,7 +84,7 @@ class Sequencer:
         looked_at = clock.system()  # ids have the time of the host that made them
         since = self._floor.begin(looked_at)
         floor = ids.lowest("evt", since) if since else ""
-        found = await self._ledger.read(sequencer.status, floor)
+        found = await self._ledger.read(event_log.sequencer_status, floor)
         # What a transaction has recorded that has not ended yet must be found by the next look.
         ahead = self._ledger.clock() - clock.system()
         upto = min(looked_at, found.writing_since - ahead) if found.writing_since else looked_at
@@ -98,7 +98,7 @@ class Sequencer:
             return min(_POLL, (found.until - now) / 1000)
         before = self._fence
         numbered = await self._ledger.write(
-            sequencer.number_events,
+            event_log.number_events,
             self._name,
             before,
             now=now,
@@ -129,7 +129,7 @@ class Sequencer:
         if not fence:
             return
         try:
-            await self._ledger.write(sequencer.release_sequencer, self._name, fence)
+            await self._ledger.write(event_log.release_sequencer, self._name, fence)
             self._ledger.notify(EVENTS)
         except StoreError as error:
             self._telemetry.store_errors.labels(error.code).inc()
