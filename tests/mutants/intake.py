@@ -104,6 +104,11 @@ INTAKE = (
         (_requests("test_a_usual_request_is_stored_as_the_general_path_stores_it"),),
     ),
     Mutant(
+        "the general path forgets whether ids are signed",
+        (Patch(_REQUESTS, '"unsigned": not event.id_signed,', '"unsigned": False,'),),
+        (_requests("test_a_usual_request_is_stored_as_the_general_path_stores_it"),),
+    ),
+    Mutant(
         "a compiled source that expects no sender",
         (
             Patch(

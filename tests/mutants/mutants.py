@@ -638,6 +638,11 @@ MUTANTS = (
                 '        "unsigned": not event.id_signed,\n',
                 '        "unsigned": False,\n',
             ),
+            Patch(
+                "src/oncebox/server/webhooks/request_verification.py",
+                "unsigned=not event.id_signed,\n        road",
+                "unsigned=False,\n        road",
+            ),
         ),
         (
             _tests(
