@@ -164,6 +164,32 @@ async def test_errors_of_the_loop_are_those_of_the_sessions(place: Place) -> Non
     await database.close()
 
 
+async def test_a_server_that_shuts_down_in_a_statement_leaves_the_commit_unknown(
+    place: Place,
+) -> None:
+    """By the loop as by the sessions: it may have committed before it says so."""
+    database = place.open()
+    assert isinstance(database, PostgresDatabase)
+    query = deduplication.insert_new.query("postgres")
+    with psycopg.connect(place.url, autocommit=True) as beside:
+        beside.execute(
+            "CREATE FUNCTION shut_down() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN RAISE SQLSTATE '57P01'; END$$;"
+            "CREATE TRIGGER shut_down BEFORE INSERT ON oncebox_payloads"
+            " EXECUTE FUNCTION shut_down()"
+        )
+        try:
+            for number in range(20):
+                rows = deduplication.insert_new.rows([_arrival(str(number))])
+                assert rows is not None
+                with pytest.raises(CommitUnknown):
+                    await database.insert(query, rows, now=START)
+                await asyncio.sleep(0.02)
+        finally:
+            beside.execute("DROP TRIGGER shut_down ON oncebox_payloads; DROP FUNCTION shut_down")
+            await database.close()
+
+
 async def test_a_server_that_cannot_be_reached_is_not_asked_again_at_once(kind: str) -> None:
     tries = []
 

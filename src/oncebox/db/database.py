@@ -98,13 +98,13 @@ class Database(Protocol):
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
 
-    def notify(self, channel: str) -> None:
+    def notify(self, topic: str) -> None:
         """Wake the subscribers of a topic, in this process and in others."""
 
-    def subscribe(self, channel: str) -> Subscription:
+    def subscribe(self, topic: str) -> Subscription:
         """Return a subscription to a topic; it receives every notification from now on."""
 
-    async def wait(self, channel: str, within: float) -> None:
+    async def wait(self, topic: str, within: float) -> None:
         """Wait until the topic is notified, at most ``within`` seconds.
 
         For the only waiter of this process; where there may be others, each subscribes.

@@ -80,16 +80,16 @@ class Subscription:
     def __init__(self, notifier: Notifier, topic: str, seen: int | None = None) -> None:
         """See notifications from now on, or after so many."""
         self._notifier = notifier
-        self._channel = topic
+        self._topic = topic
         self._seen_count = notifier.count(topic) if seen is None else seen
 
     async def wait(self, within: float) -> bool:
         """Wait for a notification; say whether it came within so many seconds."""
         before = self._seen_count
-        notified = self._notifier.count(self._channel) != before
+        notified = self._notifier.count(self._topic) != before
         if not notified:
-            notified = await self._notifier.wait_for_next(self._channel, within)
-        self._seen_count = self._notifier.count(self._channel)
+            notified = await self._notifier.wait_for_next(self._topic, within)
+        self._seen_count = self._notifier.count(self._topic)
         return notified or self._seen_count != before
 
 
@@ -118,7 +118,7 @@ class Poller:
         """Read as long as ``waiting`` is not empty; nothing is read before ``start``."""
         self._topics = topics
         self._telemetry = telemetry
-        self._channel = topic
+        self._topic = topic
         self._read = read
         self._waiting = waiting
         self._task: asyncio.Task[None] | None = None
@@ -136,7 +136,7 @@ class Poller:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        subscription = self._topics.subscribe(self._channel)
+        subscription = self._topics.subscribe(self._topic)
         while self._waiting:
             try:
                 await self._read()
@@ -144,6 +144,6 @@ class Poller:
                 self._telemetry.store_errors.labels(error.code).inc()
             except Exception:
                 # All waiters depend on this; the next read may succeed.
-                self._telemetry.log.exception("poll_failed", topic=self._channel)
+                self._telemetry.log.exception("poll_failed", topic=self._topic)
             await subscription.wait(_POLL_SECONDS)
         self._task = None  # no await since the last check: the next waiter starts it again

@@ -152,7 +152,7 @@ _CONNECT_OPTIONS: dict[str, Any] = {
 #: a process that was paused inside a transaction must not stop all others with it
 _SESSION_TIMEOUTS = "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '15s'"
 #: Every query has its index. A plan that reads a whole table or sorts it is a wrong guess, made
-#: without statistics; see docs/decisions/0041-use-index-plans-whatever-the-statistics.md.
+#: without statistics; see docs/decisions/0041-use-index-plans-for-every-query.md.
 _NOT_PLANNED = (
     "enable_seqscan",
     "enable_bitmapscan",
@@ -471,9 +471,9 @@ class NotifySession:
         """Whether the connection is gone."""
         return self._connection.closed
 
-    def notify(self, channel: str) -> None:
+    def notify(self, topic: str) -> None:
         """Notify every listening process of a topic."""
-        self._connection.execute("SELECT pg_notify('oncebox', %s)", (channel,))
+        self._connection.execute("SELECT pg_notify('oncebox', %s)", (topic,))
 
     def close(self) -> None:
         """Close the connection."""
@@ -542,7 +542,7 @@ class PostgresDatabase:
         self._now = now
         self._offset = 0
         self._local_notifier = Notifier(self._start_listener)
-        self._pending_channels: set[str] = set()
+        self._pending_topics: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._connect().close()
         self._sessions = SessionPool("postgres", connections, self._connect)
@@ -590,7 +590,11 @@ class PostgresDatabase:
                 return await connection.insert(query, rows, shared)
             except _DEADLOCK_ERRORS:
                 pass  # rolled back; the sessions repeat it as often as it takes
-            except Exception as error:  # noqa: BLE001 - raised again, translated
+            except Exception as error:
+                if isinstance(translate_error(error), errors.DatabaseUnreachable):
+                    # A server that is shutting down may have committed before it says so.
+                    connection.close()
+                    raise _commit_unknown() from error
                 _raise_translated(error)
             finally:
                 self._loop_connections.give_back(connection)
@@ -602,36 +606,36 @@ class PostgresDatabase:
             lambda session: session.read(lambda tx: work(tx, *args, **kwargs))
         )
 
-    def notify(self, channel: str) -> None:
+    def notify(self, topic: str) -> None:
         """Wake waiters of this process at once, and other processes at most every 10 ms."""
-        self._local_notifier.notify(channel)
-        if channel not in self._pending_channels:
-            self._pending_channels.add(channel)
+        self._local_notifier.notify(topic)
+        if topic not in self._pending_topics:
+            self._pending_topics.add(topic)
             asyncio.get_running_loop().call_later(
-                _NOTIFY_INTERVAL_SECONDS, self._flush_notification, channel
+                _NOTIFY_INTERVAL_SECONDS, self._flush_notification, topic
             )
 
-    def _flush_notification(self, channel: str) -> None:
-        if channel not in self._pending_channels:
+    def _flush_notification(self, topic: str) -> None:
+        if topic not in self._pending_topics:
             return
-        self._pending_channels.discard(channel)
-        task = asyncio.create_task(self._send_notification(channel))
+        self._pending_topics.discard(topic)
+        task = asyncio.create_task(self._send_notification(topic))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _send_notification(self, channel: str) -> None:
+    async def _send_notification(self, topic: str) -> None:
         try:
-            await self._notify_sessions.submit(lambda notifier: notifier.notify(channel))
+            await self._notify_sessions.submit(lambda notifier: notifier.notify(topic))
         except (errors.StoreError, psycopg.Error):
             return  # every waiter polls as well
 
-    def subscribe(self, channel: str) -> Subscription:
+    def subscribe(self, topic: str) -> Subscription:
         """Return a subscription to a topic; it receives every notification from now on."""
-        return self._local_notifier.subscribe(channel)
+        return self._local_notifier.subscribe(topic)
 
-    async def wait(self, channel: str, within: float) -> None:
+    async def wait(self, topic: str, within: float) -> None:
         """Wait until the topic is notified, here or in another process."""
-        await self._local_notifier.wait(channel, within)
+        await self._local_notifier.wait(topic, within)
 
     def _start_listener(self) -> None:
         """Listen to other processes too; the listener makes up for what was missed before."""
@@ -642,8 +646,8 @@ class PostgresDatabase:
         """Finish pending work and disconnect."""
         if self._listener is not None:
             await self._listener.close()
-        for channel in list(self._pending_channels):
-            self._flush_notification(channel)
+        for topic in list(self._pending_topics):
+            self._flush_notification(topic)
         await asyncio.gather(*self._background)
         await self._notify_sessions.close()
         await self._loop_connections.close()

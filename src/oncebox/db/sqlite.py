@@ -418,9 +418,9 @@ class SqliteDatabase:
             lambda session: session.run(lambda tx: work(tx, *args, **kwargs))
         )
 
-    async def wait(self, channel: str, within: float) -> None:
+    async def wait(self, topic: str, within: float) -> None:
         """Wait until the topic is notified or another process has committed."""
-        await self._notifier.wait(channel, within)
+        await self._notifier.wait(topic, within)
 
     async def close(self) -> None:
         """Finish pending work and close the file."""
