@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from oncebox.db.database import Database, Row, Value
+from oncebox.db.database import Database, Row
 from oncebox.db.queries import Query
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
 
@@ -45,10 +45,10 @@ class Outage:
         self._check()
         return await self._database.write_statement(verb, *args, **more)
 
-    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+    async def insert(self, query: Query, rows: Callable[[], Sequence[Row] | None], /) -> int | None:
         """Insert, unless away."""
         self._check()
-        count = await self._database.insert(query, rows, **shared)
+        count = await self._database.insert(query, rows)
         if self.loses:
             raise CommitUnknown
         return count

@@ -1,6 +1,6 @@
 """Database contract: ``Transaction``, and ``Database`` that runs functions in transactions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from oncebox.db.notify import Subscription
@@ -8,6 +8,9 @@ from oncebox.db.queries import Query
 
 Row = tuple[Any, ...]
 Value = str | int | bytes | None
+
+#: rows of one bulk insert, at most
+INSERT_ROWS = 256
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,11 +89,15 @@ class Database(Protocol):
     ) -> T:
         """Run a function of a single statement, which is a transaction by itself."""
 
-    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+    def insert(
+        self, query: Query, rows: Callable[[], Sequence[Row] | None], /
+    ) -> Awaitable[int | None]:
         """Run a bulk insert, which is a transaction by itself; return how many rows it inserted.
 
-        Where a row cannot be inserted, SQLite refuses all rows, and PostgreSQL does what the
-        statement says.
+        On SQLite it starts with this call. ``rows`` is called when the statement is about to run,
+        perhaps in another thread; it returns at most ``INSERT_ROWS``. If it returns None, nothing
+        is inserted. ``:now`` is the time then. Where a row cannot be inserted, SQLite refuses all
+        rows, and PostgreSQL does what the statement says.
 
         Raises: RowRefused, StoreError.
         """

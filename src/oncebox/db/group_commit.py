@@ -7,9 +7,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
-from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.database import INSERT_ROWS, Database, Row, Transaction
 from oncebox.db.queries import Query
 from oncebox.errors import DatabaseClosed, RowRefused, StoreError, StoreUnavailable
 
@@ -114,11 +115,24 @@ class ResultSink(Protocol[Result_contra]):
 PendingItem = tuple[Item, ResultSink[Result] | None]
 
 
+class _Batch(Generic[Item, Result]):
+    """The items of one commit."""
+
+    __slots__ = ("inserting", "pending")
+
+    def __init__(self, pending: list[PendingItem[Item, Result]] | None = None) -> None:
+        #: None until they are taken from the pending items
+        self.pending = pending
+        #: the result of a bulk insert that has been started
+        self.inserting: Awaitable[int | None] | None = None
+
+
 class GroupCommit(Generic[Item, Result]):
     """Merges concurrent calls of one ledger function into few commits.
 
     The next batch collects while a commit is in progress, so batches grow with the load and
-    a single caller does not wait.
+    a single caller does not wait. Where one thread writes, it takes the next batch by itself as
+    soon as it is free, whatever the event loop does meanwhile.
     """
 
     def __init__(  # noqa: PLR0913 - options of group commit, all but one with a default
@@ -155,7 +169,7 @@ class GroupCommit(Generic[Item, Result]):
         self._insert = insert
         self._insert_query = insert.query(database.kind) if insert is not None else None
         self._commits_without_fast = 0
-        self._max_items = most
+        self._max_items = most if insert is None else min(most, INSERT_ROWS)
         self._max_pending = waiting
         self._size = size or _no_size
         self._on_commit = committed
@@ -164,7 +178,11 @@ class GroupCommit(Generic[Item, Result]):
         self._retries = retries
         self._linger = linger
         self._pending: deque[PendingItem[Item, Result]] = deque()
-        self._max_flushers = 1 if in_order else database.writers
+        self._takes_late = database.writers == 1
+        #: where batches are taken late: the one that will take what is pending
+        self._untaken: _Batch[Item, Result] | None = None
+        self._max_flushers = 1 if in_order else max(2, database.writers)
+        self._taking = Lock()
         self._flushers = 0
         self._committing = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -188,19 +206,35 @@ class GroupCommit(Generic[Item, Result]):
         if len(self._pending) >= self._max_pending:
             raise StoreUnavailable("too many calls wait for the database; try again in a moment")
         self._pending.append((item, waiter))
-        if self._flushers < self._max_flushers:
+        # A writer clears ``_untaken`` before it takes the items, so that none is left behind.
+        if self._untaken is None and self._flushers < self._max_flushers:
             self._flushers += 1
-            task = asyncio.create_task(self._flush())
+            first = None if self._linger is not None else self._begin_batch()
+            task = asyncio.create_task(self._flush(first))
             self._tasks.add(task)  # the loop itself keeps only a weak reference
             task.add_done_callback(self._tasks.discard)
 
-    async def _flush(self) -> None:
+    def _begin_batch(self) -> _Batch[Item, Result] | None:
+        """Return the next batch, if its writer takes it: at once, before the loop's next turn."""
+        if not self._takes_late:
+            return None
+        batch: _Batch[Item, Result] = _Batch()
+        self._untaken = batch
+        if self._insert is not None and not self._commits_without_fast:
+            batch.inserting = self._start_insert(self._insert, batch)
+        return batch
+
+    async def _flush(self, first: _Batch[Item, Result] | None) -> None:
         """Commit batch after batch until none is pending."""
         try:
-            while self._pending:
+            if first is not None:
+                await self._commit(first)
+            while self._pending and self._untaken is None:
                 if self._linger is not None and (seconds := self._linger()):
                     await asyncio.sleep(seconds)
-                batch = self._next_batch()
+                batch = self._begin_batch()
+                if batch is None:
+                    batch = _Batch(self._next_batch())
                 self._committing += 1
                 try:
                     await self._commit(batch)
@@ -210,93 +244,115 @@ class GroupCommit(Generic[Item, Result]):
             # No await since the last check: the next item starts a new flush.
             self._flushers -= 1
 
+    def _take(self, batch: _Batch[Item, Result]) -> list[PendingItem[Item, Result]]:
+        """Return the items of a batch; the first call takes them, in whatever thread."""
+        with self._taking:
+            if batch.pending is None:
+                if self._untaken is batch:
+                    self._untaken = None
+                batch.pending = self._next_batch()
+            return batch.pending
+
     def _next_batch(self) -> list[PendingItem[Item, Result]]:
-        """Remove the next batch, of at least one item, from the pending items."""
-        batch = [self._pending.popleft()]
-        if not self._pending:
-            return batch
-        total = self._size(batch[0][0])
+        """Remove the next batch from the pending items: at least one, if there are any."""
+        batch: list[PendingItem[Item, Result]] = []
         most = self._batch_limit()
+        total = 0
         while self._pending and len(batch) < most:
             total += self._size(self._pending[0][0])
-            if total > _MAX_COMMIT_BYTES:
+            if batch and total > _MAX_COMMIT_BYTES:
                 break
             batch.append(self._pending.popleft())
         return batch
 
     def _batch_limit(self) -> int:
         """Share the pending items among the idle flushers: one prepares while another commits."""
+        if self._takes_late:
+            return self._max_items
         idle = self._flushers - self._committing
-        return min(self._max_items, 1 + len(self._pending) // idle)
+        return min(self._max_items, 1 + (len(self._pending) - 1) // idle)
 
-    async def _commit(self, batch: list[PendingItem[Item, Result]]) -> None:
+    async def _commit(self, batch: _Batch[Item, Result]) -> None:
         """Commit a batch; if a row is refused, halve the batch until only that row fails."""
         try:
-            items = [item for item, _ in batch]
             if self._retries:
-                results = await retry_until_available(self._write, items)
+                results = await retry_until_available(self._write, batch)
             else:
-                results = await self._write(items)
+                results = await self._write(batch)
         except RowRefused as error:
-            if len(batch) == 1:
-                self._fail(batch, error)
+            pending = self._take(batch)
+            if len(pending) <= 1:
+                self._fail(pending, error)
                 return
-            middle = len(batch) // 2
-            await self._commit(batch[:middle])
-            await self._commit(batch[middle:])
+            middle = len(pending) // 2
+            await self._commit(_Batch(pending[:middle]))
+            await self._commit(_Batch(pending[middle:]))
         except Exception as error:  # noqa: BLE001 - the callers receive it
-            self._fail(batch, error)
+            self._fail(self._take(batch), error)
         except BaseException:
-            self._fail(batch, StoreUnavailable("the program is stopping; try again"))
+            stopping = StoreUnavailable("the program is stopping; try again")
+            self._fail(self._take(batch), stopping)
             raise
         else:
-            self._resolve(batch, results)
+            self._resolve(self._take(batch), results)
 
-    async def _write(self, items: list[Item]) -> list[Result]:
-        if not self._commits_without_fast:
-            results = await self._write_fast(items)
+    async def _write(self, batch: _Batch[Item, Result]) -> list[Result]:
+        """Try the fast form; where it did not suffice, skip it for the next few commits."""
+        if self._commits_without_fast:
+            self._commits_without_fast -= 1
+        elif self._insert is not None:
+            inserted = await self._insert_rows(self._insert, batch)
+            items = self._items(batch)
+            if inserted == len(items):
+                return self._insert.results(items)
+            if inserted is not None:
+                self._commits_without_fast = _COMMITS_WITHOUT_FAST
+        elif self._fast is not None:
+            results = await self._database.write_statement(self._run, self._fast, batch)
             if results is not None:
                 return results
-        self._commits_without_fast = max(0, self._commits_without_fast - 1)
-        return await self._database.write(self._run, self._function, items)
-
-    async def _write_fast(self, items: list[Item]) -> list[Result] | None:
-        """Try the fast form; where it did not suffice, skip it for the next few commits."""
-        if self._fast is not None:
-            results = await self._database.write_statement(self._run, self._fast, items)
-        elif self._insert is None or (rows := self._insert.rows(items)) is None:
-            return None
-        else:
-            results = await self._insert_rows(self._insert, items, rows)
-        if results is None:
             self._commits_without_fast = _COMMITS_WITHOUT_FAST
-        return results
+        return await self._database.write(self._run, self._function, batch)
 
     async def _insert_rows(
-        self, insert: BulkInsert[Item, Result], items: list[Item], rows: list[Row]
-    ) -> list[Result] | None:
-        assert self._insert_query is not None  # noqa: S101 - there is an insert
-        if self._database.writers > 1:
-            rows.sort(key=insert.sort_key)
-        now = self._database.clock()
+        self, insert: BulkInsert[Item, Result], batch: _Batch[Item, Result]
+    ) -> int | None:
+        """Insert a batch; return how many rows are new, or None if it needs the function."""
+        inserting, batch.inserting = batch.inserting, None
         try:
-            count = await self._database.insert(self._insert_query, rows, now=now)
+            return await (inserting or self._start_insert(insert, batch))
         except RowRefused:  # on SQLite, perhaps because one is known; the function finds out
-            return None
-        return insert.results(items) if count == len(rows) else None
+            return -1
+
+    def _start_insert(
+        self, insert: BulkInsert[Item, Result], batch: _Batch[Item, Result]
+    ) -> Awaitable[int | None]:
+        def rows() -> list[Row] | None:
+            found = insert.rows(self._items(batch))
+            if found is not None and self._database.writers > 1:
+                found.sort(key=insert.sort_key)
+            return found
+
+        assert self._insert_query is not None  # noqa: S101 - there is an insert
+        return self._database.insert(self._insert_query, rows)
+
+    def _items(self, batch: _Batch[Item, Result]) -> list[Item]:
+        return [item for item, _ in self._take(batch)]
 
     def _run(
         self,
         tx: Transaction,
         function: Callable[[Transaction, list[Item], int], T],
-        items: list[Item],
+        batch: _Batch[Item, Result],
     ) -> T:
         # The time is read as late as possible: an item that waited may have come too late.
-        return function(tx, items, self._database.clock())
+        return function(tx, self._items(batch), self._database.clock())
 
     def _resolve(
         self, batch: Sequence[PendingItem[Item, Result]], results: Sequence[Result]
     ) -> None:
+        if not batch:
+            return  # another commit has taken them
         if self._on_commit is not None:
             # Run by the loop: whatever it raises, the callers have their results.
             pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]

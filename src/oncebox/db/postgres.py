@@ -6,10 +6,11 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
 from threading import Event, Thread
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
@@ -34,32 +35,42 @@ _pack_sized_number = Struct(">iq").pack
 _NUMBER_SIZE = 8
 
 
-def _pack_text(value: str) -> bytes:
-    encoded = value.encode()
-    return _pack_length(len(encoded)) + encoded
+def _pack_texts(values: Sequence[str | None]) -> bytes:
+    return _pack_blobs([None if value is None else value.encode() for value in values])
 
 
-def _pack_number(value: int) -> bytes:
-    return _pack_sized_number(_NUMBER_SIZE, value)
+def _pack_blobs(values: Sequence[bytes | None]) -> bytes:
+    if None in values:
+        sized = [
+            _PACKED_NULL if value is None else _pack_length(len(value)) + value for value in values
+        ]
+        return b"".join(sized)
+    lengths = map(_pack_length, map(len, cast("Sequence[bytes]", values)))
+    return b"".join(chain.from_iterable(zip(lengths, cast("Sequence[bytes]", values), strict=True)))
 
 
-def _pack_bytes(value: bytes) -> bytes:
-    return _pack_length(len(value)) + value
+def _pack_numbers(values: Sequence[int | None]) -> bytes:
+    return b"".join(
+        [
+            _PACKED_NULL if value is None else _pack_sized_number(_NUMBER_SIZE, value)
+            for value in values
+        ]
+    )
 
 
-def _pack_array(values: Sequence[Any], element: int, pack: Callable[[Any], bytes]) -> bytes:
+def _pack_array(
+    values: Sequence[Any], element: int, pack: Callable[[Sequence[Any]], bytes]
+) -> bytes:
     header = _ARRAY_HEADER.pack(1, 1, element, len(values), 1)
     if values and values.count(values[0]) == len(values):  # most columns of a batch have one value
-        first = values[0]
-        return header + (_PACKED_NULL if first is None else pack(first)) * len(values)
-    packed = [_PACKED_NULL if value is None else pack(value) for value in values]
-    return header + b"".join(packed)
+        return header + pack(values[:1]) * len(values)
+    return header + pack(values)
 
 
-_COLUMN_PACKERS: dict[str, tuple[int, Callable[[Any], bytes]]] = {
-    "text": (25, _pack_text),
-    "bigint": (20, _pack_number),
-    "bytea": (17, _pack_bytes),
+_COLUMN_PACKERS: dict[str, tuple[int, Callable[[Sequence[Any]], bytes]]] = {
+    "text": (25, _pack_texts),
+    "bigint": (20, _pack_numbers),
+    "bytea": (17, _pack_blobs),
 }
 
 
@@ -89,7 +100,7 @@ class _TextDumper(Dumper):
     oid = 1009
 
     def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 25, _pack_text)
+        return _pack_array(obj, 25, _pack_texts)
 
 
 class _NumberDumper(Dumper):
@@ -97,7 +108,7 @@ class _NumberDumper(Dumper):
     oid = 1016
 
     def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 20, _pack_number)
+        return _pack_array(obj, 20, _pack_numbers)
 
 
 class _BytesDumper(Dumper):
@@ -105,7 +116,7 @@ class _BytesDumper(Dumper):
     oid = 1001
 
     def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 17, _pack_bytes)
+        return _pack_array(obj, 17, _pack_blobs)
 
 
 _ARRAY_TYPES: dict[str, type[_Array]] = {
@@ -582,12 +593,16 @@ class PostgresDatabase:
             lambda session: session.run_statement(lambda tx: work(tx, *args, **kwargs))
         )
 
-    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+    async def insert(self, query: Query, rows: Callable[[], Sequence[Row] | None], /) -> int | None:
         """Run a bulk insert, which is a transaction by itself, on the event loop."""
+        found = rows()
+        if found is None:
+            return None
+        now = self.clock()
         connection = self._loop_connections.take()
         if connection is not None:
             try:
-                return await connection.insert(query, rows, shared)
+                return await connection.insert(query, found, {"now": now})
             except _DEADLOCK_ERRORS:
                 pass  # rolled back; the sessions repeat it as often as it takes
             except Exception as error:
@@ -598,7 +613,7 @@ class PostgresDatabase:
                 _raise_translated(error)
             finally:
                 self._loop_connections.give_back(connection)
-        return await self.write_statement(lambda tx: tx.run_many(query, rows, **shared))
+        return await self.write_statement(lambda tx: tx.run_many(query, found, now=now))
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -19,7 +19,7 @@ from oncebox import errors
 from oncebox.core import clock as core_clock
 from oncebox.core import faults
 from oncebox.core.files import refuse_network_filesystem
-from oncebox.db.database import Row, Transaction, TxFunction, Value
+from oncebox.db.database import INSERT_ROWS, Row, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier
 from oncebox.db.queries import Query, insert_of_rows
 from oncebox.db.session_pool import Job, JobResult, SessionPool
@@ -122,7 +122,7 @@ _POLL_SECONDS = 0.05
 #: jobs of one commit
 _MAX_JOBS_PER_COMMIT = 16
 #: rows of the prepared statements of a bulk insert; rows of nulls fill the next longer one
-_INSERT_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+_INSERT_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, INSERT_ROWS)
 _STATEMENTS_KEPT = 100 + len(_INSERT_SIZES)
 #: bytes that a statement may keep: apsw keeps the last values of each one that it keeps prepared
 _BYTES_KEPT = 256 * 1024
@@ -398,19 +398,20 @@ class SqliteDatabase:
         """Run a function of a single statement; no different from ``write`` here."""
         return await self.write(work, *args, **kwargs)
 
-    async def insert(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
+    def insert(
+        self, query: Query, rows: Callable[[], Sequence[Row] | None], /
+    ) -> Awaitable[int | None]:
         """Run a bulk insert: one statement, so that the interpreter's lock is released once."""
-        tail = tuple(shared[name] for name in query.shared)
-        most = _INSERT_SIZES[-1]
-        parts = [rows[at : at + most] for at in range(0, len(rows), most)]
-        statements = [_filled_insert(query, part, tail) for part in parts]
 
-        def work(tx: SqliteTransaction) -> int:
-            for statement, values, keep in statements:
-                tx.insert(statement, values, keep=keep)
-            return len(rows)
+        def work(tx: SqliteTransaction) -> int | None:
+            found = rows()
+            if not found:
+                return None if found is None else 0
+            statement, values, keep = _filled_insert(query, found, (self.clock(),))
+            tx.insert(statement, values, keep=keep)
+            return len(found)
 
-        return await self._writer.submit(work, statement=len(statements) == 1)
+        return self._writer.start(work, statement=True)
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""

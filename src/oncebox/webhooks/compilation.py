@@ -9,7 +9,8 @@ See docs/decisions/0044-use-compiled-sources-for-webhook-intake.md.
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from oncebox.errors import SignatureInvalid
@@ -82,7 +83,9 @@ def _compile(
             return None
         if window and not -window <= age <= window:
             return None
-        return VerifiedEvent(index, "fresh" if timestamp else "undated", *read_event(headers, body))
+        id_, id_signed, type_, fingerprint = read_event(headers, body)
+        freshness = "fresh" if timestamp else "undated"
+        return VerifiedEvent(index, freshness, id_, id_signed, type_, fingerprint)
 
     return verify_event
 
@@ -104,7 +107,8 @@ def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureChec
     signed_content = _compile_content(verification.parse_template(scheme.content))
     encode = formats.DIGEST_ENCODERS[scheme.encoding]
     parse = _compile_header(scheme)
-    name, *others = (each.encode() for each in scheme.header_names)
+    name, *other_names = (each.encode() for each in scheme.header_names)
+    others = frozenset(other_names)
     needs_entry = bool(scheme.timestamp_prefix)
     stamp_header = b"" if needs_entry else scheme.timestamp.removeprefix("header:").encode()
 
@@ -112,8 +116,8 @@ def _compile_signature(scheme: Scheme, secrets: Sequence[str]) -> _SignatureChec
         candidates, timestamp = parse(_value(headers, name))
         if stamp_header:
             timestamp = _value(headers, stamp_header)
-        is_odd = len(candidates) > verification.MAX_SIGNATURES or needs_entry > bool(timestamp)
-        if is_odd or not headers.keys().isdisjoint(others):
+        is_odd = len(candidates) > verification.MAX_SIGNATURES or (needs_entry and not timestamp)
+        if is_odd or (others and not others.isdisjoint(headers)):
             raise SignatureInvalid("malformed_signature")
         message = signed_content(headers, body, timestamp)
         for index, key in keys:
@@ -211,11 +215,16 @@ def _compile_event(scheme: Scheme) -> _EventReader:
         return (
             event_parsing.plain_or_hashed(id_) if id_ else None,
             id_signed,
-            type_ if event_parsing.is_plain(type_) else "",
-            event_parsing.fingerprint(body, volatile),
+            _plain_type(type_),
+            event_parsing.fingerprint(body, volatile) if volatile else sha256(body).digest(),
         )
 
     return read_event
+
+
+@lru_cache(1024)
+def _plain_type(type_: str) -> str:
+    return type_ if event_parsing.is_plain(type_) else ""
 
 
 def _compile_first(
@@ -226,6 +235,9 @@ def _compile_first(
     ``wanted`` has the parts of each value, with whether they are optional, and whether the
     signature covers it.
     """
+    if len(wanted) == 1 and len(wanted[0][0]) == 1:
+        [([(read, _)], signed)] = wanted
+        return _only_value(read, signed=signed)
 
     def first(headers: HeaderTable, body: bytes, members: Any) -> tuple[str, bool]:
         for parts, signed in wanted:
@@ -242,6 +254,14 @@ def _compile_first(
         return "", False
 
     return first
+
+
+def _only_value(read: _ValueReader, *, signed: bool) -> _FirstValue:
+    def only(headers: HeaderTable, body: bytes, members: Any) -> tuple[str, bool]:
+        value = read(headers, body, members)
+        return (value, signed) if value else ("", False)
+
+    return only
 
 
 def _compile_part(part: PathPart, places: Mapping[PathStep, str]) -> _ValueReader:

@@ -295,6 +295,6 @@ def is_plain(text: str) -> bool:
 
 def plain_or_hashed(id_: str) -> str:
     """Return an id that can be a key: itself, or its hash if it is long or not plain text."""
-    if is_plain(id_):
+    if len(id_) <= _MAX_NAME_LENGTH and id_.isprintable():
         return id_
     return f"id-sha256:{hashlib.sha256(id_.encode('utf-8', 'surrogatepass')).hexdigest()}"

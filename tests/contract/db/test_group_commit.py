@@ -58,11 +58,9 @@ async def _outcomes(group: GroupCommit[NewDelivery, Accepted], keys: Sequence[st
     ]
 
 
-async def _insert(database: Database, arrivals: Sequence[NewDelivery]) -> int:
+async def _insert(database: Database, arrivals: Sequence[NewDelivery]) -> int | None:
     insert = deduplication.insert_new
-    rows = insert.rows(arrivals)
-    assert rows is not None
-    return await database.insert(insert.query(database.kind), rows, now=START)
+    return await database.insert(insert.query(database.kind), lambda: insert.rows(arrivals))
 
 
 async def test_the_shortcut_and_the_long_way_give_the_same_answers(
@@ -105,7 +103,7 @@ async def test_what_a_shortcut_wrote_is_new_on_the_long_way_too(database: Databa
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])
-@pytest.mark.parametrize("count", [2, 5, 250, 256, 257, 600])
+@pytest.mark.parametrize("count", [2, 5, 250, 255, 256])
 async def test_a_bulk_insert_stores_all_rows_or_none(database: Database, count: int) -> None:
     assert await _insert(database, [_arrival("known")]) == 1
     new = [_arrival(str(number)) for number in range(count - 1)]

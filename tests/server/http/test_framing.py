@@ -234,8 +234,9 @@ async def test_body_of_another_length_than_announced_reaches_nobody(
     app = Recorder()
     connection, transport = connected(handle, app)
     connection.data_received(
-        f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".encode()
+        f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n".encode()
     )
+    connection.data_received(b"hello")
     for _ in range(10):
         await asyncio.sleep(0)
 

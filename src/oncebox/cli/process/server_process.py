@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 #: allocations before a collection of the youngest generation; collections before the next older
 _GC_THRESHOLDS = (20_000, 10, 10)
+#: seconds after which a thread that waits for the interpreter's lock gets it; shorter than the
+#: handling of a request, since each request in between makes the wait begin anew
+_SWITCH_INTERVAL = 0.000_01
 _BANNER_WIDTH = 84
 
 
@@ -75,9 +78,7 @@ async def _serve(serving: ServerProcess, box: Oncebox, test_mode: "ServiceTestMo
 
         def announce(started: ServiceStarted) -> None:
             _announce_start(serving, box, started)
-            tasks.append(
-                asyncio.create_task(_tune_garbage_collector(box, works=service.runs_workers))
-            )
+            tasks.append(asyncio.create_task(_tune_interpreter(box, works=service.runs_workers)))
 
         await service.run(announce)
     except OnceboxError as error:
@@ -134,13 +135,18 @@ def _announce_start(serving: ServerProcess, box: Oncebox, started: ServiceStarte
     )
 
 
-async def _tune_garbage_collector(box: Oncebox, *, works: bool) -> None:
-    """Enable the garbage collector again, but not for objects that live as long as the process.
+async def _tune_interpreter(box: Oncebox, *, works: bool) -> None:
+    """Let the SQLite writer have the interpreter's lock in time; enable the garbage collector.
 
-    A request leaves hardly any reference cycles, so rare collections are enough.
+    A request leaves hardly any reference cycles, so rare collections are enough, and none of
+    objects that live as long as the process. Handlers may have threads of their own, to which
+    the switch interval is left.
+    See docs/decisions/0005-use-group-commit-for-writes.md.
     """
     if works:
         await box.load_workers()
+    elif box.settings.database.startswith("sqlite:"):
+        sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()

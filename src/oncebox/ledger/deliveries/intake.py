@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Required, TypedDict, Unpack
 
@@ -11,8 +11,8 @@ import msgspec
 from oncebox.core import faults, ids
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
-from oncebox.db.group_commit import GroupCommit
-from oncebox.errors import InputRefused, OnceboxError, StoreFailed
+from oncebox.db.group_commit import GroupCommit, ResultSink
+from oncebox.errors import InputRefused, OnceboxError
 from oncebox.ledger.deliveries.deduplication import accept, insert_new
 from oncebox.ledger.notifications import DUE
 from oncebox.model import validation
@@ -31,6 +31,8 @@ _DEFAULT_LANE_RULES = LaneRules()
 #: arrivals that are logged as warnings
 _ALARMING = {ArrivalKind.CONFLICT, ArrivalKind.SUSPICIOUS_REPLAY}
 
+#: made by ``encode_headers`` of headers that are within the limits, and need no further check
+EncodedHeaders = bytes
 #: the deliveries of one request, committed together
 RequestDeliveries = tuple[NewDelivery, ...]
 
@@ -88,37 +90,6 @@ class BatchElement(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int | None = None
 
 
-class _CommitCallback:
-    """Receives the result of a commit without a task or a future."""
-
-    __slots__ = ("_callback", "_telemetry")
-
-    def __init__(
-        self, telemetry: Telemetry, callback: Callable[[OnceboxError | None], None]
-    ) -> None:
-        self._telemetry = telemetry
-        self._callback = callback
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, _accepted: Accepted, /) -> None:
-        faults.point("accept.committed")
-        self._call_back(None)
-
-    def set_exception(self, error: Exception, /) -> None:
-        known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
-        self._telemetry.refused.labels(known.code).inc()
-        self._call_back(known)
-
-    def _call_back(self, error: OnceboxError | None) -> None:
-        try:
-            self._callback(error)
-        except Exception:
-            # Whether the delivery is on disk does not depend on the callback.
-            self._telemetry.log.exception("commit_callback_failed")
-
-
 class Intake:
     """Stores deliveries; a result means that the delivery is on disk."""
 
@@ -134,7 +105,7 @@ class Intake:
         self._database = database
         self._telemetry = telemetry
         self._tenant = tenant
-        self._limits = limits
+        self.limits = limits
         self._new_id = new_id
         self._group = GroupCommit(
             database,
@@ -173,16 +144,13 @@ class Intake:
         faults.point("accept.committed")
         return accepted
 
-    def accept_with_callback(
-        self, new: NewDelivery, callback: Callable[[OnceboxError | None], None]
-    ) -> None:
-        """Store a draft that is in no lane; call ``callback`` after the commit, or with the error.
+    def enqueue(self, new: NewDelivery, waiter: ResultSink[Accepted]) -> None:
+        """Store a draft that is in no lane; the waiter receives the result of its commit.
 
         The same as ``accept``, for callers without a task.
 
         Raises: StoreUnavailable.
         """
-        waiter = _CommitCallback(self._telemetry, callback)
         faults.point("accept.verified")
         self._group.enqueue(new, waiter)
 
@@ -232,7 +200,7 @@ class Intake:
         *,
         key: str | None,
         body: bytes,
-        headers: Iterable[tuple[str, str]] = (),
+        headers: Iterable[tuple[str, str]] | EncodedHeaders = (),
         type_: str = "",
         order_key: str | None = None,
         sequence: int | None = None,
@@ -241,14 +209,22 @@ class Intake:
         fingerprint: bytes | None = None,
         unsigned: bool = False,
         echo_of: str | None = None,
-        **stored: Unpack[_StoredFields],
+        road: str = "api",
+        redelivery: str = "rearm",
+        on_replay: str = "hold",
+        verdict: str = "",
+        secret_id: str | None = None,
+        hold_reason: str | None = None,
     ) -> NewDelivery:
         """Check an arrival and return its delivery; nothing is stored yet."""
         now = self._database.clock()
-        limits = self._limits
+        limits = self.limits
         _check_fields(source, key, type_, order_key, sequence)
         validation.check_body(body, limit=limits.body)
-        checked = validation.check_headers(headers, count=limits.header_count, size=limits.headers)
+        if not isinstance(headers, bytes):
+            headers = encode_headers(
+                validation.check_headers(headers, count=limits.header_count, size=limits.headers)
+            )
         fingerprint = hashlib.sha256(body).digest() if fingerprint is None else fingerprint
         return NewDelivery(
             id=self._new_id("dlv"),
@@ -256,7 +232,7 @@ class Intake:
             source=source,
             key=f"sha256:{fingerprint.hex()}" if key is None else key,
             body=body,
-            headers=encode_headers(checked),
+            headers=headers,
             fingerprint=fingerprint,
             type=type_,
             lane=order_key,
@@ -264,7 +240,12 @@ class Intake:
             received_at=now,
             unsigned=unsigned,
             echo_of=echo_of,
-            **stored,
+            road=road,
+            redelivery=redelivery,
+            on_replay=on_replay,
+            verdict=verdict,
+            secret_id=secret_id,
+            hold_reason=hold_reason,
         )
 
     def _element_draft(
@@ -303,15 +284,21 @@ class Intake:
         """Notify and count, once per commit."""
         self._database.notify(DUE)
         self._telemetry.commit_rows.labels("accept").observe(len(batch))
-        new = Counter(each.source for each, answer in batch if answer.arrival is ArrivalKind.NEW)
+        others = [pair for pair in batch if pair[1].arrival is not ArrivalKind.NEW]
+        new = Counter([each.source for each, _ in batch])
+        new.subtract([each.source for each, _ in others])
         for source, count in new.items():
             self._telemetry.accepted.labels(source).inc(count)
-        classes = Counter(
-            answer.duplicate_class for _, answer in batch if answer.duplicate_class is not None
-        )
+        if others:
+            self._count_others(others)
+
+    def _count_others(self, others: Sequence[tuple[NewDelivery, Accepted]]) -> None:
+        """Count duplicates; log what may be an attack."""
+        classes = Counter(answer.duplicate_class for _, answer in others)
         for name, count in classes.items():
-            self._telemetry.duplicates.labels("delivery", name).inc(count)
-        for each, answer in batch:
+            if name is not None:
+                self._telemetry.duplicates.labels("delivery", name).inc(count)
+        for each, answer in others:
             if answer.arrival in _ALARMING:
                 self._telemetry.log.warning(
                     str(answer.arrival), delivery=answer.id, source=each.source

@@ -190,24 +190,37 @@ class HttpConnection(asyncio.Protocol):
         if data[0] == _CR and (empty := _EMPTY_LINES.match(data)):
             data = data[empty.end() :]  # some clients send them between requests
             self._searched = 0
+        state = self.state
         is_begun = data and data != b"\r"
-        size = find_head(data, self._searched, self.state.head_limits) if is_begun else 0
+        size = find_head(data, self._searched, state.head_limits) if is_begun else 0
         if not size:
             self._unparsed, self._searched = data, len(data)
             return b""
         self._searched = 0
-        head = parse_head(data[:size], self.state.head_limits)
-        self._body = body_reader(head, self.state.head_limits)
+        head = parse_head(data[:size], state.head_limits)
         address, scheme = self._peer, "http"
-        if self.state.proxies is not None:
-            address, scheme = self.state.proxies.client(self._peer, head)
+        if state.proxies is not None:
+            address, scheme = state.proxies.client(address, head)
         exchange = self._exchange = HttpExchange(self, head, address, scheme)
-        exchange.client_gone = self._has_eof
-        exchange.begin()
-        if self._body.done:
-            exchange.receive_body(b"", is_last=True)
+        if self._has_eof:
+            exchange.client_gone = True
+        data = data[size:]
+        return data[self._begin_exchange(exchange, data) :]
+
+    def _begin_exchange(self, exchange: HttpExchange, data: bytes) -> int:
+        """Begin a request; return the size of its body if all of it has arrived with the head."""
+        head = exchange.head
+        length = head.length
+        if length is None or len(data) < length:
+            length = 0
+            self._body = body_reader(head, self.state.head_limits)
+            exchange.begin()
+        else:
+            self._body = _NO_BODY
+            exchange.begin()
+            exchange.receive_body(data[:length], is_last=True)
         self._finish_if_done()
-        return data[size:]
+        return length
 
     def _parse_proxy_header(self, data: bytes) -> bytes:
         try:
@@ -242,13 +255,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _await_end(self, exchange: HttpExchange) -> None:
         """Enter the stage of a request whose head has arrived."""
+        stage = self.stage
         if exchange.is_complete:
-            if self.stage not in {Stage.WORK, Stage.WRITE}:
+            if stage is not Stage.WORK and stage is not Stage.WRITE:
                 self._begin_work()
         elif exchange.done:
-            if self.stage is not Stage.DISCARD:
+            if stage is not Stage.DISCARD:
                 self._wait_for_client(Stage.DISCARD, self._settings.headers_within)
-        elif self.stage is not Stage.BODY:
+        elif stage is not Stage.BODY:
             self._await_body()
 
     def _await_body(self) -> None:

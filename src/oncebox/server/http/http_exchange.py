@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 from oncebox.core import clock
 from oncebox.errors import BodyTooLarge
@@ -28,8 +29,10 @@ _STATUS_LINES = {
     each.value: b"HTTP/1.1 %d %s\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus
 }
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LENGTH = b"content-length"
 _BODILESS = frozenset({204, 304})
+#: instead of the bytes still to be sent of a body whose length is not known
+_CHUNKED = -1
+_UNTIL_CLOSE = -2
 _VALID_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: bytes of a body that wait for the application before we stop reading
 _HIGH_WATER = 64 * 1024
@@ -69,6 +72,8 @@ class HttpExchange(RequestContext):
     #: bytes of the body that have arrived, and those counted towards the memory of all bodies
     body_size = 0
     _counted_bytes = 0
+    #: bytes of the body that the application has not received yet; None before the first
+    _unreceived: bytearray | None = None
     #: whether the whole body has arrived
     is_complete = False
     #: whether the application has received the end of the body
@@ -83,30 +88,30 @@ class HttpExchange(RequestContext):
     #: the application at work, and what tells it that there is something to receive
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event | None = None
-    #: the head of a response whose first part of the body is still to come
-    _response_head: list[bytes] | None = None
-    #: bytes of the response body still to be sent; -1: chunked, -2: until the connection ends
-    _left = -1
+    #: the header lines of a response whose first part of the body is still to come
+    _response_lines: bytes | None = None
+    #: bytes of the response body still to be sent
+    _left = _CHUNKED
 
     def __init__(
         self, connection: ExchangeConnection, head: RequestHead, address: str, scheme: str
     ) -> None:
         state = connection.state
-        given = head.by_name.get(REQUEST_ID, b"")
-        id_header = given if _VALID_ID.fullmatch(given) else state.ids.new()
+        id_header = head.by_name.get(REQUEST_ID)
+        if id_header is None or not _VALID_ID.fullmatch(id_header):
+            id_header = state.ids.new()
         super().__init__(id_header, head, address, scheme)
         self._connection = connection
+        self._state = state
         is_mail = head.path in MAIL_PATHS
         self._body_limit = state.settings.mail_body if is_mail else state.settings.body
         self.keep_alive = head.keep_alive
-        #: bytes of the body that the application has not received yet
-        self._unreceived = bytearray()
 
     # the request
 
     def begin(self) -> None:
         """Check the limits; start the application, or wait for a webhook's body."""
-        state, head = self._connection.state, self.head
+        state, head = self._state, self.head
         state.in_flight += 1
         is_intake = head.path.startswith(WEBHOOK_PATH)
         if is_intake:
@@ -117,9 +122,10 @@ class HttpExchange(RequestContext):
         if error is not None:
             self.refuse(error)
         elif not is_intake or state.webhooks is None:
+            self._unreceived = bytearray()
             self._changed = asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._run_app())
-        elif head.length != 0:
+        elif head.length != 0 and b"expect" in head.by_name:
             self.send_continue()
 
     def receive_body(self, part: bytes, *, is_last: bool) -> None:
@@ -127,29 +133,29 @@ class HttpExchange(RequestContext):
 
         Raises: RequestMalformed, if the body has another length than announced.
         """
-        self.body_size += len(part)
+        self.body_size = size = self.body_size + len(part)
         self.is_complete = is_last
-        if is_last and self.head.length not in {None, self.body_size}:
+        if is_last and size != self.head.length and self.head.length is not None:
             raise http_errors.RequestMalformed
-        if self.done:
+        if self.done or (
+            (size > _UNCOUNTED_BODY or size > self._body_limit) and not self._count_body()
+        ):
             return
-        limit = min(_UNCOUNTED_BODY, self._body_limit)
-        if self.body_size > limit and not self._count_body():
+        if is_last and self._unreceived is None:
+            self._handle_webhook(part)
             return
+        if self._unreceived is None:
+            self._unreceived = bytearray()
+        self._unreceived += part
         if self._task is not None:
-            self._unreceived += part
             self._wake()
             if not is_last and len(self._unreceived) > _HIGH_WATER:
                 self._connection.pause_reading()
-        elif not is_last:
-            self._unreceived += part
-        elif self._unreceived:
-            self._handle_webhook(bytes(self._unreceived + part))
-        else:
-            self._handle_webhook(part)
+        elif is_last:
+            self._handle_webhook(bytes(self._unreceived))
 
     def _handle_webhook(self, body: bytes) -> None:
-        state = self._connection.state
+        state = self._state
         assert state.webhooks is not None  # noqa: S101 - it has no application
         try:
             state.webhooks(self, body)
@@ -159,7 +165,7 @@ class HttpExchange(RequestContext):
 
     def _count_body(self) -> bool:
         """Count a large body; return whether it is within the limits."""
-        state = self._connection.state
+        state = self._state
         state.body_bytes += self.body_size - self._counted_bytes
         self._counted_bytes = self.body_size
         if self.body_size > self._body_limit:
@@ -191,7 +197,7 @@ class HttpExchange(RequestContext):
     # ASGI
 
     async def _run_app(self) -> None:
-        state = self._connection.state
+        state = self._state
         try:
             await state.app(self._scope(), self.receive, self.send)
             if not self.done and not self.client_gone:
@@ -231,8 +237,8 @@ class HttpExchange(RequestContext):
             await self._wait()
         if self.done or not self._has_news:
             return {"type": "http.disconnect"}
-        body = bytes(self._unreceived)
-        self._unreceived.clear()
+        body = bytes(self._unreceived or b"")
+        self._unreceived = bytearray()
         self._is_body_read = self.is_complete
         self._connection.resume_reading()
         return {"type": "http.request", "body": body, "more_body": not self.is_complete}
@@ -269,8 +275,12 @@ class HttpExchange(RequestContext):
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole response; without a client, or after another response, nothing."""
         if not self.done:
-            self._start_response(status, headers)
-            self._send_body(body, is_last=True)
+            is_empty = self.head.method == "HEAD" or status in _BODILESS
+            lines = _header_lines(tuple(headers), None if is_empty else len(body))
+            if is_empty:
+                body = b""
+            self.status = status
+            self._finish(self._response_head(lines) + body)
         if self._task is None:
             self.status = self.status or status
             self._end()
@@ -286,65 +296,71 @@ class HttpExchange(RequestContext):
         if self._task is None and not self.is_complete:
             self._end()  # nobody works on it
 
-    def _start_response(self, status: int, headers: Any) -> None:
+    def _start_response(self, status: int, headers: Headers) -> None:
+        lines = _header_lines(tuple(headers), None)
         self.status = status
-        lines = [_STATUS_LINES[status], self._connection.state.date_line]
-        for name, value in headers:
-            if b"\n" in value or b"\r" in value or b"\n" in name or b"\r" in name:
-                raise ValueError("a response header contains a line break")
-            if name == _LENGTH:
-                self._left = int(value)
-            lines.append(b"%s: %s\r\n" % (name, value))
-        lines.append(b"%s: %s\r\n" % (REQUEST_ID, self.id_header))
-        self._response_head = lines
+        length = next((value for name, value in headers if name == b"content-length"), None)
+        self._left = _CHUNKED if length is None else int(length)
+        self._response_lines = lines
 
     def _send_body(self, body: bytes, *, is_last: bool) -> None:
-        lines = self._response_head
         is_empty = self.head.method == "HEAD" or self.status in _BODILESS
+        lines, self._response_lines = self._response_lines, None
+        framed = b""
         if lines is not None:
-            self._response_head = None
-            lines.append(self._framing(len(body), is_last=is_last, is_empty=is_empty))
-            lines.append(b"\r\n")
-        out = lines or []
+            if self._left == _CHUNKED and not is_empty:
+                lines += self._frame(len(body), is_last=is_last)
+            framed = self._response_head(lines)
         if not is_empty:
-            out += self._framed(body, is_last=is_last)
+            framed += self._framed(body, is_last=is_last)
         if is_last:
-            self.done = True
-            self._unreceived.clear()  # nobody will receive it
-            self._wake()  # an application that still waits for the body
-        self._connection.write(b"".join(out))
-        if is_last:
-            self._connection.response_done(self)
+            self._finish(framed)
+        else:
+            self._connection.write(framed)
 
-    def _framing(self, size: int, *, is_last: bool, is_empty: bool) -> bytes:
-        """Return the header lines that tell where the response ends."""
-        lines = b""
-        if self._left < 0 and not is_empty:
-            if is_last:
-                self._left = size
-                lines = b"content-length: %d\r\n" % size
-            elif self.head.version == "1.1":
-                lines = b"transfer-encoding: chunked\r\n"
-            else:
-                self._left, self.keep_alive = -2, False
+    def _response_head(self, lines: bytes) -> bytes:
+        """Return the head of a response with these header lines."""
+        state = self._state
         # A client that waits for 100 Continue may or may not send the body now.
-        if self._connection.state.stopping or (not self.is_complete and self.expects_continue):
+        if state.stopping or (not self.is_complete and self.expects_continue):
             self.keep_alive = False
         if not self.keep_alive:
-            return lines + b"connection: close\r\n"
-        return lines if self.head.version == "1.1" else lines + b"connection: keep-alive\r\n"
+            lines += b"connection: close\r\n"
+        elif self.head.version == "1.0":
+            lines += b"connection: keep-alive\r\n"
+        return b"%b%bx-request-id: %b\r\n%b\r\n" % (
+            _STATUS_LINES[self.status], state.date_line, self.id_header, lines,
+        )  # fmt: skip
 
-    def _framed(self, body: bytes, *, is_last: bool) -> list[bytes]:
+    def _finish(self, last: bytes) -> None:
+        """Send the last part of a response."""
+        self.done = True
+        self._unreceived = None  # nobody will receive it
+        self._wake()  # an application that still waits for the body
+        self._connection.write(last)
+        self._connection.response_done(self)
+
+    def _frame(self, size: int, *, is_last: bool) -> bytes:
+        """Return the header line that tells where a response of unknown length ends."""
+        if is_last:
+            self._left = size
+            return b"content-length: %d\r\n" % size
+        if self.head.version == "1.1":
+            return b"transfer-encoding: chunked\r\n"
+        self._left, self.keep_alive = _UNTIL_CLOSE, False
+        return b""
+
+    def _framed(self, body: bytes, *, is_last: bool) -> bytes:
         """Return a part of the response body as it is sent."""
-        if self._left == -1:
-            parts = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
-            return [*parts, b"0\r\n\r\n"] if is_last else parts
+        if self._left == _CHUNKED:
+            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            return chunk + b"0\r\n\r\n" if is_last else chunk
         if self._left >= 0:
             self._left -= len(body)
             if self._left < 0 or (is_last and self._left):
                 self._connection.abort()
                 raise ValueError("a response has another length than its content-length")
-        return [body]
+        return body
 
     def _fail(self) -> None:
         if self.status:
@@ -356,7 +372,24 @@ class HttpExchange(RequestContext):
         """Count the request, once."""
         if not self._has_ended:
             self._has_ended = True
-            state = self._connection.state
+            state = self._state
             state.in_flight -= 1
             state.body_bytes -= self._counted_bytes
             state.telemetry.http.count(self.route, self.status, clock.steady() - self.began)
+
+
+@lru_cache(256)
+def _header_lines(headers: tuple[tuple[bytes, bytes], ...], size: int | None) -> bytes:
+    """Return headers as they are sent, with the length of the body, if it is given.
+
+    Raises: ValueError, if a header has a line break, or the body another length.
+    """
+    lines = [b"%b: %b\r\n" % (name, value) for name, value in headers]
+    if any(line.count(b"\n") > 1 or line.count(b"\r") > 1 for line in lines):
+        raise ValueError("a response header contains a line break")
+    length = b"content-length: %d\r\n" % (size or 0)
+    if size is not None and length not in lines:
+        if any(line.startswith(b"content-length:") for line in lines):
+            raise ValueError("a response has another length than its content-length")
+        lines.append(length)
+    return b"".join(lines)

@@ -7,7 +7,8 @@ or by decoding chunks. See docs/decisions/0040-use-one-http-front-end-with-exact
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -39,6 +40,8 @@ _NOT_IN_TRAILERS = frozenset({
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 #: no head begins or goes on like this, however much of it is still to come
 _NO_HEAD = re.compile(rb"\A[^A-Za-z]|(?<!\r)\n|\r[^\n]|\x00")
+#: the bytes of a head, but for the ends of its lines
+_TEXT_BYTES = bytes({*b"\t", *range(0x20, 0x7F), *range(0x80, 0x100)})
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
 _FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[\t\x20-\x7e\x80-\xff]*")
 #: bytes of a request target, and of one field
@@ -77,19 +80,17 @@ class RequestHead(NamedTuple):
 
 
 class _HeadSink:
-    """Collects what httptools reads."""
+    """What httptools calls while it reads a head: methods of built-in types, which cost least."""
 
-    __slots__ = ("fields", "target")
+    __slots__ = ("on_header", "on_url")
 
-    def __init__(self) -> None:
-        self.target = b""
-        self.fields: Fields = []
-
-    def on_url(self, url: bytes) -> None:
-        self.target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.fields.append((name.lower(), value.rstrip(b" \t")))
+    def __init__(
+        self,
+        on_url: Callable[[bytes], object],
+        on_header: Callable[[bytes, bytes], object],
+    ) -> None:
+        self.on_url = on_url
+        self.on_header = on_header
 
 
 def find_head(data: bytes, searched: int, limits: HeadLimits) -> int:
@@ -115,37 +116,58 @@ def parse_head(head: bytes, limits: HeadLimits) -> RequestHead:
 
     Raises: RequestMalformed, HeadersTooLarge.
     """
-    sink = _HeadSink()
+    target, fields = _read_fields(head)
+    by_name = dict(fields)
+    method, version = _read_line(head, target)
+    if not _DISGUISED_FIELDS.isdisjoint(by_name) or not _is_host(by_name.get(b"host"), version):
+        raise RequestMalformed
+    if len(by_name) < len(fields) and _repeats_single(fields):
+        raise RequestMalformed
+    if len(fields) > limits.fields or (len(head) > _MAX_TARGET and _is_large(target, fields)):
+        raise HeadersTooLarge
+    raw_path, query = _split_target(target, method)
+    path = raw_path.decode("ascii")
+    return RequestHead(
+        method,
+        unquote(path) if "%" in path else path,
+        raw_path,
+        query,
+        version,
+        fields,
+        by_name,
+        _body_length(by_name, version),
+        _keeps_alive(fields, version) if b"connection" in by_name else version == "1.1",
+    )
+
+
+def _read_fields(head: bytes) -> tuple[bytes, Fields]:
+    """Return the target and the fields that httptools finds; every line must be one of them."""
+    targets: list[bytes] = []
+    by_sent_name: dict[bytes, bytes] = {}
+    _feed(head, _HeadSink(targets.append, by_sent_name.setdefault))
+    sent: Iterable[tuple[bytes, bytes]] = by_sent_name.items()
+    line_ends = head.translate(None, _TEXT_BYTES)
+    if line_ends != _CRLF * (len(by_sent_name) + 2):
+        sent = _repeated_fields(head)
+        if line_ends != _CRLF * (len(sent) + 2):
+            raise RequestMalformed
+    return b"".join(targets), [(name.lower(), value.rstrip(b" \t")) for name, value in sent]
+
+
+def _repeated_fields(head: bytes) -> Fields:
+    """Return all fields of a head in which one name occurs several times."""
+    sent: Fields = []
+    _feed(head, _HeadSink(len, lambda name, value: sent.append((name, value))))
+    return sent
+
+
+def _feed(head: bytes, sink: _HeadSink) -> None:
     try:
         HttpRequestParser(sink).feed_data(head)
     except HttpParserUpgrade:
         pass  # an offer to upgrade may be ignored: the request is answered as HTTP/1.1
     except HttpParserError as error:
         raise RequestMalformed from error
-    fields = sink.fields
-    by_name = dict(fields)
-    method, version = _read_line(head, sink.target)
-    _check_lines(head, fields)
-    if not _DISGUISED_FIELDS.isdisjoint(by_name):
-        raise RequestMalformed
-    if len(by_name) < len(fields) and _repeats_single(fields):
-        raise RequestMalformed
-    if len(fields) > limits.fields or (len(head) > _MAX_TARGET and _is_large(sink)):
-        raise HeadersTooLarge
-    _check_host(by_name.get(b"host"), version)
-    raw_path, query = _split_target(sink.target, method)
-    path = raw_path.decode("ascii")
-    return RequestHead(
-        method=method,
-        path=unquote(path) if "%" in path else path,
-        raw_path=raw_path,
-        query=query,
-        version=version,
-        fields=fields,
-        by_name=by_name,
-        length=_body_length(by_name, version),
-        keep_alive=_keeps_alive(fields, by_name, version),
-    )
 
 
 def _read_line(head: bytes, target: bytes) -> tuple[str, str]:
@@ -160,30 +182,20 @@ def _read_line(head: bytes, target: bytes) -> tuple[str, str]:
     return head[:method_end].decode("ascii"), version
 
 
-def _check_lines(head: bytes, fields: Fields) -> None:
-    """Make sure that every line is one field and ends by CRLF, whatever httptools lets pass."""
-    lines = head.count(_CRLF)
-    if lines != len(fields) + 2 or lines != head.count(b"\n") or lines != head.count(b"\r"):
-        raise RequestMalformed
-
-
 def _repeats_single(fields: Fields) -> bool:
     names = [name for name, _ in fields if name in _SINGLE_FIELDS]
     return len(names) > len(set(names))
 
 
-def _is_large(sink: _HeadSink) -> bool:
-    return len(sink.target) > _MAX_TARGET or any(
-        len(name) + len(value) > _MAX_FIELD for name, value in sink.fields
+def _is_large(target: bytes, fields: Fields) -> bool:
+    return len(target) > _MAX_TARGET or any(
+        len(name) + len(value) > _MAX_FIELD for name, value in fields
     )
 
 
-def _check_host(host: bytes | None, version: str) -> None:
-    if host is None:
-        if version == "1.1":
-            raise RequestMalformed
-    elif not _HOST.fullmatch(host):
-        raise RequestMalformed
+@lru_cache(64)
+def _is_host(host: bytes | None, version: str) -> bool:
+    return version == "1.0" if host is None else _HOST.fullmatch(host) is not None
 
 
 def _split_target(target: bytes, method: str) -> tuple[bytes, bytes]:
@@ -221,9 +233,7 @@ def _body_length(by_name: dict[bytes, bytes], version: str) -> int | None:
     return int(length)
 
 
-def _keeps_alive(fields: Fields, by_name: dict[bytes, bytes], version: str) -> bool:
-    if b"connection" not in by_name:
-        return version == "1.1"
+def _keeps_alive(fields: Fields, version: str) -> bool:
     listed = b",".join(value for name, value in fields if name == b"connection")
     options = {option.strip() for option in listed.lower().split(b",")}
     return b"close" not in options and (version == "1.1" or b"keep-alive" in options)

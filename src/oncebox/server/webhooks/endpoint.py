@@ -3,9 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from oncebox.core import clock
+from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import EgressError, KeyFetchRequired, OnceboxError, SignatureInvalid
+from oncebox.errors import (
+    EgressError,
+    KeyFetchRequired,
+    OnceboxError,
+    SignatureInvalid,
+    StoreFailed,
+)
 from oncebox.errors.http import (
     InternalError,
     KeyServiceUnreachable,
@@ -16,7 +22,7 @@ from oncebox.errors.http import (
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
-from oncebox.model.deliveries.delivery import NewDelivery
+from oncebox.model.deliveries.delivery import Accepted, NewDelivery
 from oncebox.server.http.request_context import WEBHOOK_PATH, RequestContext
 from oncebox.server.webhooks import request_verification
 from oncebox.server.webhooks.request_verification import (
@@ -87,6 +93,35 @@ _ACCEPTED = HandshakeReply(status=200, body=b'{"status":"accepted"}')
 _ACCEPTED_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"21")]
 
 
+class _StoredResponse:
+    """Responds to a request after the commit of its delivery, without a task or a future."""
+
+    __slots__ = ("_exchange", "_telemetry")
+
+    def __init__(self, exchange: RequestContext, telemetry: Telemetry) -> None:
+        self._exchange = exchange
+        self._telemetry = telemetry
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _accepted: Accepted, /) -> None:
+        faults.point("accept.committed")
+        try:
+            self._exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)
+        except Exception:
+            # Whether the delivery is on disk does not depend on the response.
+            self._telemetry.log.exception("commit_callback_failed")
+
+    def set_exception(self, error: Exception, /) -> None:
+        known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
+        self._telemetry.refused.labels(known.code).inc()
+        try:
+            self._exchange.refuse(known)
+        except Exception:
+            self._telemetry.log.exception("commit_callback_failed")
+
+
 class WebhookEndpoint:
     """Accepts webhooks; a 2xx means that the request is on disk."""
 
@@ -124,13 +159,6 @@ class WebhookEndpoint:
         head = exchange.head
         if head.method != "POST" or head.query or len(head.by_name) < len(head.fields):
             return False
-
-        def on_stored(error: OnceboxError | None) -> None:
-            if error is None:
-                exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)
-            else:
-                exchange.refuse(error)
-
         try:
             compiled = self._sources.at(head.path[len(WEBHOOK_PATH) :], compile_source)
             if compiled.scheme.handshake is not None or compiled.source.order_by is not None:
@@ -138,7 +166,7 @@ class WebhookEndpoint:
             new = self._draft(compiled, exchange, body)
             if new is None:
                 return False
-            self._intake.accept_with_callback(new, on_stored)
+            self._intake.enqueue(new, _StoredResponse(exchange, self._telemetry))
         except OnceboxError:
             return False  # the general path reports the error
         return True

@@ -15,7 +15,7 @@ from oncebox.ledger.deliveries.intake import (
     Intake,
     SharedArrivalFields,
 )
-from oncebox.model.deliveries.delivery import LaneRules, NewDelivery
+from oncebox.model.deliveries.delivery import LaneRules, NewDelivery, encode_headers
 from oncebox.model.validation import check_key, check_sequence
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import Source
@@ -170,9 +170,12 @@ def draft_directly(  # noqa: PLR0913 - a request in its parts
     now: int,
 ) -> NewDelivery | None:
     """Verify a usual request of a source without lanes; return its delivery, or None."""
-    source, headers = compiled.source, header_text(head.fields)
-    event = verify(head.by_name, body, now) if compiled.allows_address(address) else None
-    if event is None:
+    source, limits = compiled.source, intake.limits
+    event = verify(head.by_name, body, now)
+    if event is None or (compiled.networks and not compiled.allows_address(address)):
+        return None
+    headers = encode_headers(header_text(head.fields))
+    if len(headers) > limits.headers or len(head.fields) > limits.header_count:
         return None
     return intake.draft(
         source.name,
