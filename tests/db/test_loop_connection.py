@@ -24,8 +24,8 @@ from tests.support.databases import Place
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
 
 
-def _rows(key: str) -> list[Row] | None:
-    return deduplication.insert_new.rows([_arrival(key)])
+def _rows(*arrivals: NewDelivery) -> list[Row]:
+    return [row for row in map(deduplication.insert_new.row, arrivals) if row is not None]
 
 
 class Inserting:
@@ -38,7 +38,7 @@ class Inserting:
         self.beside: psycopg.Connection[Any] = psycopg.connect(place.url)
 
     async def insert(self, *arrivals: NewDelivery) -> int:
-        rows = deduplication.insert_new.rows(arrivals)
+        rows = _rows(*arrivals)
         assert rows is not None
         return await self.connection.insert(
             deduplication.insert_new.query("postgres"), rows, {"now": START}
@@ -144,8 +144,8 @@ async def test_broken_connections_are_replaced(place: Place) -> None:
     with psycopg.connect(place.url, autocommit=True) as beside:
         for number in range(60):
             with suppress(CommitUnknown):  # the end of a connection is noticed a moment later
-                await database.insert(query, partial(_rows, str(number)))
-            await database.insert(query, partial(_rows, str(number)))
+                await database.insert(query, partial(_rows, _arrival(str(number))))
+            await database.insert(query, partial(_rows, _arrival(str(number))))
             if number % 20 == 10:
                 beside.execute(
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -163,7 +163,7 @@ async def test_broken_connections_are_replaced(place: Place) -> None:
 async def test_errors_of_the_loop_are_those_of_the_sessions(place: Place) -> None:
     database = place.open()
     query = deduplication.insert_new.query("postgres")
-    refused = deduplication.insert_new.rows([_arrival(TOO_LONG)])
+    refused = _rows(_arrival(TOO_LONG))
     for _ in range(20):  # by a session, and by the loop once it is connected
         with pytest.raises(RowRefused):
             await database.insert(query, lambda: refused)
@@ -188,7 +188,7 @@ async def test_a_server_that_shuts_down_in_a_statement_leaves_the_commit_unknown
         try:
             for number in range(20):
                 with pytest.raises(CommitUnknown):
-                    await database.insert(query, partial(_rows, str(number)))
+                    await database.insert(query, partial(_rows, _arrival(str(number))))
                 await asyncio.sleep(0.02)
         finally:
             beside.execute("DROP TRIGGER shut_down ON oncebox_payloads; DROP FUNCTION shut_down")

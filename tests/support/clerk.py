@@ -349,8 +349,8 @@ class Clerk:
 def accept_new(tx: Transaction, new: Sequence[NewDelivery], now: int) -> list[Accepted] | None:
     """Store arrivals in one statement, as a group commit does; None if one is not new."""
     insert = deduplication.insert_new
-    rows = insert.rows(new)
-    if not rows:
+    rows = [row for row in map(insert.row, new) if row is not None]
+    if not rows or len(rows) < len(new):
         return None
     if isinstance(tx, PostgresTransaction):
         rows.sort(key=insert.sort_key)

@@ -52,8 +52,8 @@ class BulkInsert(Generic[Item, Result]):
 
     #: returns the statement for a kind of database
     query: Callable[[str], Query]
-    #: returns the rows of items; None if an item needs more than a row
-    rows: Callable[[Sequence[Item]], list[Row] | None]
+    #: returns the row of an item; None if it needs more than a row
+    row: Callable[[Item], Row | None]
     #: returns what rows are sorted by where there are several writers, so that none deadlock
     sort_key: Callable[[Row], Any]
     #: returns the results of items that were all inserted
@@ -112,7 +112,8 @@ class ResultSink(Protocol[Result_contra]):
         """Receive the error."""
 
 
-PendingItem = tuple[Item, ResultSink[Result] | None]
+#: an item, what receives its result, and its row for the bulk insert
+PendingItem = tuple[Item, ResultSink[Result] | None, Row | None]
 
 
 class _Batch(Generic[Item, Result]):
@@ -205,7 +206,8 @@ class GroupCommit(Generic[Item, Result]):
         """
         if len(self._pending) >= self._max_pending:
             raise StoreUnavailable("too many calls wait for the database; try again in a moment")
-        self._pending.append((item, waiter))
+        row = None if self._insert is None else self._insert.row(item)
+        self._pending.append((item, waiter, row))
         # A writer clears ``_untaken`` before it takes the items, so that none is left behind.
         if self._untaken is None and self._flushers < self._max_flushers:
             self._flushers += 1
@@ -328,8 +330,10 @@ class GroupCommit(Generic[Item, Result]):
         self, insert: BulkInsert[Item, Result], batch: _Batch[Item, Result]
     ) -> Awaitable[int | None]:
         def rows() -> list[Row] | None:
-            found = insert.rows(self._items(batch))
-            if found is not None and self._database.writers > 1:
+            found = [row for _, _, row in self._take(batch) if row is not None]
+            if len(found) < len(self._take(batch)):
+                return None
+            if self._database.writers > 1:
                 found.sort(key=insert.sort_key)
             return found
 
@@ -337,7 +341,7 @@ class GroupCommit(Generic[Item, Result]):
         return self._database.insert(self._insert_query, rows)
 
     def _items(self, batch: _Batch[Item, Result]) -> list[Item]:
-        return [item for item, _ in self._take(batch)]
+        return [item for item, _, _ in self._take(batch)]
 
     def _run(
         self,
@@ -355,11 +359,11 @@ class GroupCommit(Generic[Item, Result]):
             return  # another commit has taken them
         if self._on_commit is not None:
             # Run by the loop: whatever it raises, the callers have their results.
-            pairs = [(item, result) for (item, _), result in zip(batch, results, strict=True)]
+            pairs = [(each[0], result) for each, result in zip(batch, results, strict=True)]
             asyncio.get_running_loop().call_soon(self._on_commit, pairs)
         if self._topics is not None:
             asyncio.get_running_loop().call_soon(self._notify, self._topics, results)
-        for (_, waiter), result in zip(batch, results, strict=True):
+        for (_, waiter, _), result in zip(batch, results, strict=True):
             if waiter is not None and not waiter.done():
                 waiter.set_result(result)
 
@@ -370,10 +374,10 @@ class GroupCommit(Generic[Item, Result]):
             self._database.notify(topic)
 
     def _fail(self, batch: Sequence[PendingItem[Item, Result]], error: Exception) -> None:
-        for _, waiter in batch:
+        for _, waiter, _ in batch:
             if waiter is not None and not waiter.done():
                 waiter.set_exception(error)
-        unattended = [item for item, waiter in batch if waiter is None]
+        unattended = [item for item, waiter, _ in batch if waiter is None]
         if unattended and self._on_failure is not None:
             self._on_failure(unattended, error)
 

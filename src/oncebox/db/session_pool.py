@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, get_native_id
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncebox.errors import DatabaseClosed
@@ -136,7 +136,7 @@ def _reduce_timer_slack() -> None:
     Linux lets a timed wait take 50 µs longer by default; elsewhere nothing is changed.
     """
     with suppress(OSError):
-        Path("/proc/thread-self/timerslack_ns").write_text("1")
+        Path(f"/proc/{get_native_id()}/timerslack_ns").write_text("1")
 
 
 def _close_quietly(session: DatabaseSession) -> None:

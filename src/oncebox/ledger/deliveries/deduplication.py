@@ -97,21 +97,14 @@ def accept(
     return [answers[each.id] for each in arrivals]
 
 
-def _plain_rows(arrivals: Sequence[NewDelivery]) -> list[Row] | None:
-    """Return the rows of arrivals; None if one needs more than a row."""
-    if not all(map(_is_plain, arrivals)):
+def _plain_row(each: NewDelivery) -> Row | None:
+    """Return the row of an arrival; None if it needs more than a row."""
+    if not (each.lane is each.hold_reason is each.payload_id is each.echo_of is None):
         return None
-    return list(map(_plain_row, arrivals))
-
-
-def _is_plain(each: NewDelivery) -> bool:
-    return each.lane is each.hold_reason is each.payload_id is each.echo_of is None
-
-
-def _plain_row(each: NewDelivery) -> Row:
+    tenant, source = each.tenant, each.source
     return (
-        each.id, each.tenant, each.source, each.key, key_digest(each.tenant, each.source, each.key),
-        body_digest(each.tenant, each.source, each.fingerprint) if each.unsigned else None,
+        each.id, tenant, source, each.key, key_digest(tenant, source, each.key),
+        body_digest(tenant, source, each.fingerprint) if each.unsigned else None,
         each.type, each.road, each.fingerprint,
         len(each.body) if each.length is None else each.length, each.received_at, each.headers,
         each.body, each.verdict, each.secret_id,
@@ -130,7 +123,7 @@ def _new_results(arrivals: Sequence[NewDelivery]) -> list[Accepted]:
 #: inserts new arrivals in one statement, in a group commit
 insert_new = BulkInsert(
     lambda kind: _sql.insert_whole if kind == "postgres" else _sql.insert_arrival,
-    _plain_rows,
+    _plain_row,
     _by_key,
     _new_results,
 )

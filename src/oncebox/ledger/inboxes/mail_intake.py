@@ -150,8 +150,8 @@ class MailIntake:
             telemetry.duplicates.labels("delivery", name).inc(count)
 
 
-def _new_rows(mails: Sequence[MailDeliveries]) -> list[Row] | None:
-    return insert_new.rows([each for mail in mails for each in mail])
+def _new_row(mail: MailDeliveries) -> Row | None:
+    return insert_new.row(mail[0]) if len(mail) == 1 else None
 
 
 def _new_results(mails: Sequence[MailDeliveries]) -> list[list[Accepted]]:
@@ -160,7 +160,7 @@ def _new_results(mails: Sequence[MailDeliveries]) -> list[list[Accepted]]:
     return _split_by_mail(mails, accepted)
 
 
-_insert_new = BulkInsert(insert_new.query, _new_rows, insert_new.sort_key, _new_results)
+_insert_new = BulkInsert(insert_new.query, _new_row, insert_new.sort_key, _new_results)
 
 
 def _split_by_mail(
