@@ -220,6 +220,8 @@ class SqliteSession:
             "cache_size = -8000",
             "temp_store = MEMORY",
             "secure_delete = ON",
+            # Every query has its index; one made for a single execution reads a whole table.
+            "automatic_index = OFF",
             f"query_only = {0 if writable else 1}",
         ):
             self.connection.execute(f"PRAGMA {pragma}")
@@ -390,7 +392,15 @@ class SqliteDatabase:
 
     async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in a transaction of its own; return only after its commit."""
-        return await self._writer.submit(lambda tx: work(tx, *args, **kwargs), alone=True)
+
+        def with_automatic_indexes(tx: Transaction) -> T:  # users know their own tables
+            tx.execute("PRAGMA automatic_index = ON")
+            try:
+                return work(tx, *args, **kwargs)
+            finally:
+                tx.execute("PRAGMA automatic_index = OFF")
+
+        return await self._writer.submit(with_automatic_indexes, alone=True)
 
     async def write_statement(
         self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs

@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from oncebox.db.queries import Query
+from oncebox.db.sqlite import SqliteTransaction
 
 _PARAMETER = re.compile(rb"%\((\w+)\)[sb]")
 _READERS = {
@@ -104,26 +105,29 @@ _STEP = 20
 def on_sqlite(
     connection: apsw.Connection, query: Query, rows: Sequence[Any], shared: dict[str, Any]
 ) -> Work:
-    """Run a query row by row, as the service does, and undo it."""
-    steps = result = 0
+    """Run a query as the service does, and undo it."""
+    steps = 0
 
     def count() -> bool:
         nonlocal steps
         steps += _STEP
         return False
 
-    tail = tuple(shared[name] for name in query.shared)
+    tx = SqliteTransaction(connection)
     connection.execute("BEGIN IMMEDIATE")
     before = connection.total_changes()
     connection.set_progress_handler(count, _STEP)
     try:
-        for row in rows or [()]:
-            result += len(connection.execute(query.sqlite, (*row, *tail)).fetchall())
+        found = tx.many(query, rows, **shared) if query.bulk else tx.all(query, **shared)
+        result = len(found)
         result = max(len(rows), result, connection.total_changes() - before)
     finally:
         connection.set_progress_handler(None)
         connection.execute("ROLLBACK")
-    explained = connection.execute(
-        f"EXPLAIN QUERY PLAN {query.sqlite}", (*(rows[0] if rows else ()), *tail)
+    span, statement = next(
+        (each for each in query.spans if each[0] <= len(rows)), (1, query.sqlite)
     )
+    values = [value for row in rows[:span] for value in row]
+    values += [shared[name] for name in query.shared]
+    explained = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
     return Work(steps, 0, result, "\n".join(str(step[3]) for step in explained))

@@ -1,7 +1,8 @@
 """Every query reads about as much as it returns, however large the tables are.
 
 Statistics make no difference, nor does the planner's choice between a plan for these values and one
-for all. `ONCEBOX_PLAN_ROWS=1000000 python -m pytest tests/contract/plans` is the long form.
+for all. The long form: `ONCEBOX_PLAN_ROWS=1000000 python -m pytest --timeout=3000
+tests/contract/plans`.
 """
 
 import os

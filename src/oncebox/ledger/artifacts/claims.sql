@@ -1,5 +1,6 @@
 -- name: named
 -- bulk: id text
+-- spans: yes
 -- Artifacts with what is needed to grant them: value, owner and policy.
 SELECT message_id, sequence, oncebox_artifacts.matched, purpose, sender, sender_domain,
     sender_verdict, received_at, signed_at, warnings, oncebox_artifacts.id, oncebox_artifacts.tenant, inbox_id,
@@ -14,11 +15,13 @@ WHERE oncebox_artifacts.id = :id;
 
 -- name: owners
 -- bulk: id text
+-- spans: yes
 -- The owners of inboxes.
 SELECT id, tenant, owner FROM oncebox_inboxes /* and rows */ WHERE id = :id;
 
 -- name: take
 -- bulk: id text, tenant text, key_id text, claim_mark bytea, past text
+-- spans: yes
 -- Give an artifact to a claim; a second claim changes nothing. A superseded one is given only if
 -- its successor is still the one that is excluded. The last conditions are written so that no
 -- partial index fits them: a planner without statistics would scan a whole one.

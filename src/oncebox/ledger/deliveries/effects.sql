@@ -1,5 +1,6 @@
 -- name: begin
 -- bulk: delivery_id text, name text, tenant text, safe text, fence bigint, now bigint, surely_over_at bigint
+-- spans: yes
 -- Journal an effect before it is called, unless it is journalled already; only the current
 -- holder of the lease may.
 INSERT INTO oncebox_effects (
@@ -36,6 +37,7 @@ WHERE delivery_id = :delivery_id AND name = :name AND state IN ('started', 'not_
 
 -- name: journalled
 -- bulk: delivery_id text, name text
+-- spans: yes
 -- The journal entries of effects.
 SELECT delivery_id, name, state, safe, fence, first_started_at, started_at, surely_over_at,
     ended_at, result, error
@@ -44,6 +46,7 @@ WHERE delivery_id = :delivery_id AND name = :name;
 
 -- name: finish
 -- bulk: delivery_id text, name text, fence bigint, state text, now bigint, result bytea, error text, since bigint, started_at bigint
+-- spans: yes
 -- Record the outcome of a started effect. Success is proof and is accepted even from a stale
 -- worker, in any state; any other outcome only if the effect was not started again, and only for
 -- the start it belongs to. A done effect stays done. If a repeat did not happen, the call that it

@@ -39,6 +39,7 @@ ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
 
 -- name: lease
 -- bulk: id text, fence bigint, give_up_at bigint
+-- spans: yes
 -- Claim: count the try, raise the fence, start or continue the time budget. Time in the queue
 -- does not count against it. The last condition is written so that the index of claimable
 -- deliveries does not fit: a planner without statistics would read all of it.
@@ -127,6 +128,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: renew
 -- bulk: id text, fence bigint
+-- spans: yes
 -- Extend the leases that are still ours.
 UPDATE oncebox_deliveries SET due_at = :until
 /* from rows */
@@ -134,6 +136,7 @@ WHERE id = :id AND state || '' = 'processing' AND fence = :fence;
 
 -- name: holders
 -- bulk: id text
+-- spans: yes
 -- The current holders of leases.
 SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id AND state || '' = 'processing';
 

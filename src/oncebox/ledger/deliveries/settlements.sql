@@ -1,5 +1,6 @@
 -- name: complete
 -- bulk: id text, fence bigint, outcome text
+-- spans: yes
 -- Complete deliveries; only the current holder of the lease may.
 UPDATE oncebox_deliveries
 SET state = 'done', due_at = NULL, outcome = :outcome, ended_at = :now
@@ -8,6 +9,7 @@ WHERE id = :id AND state || '' = 'processing' AND fence = :fence;
 
 -- name: fulfil
 -- bulk: id text, fence bigint, outcome text
+-- spans: yes
 -- The same for deliveries with commit hooks; return those completed now, whose hooks must run.
 UPDATE oncebox_deliveries
 SET state = 'done', outcome = :outcome, ended_at = :now, due_at = NULL
@@ -47,6 +49,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: standing
 -- bulk: id text
+-- spans: yes
 -- The states of deliveries, to distinguish a repeated settlement from a lost lease.
 SELECT id, state, fence FROM oncebox_deliveries /* and rows */ WHERE id = :id;
 

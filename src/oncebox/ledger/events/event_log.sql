@@ -111,6 +111,7 @@ RETURNING tenant, last;
 
 -- name: number
 -- bulk: id text, number bigint
+-- spans: yes
 -- Number events; a number never changes.
 UPDATE oncebox_events SET number = :number
 /* from rows */
