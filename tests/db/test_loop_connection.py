@@ -1,4 +1,4 @@
-"""Bulk inserts on the event loop: committed when answered, and no answer is no claim."""
+"""Bulk statements on the event loop: committed when answered, and no answer is no claim."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,10 @@ import msgspec
 import psycopg
 import pytest
 
-from oncebox.db.database import Row
+from oncebox.db.database import Row, Value
 from oncebox.db.loop_connection import LoopConnection, LoopConnections
 from oncebox.db.postgres import PostgresDatabase, connect, pack_column
+from oncebox.db.queries import Query, _parse_query
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, RowRefused
 from oncebox.ledger.deliveries import deduplication
 from oncebox.model.deliveries.delivery import NewDelivery
@@ -44,6 +45,13 @@ class Inserting:
             deduplication.insert_new.query("postgres"), rows, {"now": START}
         )
 
+    async def run(self, query: Query, *rows: Row, **shared: Value) -> list[Row]:
+        return await self.connection.run_bulk(query, rows, shared)
+
+    async def count(self, id_: str) -> list[Row]:
+        row = (id_, "provider_retry", TENANT, 2, "api")
+        return await self.run(deduplication._sql.count, row, now=START)
+
     def keys(self) -> set[str]:
         found = self.beside.execute("SELECT key FROM oncebox_deliveries").fetchall()
         self.beside.rollback()
@@ -52,6 +60,15 @@ class Inserting:
     def terminate(self) -> None:
         with psycopg.connect(self.beside.info.dsn, autocommit=True) as third:
             third.execute("SELECT pg_terminate_backend(%s, 5000)", (self.pid,))
+
+    def hold_count(self, id_: str) -> None:
+        """Count a duplicate in a transaction that stays open."""
+        self.beside.execute(
+            "INSERT INTO oncebox_sightings"
+            " (delivery_id, class, tenant, count, first_at, last_at, road)"
+            " VALUES (%s, 'provider_retry', %s, 1, 1, 1, 'api')",
+            (id_, TENANT),
+        )
 
     def hold(self, key: str) -> None:
         """Insert the key in a transaction that stays open."""
@@ -137,6 +154,116 @@ async def test_a_caller_that_gives_up_takes_its_connection_along(loop: Inserting
     assert loop.connection.broken
 
 
+TYPES = _parse_query("""types
+-- bulk: word text, number bigint, blob bytea
+-- Every type of a column, and values that all rows share.
+SELECT :word, CAST(:word AS VARCHAR), :number, CAST(:number AS INTEGER), :blob,
+    CAST(:shared_word AS TEXT), CAST(:shared_number AS BIGINT), CAST(:shared_blob AS BYTEA)
+FROM /* rows */;
+""")
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        {"shared_word": "w ü", "shared_number": -(2**63), "shared_blob": b"\x00\xff"},
+        {"shared_word": None, "shared_number": None, "shared_blob": None},
+    ],
+    ids=["values", "nulls"],
+)
+async def test_values_of_every_type_come_back_as_they_were_given(
+    loop: Inserting, shared: dict[str, Value]
+) -> None:
+    rows = [
+        ("", 0, b""),
+        ("ü ' \u2028", 2**31 - 1, bytes(range(256))),
+        (None, None, None),
+        ("null", -1, b"\\x00"),
+    ]
+
+    found = await loop.run(TYPES, *rows, **shared)
+
+    assert found == [(w, w, n, n, b, *shared.values()) for w, n, b in rows]
+
+
+async def test_no_row_is_missing_from_a_result_larger_than_any_socket_buffer(
+    loop: Inserting,
+) -> None:
+    rows = [(str(number), number, b"x" * 500) for number in range(20_000)]
+
+    found = await loop.run(TYPES, *rows, shared_word="", shared_number=1, shared_blob=b"")
+
+    assert [each[0] for each in found] == [each[0] for each in rows]
+
+
+async def test_a_statement_without_a_result_returns_no_rows(place: Place, loop: Inserting) -> None:
+    example = ("dlv_1", "provider_retry", 1, TENANT, "api", "", None, b"[]")
+
+    assert await loop.run(deduplication._sql.keep, example, now=START) == []
+
+    database = place.open()
+    for number in range(20):  # by a session, and by the loop once it is connected
+        row = (*example[:2], number, *example[3:])
+        assert await database.run_bulk(deduplication._sql.keep, [row], now=START) == []
+        await asyncio.sleep(0.01)
+    await database.close()
+    loop.beside.rollback()
+    assert loop.beside.execute("SELECT count(*) FROM oncebox_examples").fetchone() == (20,)
+
+
+async def test_queries_with_the_same_name_are_different_statements(loop: Inserting) -> None:
+    one, two = (
+        _parse_query(f"same\n-- bulk: number bigint\nSELECT :number + {each} FROM /* rows */;")
+        for each in (1, 2)
+    )
+
+    for _ in range(2):
+        assert await loop.run(one, (1,)) == [(2,)]
+        assert await loop.run(two, (1,)) == [(3,)]
+
+
+async def test_a_change_is_committed_when_its_rows_return(loop: Inserting) -> None:
+    await loop.count("dlv_1")
+    assert await loop.count("dlv_1") == [("dlv_1", "provider_retry", 4)]
+
+    found = loop.beside.execute("SELECT delivery_id, count FROM oncebox_sightings").fetchall()
+    assert found == [("dlv_1", 4)]
+
+
+async def test_a_refused_value_refuses_its_statement_only(loop: Inserting) -> None:
+    with pytest.raises(psycopg.DataError):
+        await loop.count("\0")
+
+    assert await loop.count("dlv_1") == [("dlv_1", "provider_retry", 2)]
+
+
+async def test_rows_that_were_not_received_leave_the_commit_unknown(loop: Inserting) -> None:
+    loop.hold_count("dlv_1")
+    waiting = asyncio.create_task(loop.count("dlv_1"))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+
+    await asyncio.to_thread(loop.terminate)
+
+    with pytest.raises(CommitUnknown):
+        await asyncio.wait_for(waiting, 5)
+    assert loop.connection.broken
+
+
+async def test_rows_that_nobody_waits_for_are_given_up_with_their_connection(
+    loop: Inserting,
+) -> None:
+    loop.hold_count("dlv_1")
+    waiting = asyncio.create_task(loop.count("dlv_1"))
+    await asyncio.sleep(0.1)
+
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert loop.connection.broken
+
+
 async def test_broken_connections_are_replaced(place: Place) -> None:
     database = place.open()
     assert isinstance(database, PostgresDatabase)
@@ -167,6 +294,8 @@ async def test_errors_of_the_loop_are_those_of_the_sessions(place: Place) -> Non
     for _ in range(20):  # by a session, and by the loop once it is connected
         with pytest.raises(RowRefused):
             await database.insert(query, lambda: refused)
+        with pytest.raises(RowRefused):
+            await database.run_bulk(deduplication._sql.known, [(b"", "", "", "\0", "")])
         await asyncio.sleep(0.01)
     await database.close()
 

@@ -1,4 +1,4 @@
-"""Faults in webhook intake: compiled schemes, bulk inserts, connections on the loop."""
+"""Faults in webhook intake: compiled schemes, bulk statements, connections on the loop."""
 
 from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
@@ -7,6 +7,7 @@ _COMPILATION = "src/oncebox/webhooks/compilation.py"
 _REQUESTS = "src/oncebox/server/webhooks/request_verification.py"
 _GROUP = "tests/contract/db/test_group_commit.py"
 _LOOP = "src/oncebox/db/loop_connection.py"
+_DEDUPLICATION = "src/oncebox/ledger/deliveries/deduplication.py"
 
 
 def _compilation(*names: str) -> Selection:
@@ -21,6 +22,13 @@ def _requests(*names: str) -> Selection:
 def _loop(*names: str) -> Selection:
     return Selection(tuple(f"tests/db/test_loop_connection.py::{name}" for name in names))
 
+
+def _counting(*names: str) -> Selection:
+    file = "tests/contract/deliveries/test_counting_duplicates.py"
+    return Selection(tuple(f"{file}::{name}" for name in names))
+
+
+_SAME_AS_ACCEPT = "test_duplicates_are_answered_and_stored_as_by_accept_alone"
 
 INTAKE = (
     Mutant(
@@ -146,7 +154,7 @@ INTAKE = (
         (
             Patch(
                 _LOOP,
-                "if result.status == pq.ExecStatus.COMMAND_OK:",
+                "if result.status in _SUCCEEDED:",
                 "if result.status:",
             ),
         ),
@@ -162,10 +170,104 @@ INTAKE = (
         (
             Patch(
                 "src/oncebox/db/group_commit.py",
-                "return insert.results(items) if count == len(rows) else None",
-                "return insert.results(items)",
+                "results = self._insert.results(items) if inserted == len(items) else None",
+                "results = self._insert.results(items)",
             ),
         ),
         (Selection((f"{_GROUP}::test_the_shortcut_and_the_long_way_give_the_same_answers",)),),
+    ),
+    Mutant(
+        "a counted duplicate whose body is another",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "return id_ != each.id and fingerprint == each.fingerprint and not rearms",
+                "return id_ != each.id and bool(fingerprint) and not rearms",
+            ),
+        ),
+        (
+            _counting(_SAME_AS_ACCEPT),
+            _counting("test_another_body_among_duplicates_is_left_to_accept"),
+        ),
+    ),
+    Mutant(
+        "a counted duplicate that is new",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "return id_ != each.id and fingerprint == each.fingerprint and not rearms",
+                "return bool(id_) and fingerprint == each.fingerprint and not rearms",
+            ),
+        ),
+        (_counting("test_an_arrival_that_the_insert_has_stored_is_left_to_accept"),),
+    ),
+    Mutant(
+        "a counted duplicate that rearms no dead delivery",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "_REARMED_STATES = (DeliveryState.FAILED, DeliveryState.DEAD)",
+                "_REARMED_STATES = (DeliveryState.FAILED,)",
+            ),
+        ),
+        (
+            _counting(_SAME_AS_ACCEPT),
+            _counting("test_a_delivery_that_a_redelivery_rearms_is_left_to_accept"),
+        ),
+    ),
+    Mutant(
+        "a counted duplicate that hastens no failed delivery",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "_REARMED_STATES = (DeliveryState.FAILED, DeliveryState.DEAD)",
+                "_REARMED_STATES = (DeliveryState.DEAD,)",
+            ),
+        ),
+        (
+            _counting(_SAME_AS_ACCEPT),
+            _counting("test_a_delivery_that_a_redelivery_rearms_is_left_to_accept"),
+        ),
+    ),
+    Mutant(
+        "a counted duplicate that is an echo",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "if any(each.echo_of is not None for each in arrivals):",
+                "if not arrivals:",
+            ),
+        ),
+        (_counting("test_an_echo_among_duplicates_is_left_to_accept"),),
+    ),
+    Mutant(
+        "a counted duplicate that is not counted",
+        (Patch(_DEDUPLICATION, "    await _record_by_statements(database, seen)\n", ""),),
+        (
+            _counting(_SAME_AS_ACCEPT),
+            _counting("test_a_storm_of_duplicates_takes_no_session_thread"),
+        ),
+    ),
+    Mutant(
+        "a counted duplicate without an example",
+        (
+            Patch(
+                _DEDUPLICATION,
+                "await database.run_bulk(_sql.keep, examples, now=now)",
+                "pass",
+            ),
+        ),
+        (_counting(_SAME_AS_ACCEPT), _counting("test_a_plain_duplicate_is_counted")),
+    ),
+    Mutant(
+        "a statement on the loop that runs another of the same name",
+        (
+            Patch(_LOOP, "self._prepared.get(query.postgres)", "self._prepared.get(query.name)"),
+            Patch(_LOOP, "dict[bytes, bytes] = {}", "dict[str, bytes] = {}"),
+            Patch(
+                _LOOP, "self._prepared[query.postgres] = name", "self._prepared[query.name] = name"
+            ),
+        ),
+        (_loop("test_queries_with_the_same_name_are_different_statements"),),
     ),
 )

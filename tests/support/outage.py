@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from oncebox.db.database import Database, Row
+from oncebox.db.database import Database, Row, Value
 from oncebox.db.queries import Query
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
 
@@ -52,6 +52,14 @@ class Outage:
         if self.loses:
             raise CommitUnknown
         return count
+
+    async def run_bulk(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk statement, unless away."""
+        self._check()
+        found = await self._database.run_bulk(query, rows, **shared)
+        if self.loses:
+            raise CommitUnknown
+        return found
 
     async def read(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Read, unless away."""

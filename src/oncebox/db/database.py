@@ -102,6 +102,12 @@ class Database(Protocol):
         Raises: RowRefused, StoreError.
         """
 
+    async def run_bulk(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run one bulk statement, which is a transaction by itself; return its rows.
+
+        Raises: RowRefused, StoreError.
+        """
+
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
 

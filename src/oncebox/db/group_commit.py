@@ -22,6 +22,8 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 BatchFunction = Callable[[Transaction, Sequence[Item], int], list[Result]]
 #: the same in one statement; None if the items need the full function
 FastFunction = Callable[[Transaction, Sequence[Item], int], list[Result] | None]
+#: answers items that are all known, by bulk statements; None if they need the full function
+KnownFunction = Callable[[Database, Sequence[Item]], Awaitable[list[Result] | None]]
 #: bytes one commit may carry
 _MAX_COMMIT_BYTES = 32 * 1024 * 1024
 _COMMITS_WITHOUT_FAST = 10
@@ -143,6 +145,7 @@ class GroupCommit(Generic[Item, Result]):
         *,
         fast: FastFunction[Item, Result] | None = None,
         insert: BulkInsert[Item, Result] | None = None,
+        known: KnownFunction[Item, Result] | None = None,
         in_order: bool = False,
         most: int = 500,
         waiting: int = 10_000,
@@ -157,7 +160,8 @@ class GroupCommit(Generic[Item, Result]):
 
         ``fast`` is the function in one statement, for the usual case; in other cases it returns
         None, and ``function`` must cope with what ``fast`` has written. ``insert`` is the same as
-        a statement. ``in_order`` commits one batch after the other. ``size`` returns the bytes of
+        a statement, and ``known`` is tried after it while not all items are new, where a round trip
+        is expensive. ``in_order`` commits one batch after the other. ``size`` returns the bytes of
         an item, which bound a batch too. ``committed`` is called with each batch after its commit,
         ``topics`` returns the topics to notify then, ``failed`` is called with the items that were
         enqueued without a waiter and could not be committed. With ``retries`` a commit is repeated
@@ -169,6 +173,7 @@ class GroupCommit(Generic[Item, Result]):
         self._fast = fast if database.round_trips else None
         self._insert = insert
         self._insert_query = insert.query(database.kind) if insert is not None else None
+        self._known = known if database.round_trips else None
         self._commits_without_fast = 0
         self._max_items = most if insert is None else min(most, INSERT_ROWS)
         self._max_pending = waiting
@@ -300,21 +305,34 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _write(self, batch: _Batch[Item, Result]) -> list[Result]:
         """Try the fast form; where it did not suffice, skip it for the next few commits."""
-        if self._commits_without_fast and batch.inserting is None:
-            self._commits_without_fast -= 1
-        elif self._insert is not None:
-            inserted = await self._insert_rows(self._insert, batch)
-            items = self._items(batch)
-            if inserted == len(items):
-                return self._insert.results(items)
-            if inserted is not None:
-                self._commits_without_fast = _COMMITS_WITHOUT_FAST
-        elif self._fast is not None:
-            results = await self._database.write_statement(self._run, self._fast, batch)
+        if not self._commits_without_fast or batch.inserting is not None:
+            results = await self._write_fast(batch)
             if results is not None:
                 return results
-            self._commits_without_fast = _COMMITS_WITHOUT_FAST
+        if self._commits_without_fast:
+            self._commits_without_fast -= 1
+            if self._known is not None:
+                results = await self._known(self._database, self._items(batch))
+                if results is not None:
+                    return results
         return await self._database.write(self._run, self._function, batch)
+
+    async def _write_fast(self, batch: _Batch[Item, Result]) -> list[Result] | None:
+        """Commit a batch by its fast form; return None if there is none or it did not suffice."""
+        results: list[Result] | None
+        if self._insert is not None:
+            inserted = await self._insert_rows(self._insert, batch)
+            if inserted is None:
+                return None
+            items = self._items(batch)
+            results = self._insert.results(items) if inserted == len(items) else None
+        elif self._fast is not None:
+            results = await self._database.write_statement(self._run, self._fast, batch)
+        else:
+            return None
+        if results is None:
+            self._commits_without_fast = 1 + _COMMITS_WITHOUT_FAST  # with this one
+        return results
 
     async def _insert_rows(
         self, insert: BulkInsert[Item, Result], batch: _Batch[Item, Result]

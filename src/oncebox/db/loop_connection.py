@@ -1,4 +1,4 @@
-"""PostgreSQL connections on the event loop, for bulk inserts: libpq, prepared, binary.
+"""PostgreSQL connections on the event loop, for bulk statements: libpq, prepared, binary.
 
 No thread takes part, so a batch costs one round trip and no hand-over between threads.
 See docs/decisions/0044-use-compiled-sources-for-webhook-intake.md.
@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
+from psycopg.adapt import Transformer
 
 from oncebox import errors
 from oncebox.db.database import Row, Value
@@ -23,6 +24,8 @@ _RECONNECT_SECONDS = 1.0
 #: writes a column of rows as an array of a PostgreSQL type
 PackColumn = Callable[[str, Sequence[Any]], bytes]
 
+_SUCCEEDED = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+
 
 class LoopConnection:
     """One connection that runs one bulk statement at a time."""
@@ -33,7 +36,8 @@ class LoopConnection:
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._pack = pack
-        self._prepared: set[str] = set()
+        #: names of the prepared statements by their text: files of queries share names
+        self._prepared: dict[bytes, bytes] = {}
         self._loop = asyncio.get_running_loop()
         self._socket = self._pgconn.socket
         self._result: asyncio.Future[pq.abc.PGresult] | None = None
@@ -49,18 +53,42 @@ class LoopConnection:
 
         Raises: psycopg.Error; CommitUnknown, if the connection breaks before the answer.
         """
-        name = f"oncebox_{query.name}".encode()
-        if query.name not in self._prepared:
-            await self._ask(lambda: self._pgconn.send_prepare(name, _numbered(query)))
-            self._prepared.add(query.name)
+        return (await self._execute(query, rows, shared)).command_tuples or 0
+
+    async def run_bulk(
+        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
+    ) -> list[Row]:
+        """Run a bulk statement, which is a transaction by itself; return its rows.
+
+        Raises: as ``insert``.
+        """
+        result = await self._execute(query, rows, shared)
+        values = Transformer(self._connection)
+        values.set_pgresult(result)
+        return values.load_rows(0, result.ntuples, tuple)
+
+    async def _execute(
+        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
+    ) -> pq.abc.PGresult:
+        name = self._prepared.get(query.postgres) or await self._prepare(query)
         columns = zip(*rows, strict=True)
         values = [self._pack(kind, next(columns)) for _, kind in query.bulk]
-        values += [str(shared[each]).encode() for each in query.shared]
-        formats = [pq.Format.BINARY] * len(query.bulk) + [pq.Format.TEXT] * len(query.shared)
-        result = await self._ask(
-            lambda: self._pgconn.send_query_prepared(name, values, formats, pq.Format.BINARY)
+        formats = [pq.Format.BINARY] * len(values)
+        others = [shared[each] for each in query.shared]
+        return await self._ask(
+            lambda: self._pgconn.send_query_prepared(
+                name,
+                [*values, *map(_shared_value, others)],
+                [*formats, *map(_shared_format, others)],
+                pq.Format.BINARY,
+            )
         )
-        return result.command_tuples or 0
+
+    async def _prepare(self, query: Query) -> bytes:
+        name = f"oncebox_{len(self._prepared)}_{query.name}".encode()
+        await self._ask(lambda: self._pgconn.send_prepare(name, _numbered(query)))
+        self._prepared[query.postgres] = name
+        return name
 
     async def _ask(self, send: Callable[[], None]) -> pq.abc.PGresult:
         """Send a command; return its result."""
@@ -79,7 +107,7 @@ class LoopConnection:
             raise
         finally:
             self._result = None
-        if result.status == pq.ExecStatus.COMMAND_OK:
+        if result.status in _SUCCEEDED:
             return result
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         raise _error_class(state)("the server refused the statement")
@@ -184,6 +212,14 @@ class LoopConnections:
 
 #: connections per process; while one commits, the next batch is prepared for the other
 COUNT = 2
+
+
+def _shared_value(value: Value) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else str(value).encode()
+
+
+def _shared_format(value: Value) -> pq.Format:
+    return pq.Format.BINARY if isinstance(value, bytes) else pq.Format.TEXT
 
 
 def _error_class(sqlstate: str) -> type[psycopg.Error]:

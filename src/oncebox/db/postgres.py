@@ -4,7 +4,7 @@ import asyncio
 import random
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from struct import Struct
@@ -22,7 +22,7 @@ from oncebox import errors
 from oncebox.core import clock
 from oncebox.core import clock as core_clock
 from oncebox.db.database import Row, Transaction, TxFunction, Value
-from oncebox.db.loop_connection import LoopConnections
+from oncebox.db.loop_connection import LoopConnection, LoopConnections
 from oncebox.db.notify import Notifier, Subscription
 from oncebox.db.queries import Query
 from oncebox.db.session_pool import SessionPool
@@ -201,7 +201,10 @@ class PostgresTransaction:
 
     def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
         """Run a bulk query once, over all rows."""
-        return self._bulk(query, rows, shared).fetchall() if rows else []
+        if not rows:
+            return []
+        cursor = self._bulk(query, rows, shared)
+        return cursor.fetchall() if cursor.description else []
 
     def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk query once, over all rows; return how many rows were changed."""
@@ -599,10 +602,30 @@ class PostgresDatabase:
         if found is None:
             return None
         now = self.clock()
+        return await self._run_on_loop(
+            lambda connection: connection.insert(query, found, {"now": now}),
+            lambda tx: tx.run_many(query, found, now=now),
+        )
+
+    async def run_bulk(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk statement, which is a transaction by itself, on the event loop."""
+        if not rows:
+            return []
+        return await self._run_on_loop(
+            lambda connection: connection.run_bulk(query, rows, shared),
+            lambda tx: tx.many(query, rows, **shared),
+        )
+
+    async def _run_on_loop(
+        self,
+        statement: Callable[[LoopConnection], Awaitable[T]],
+        in_session: Callable[[Transaction], T],
+    ) -> T:
+        """Run a statement on a connection of the loop; in a session, if none is free."""
         connection = self._loop_connections.take()
         if connection is not None:
             try:
-                return await connection.insert(query, found, {"now": now})
+                return await statement(connection)
             except _DEADLOCK_ERRORS:
                 pass  # rolled back; the sessions repeat it as often as it takes
             except Exception as error:
@@ -613,7 +636,7 @@ class PostgresDatabase:
                 _raise_translated(error)
             finally:
                 self._loop_connections.give_back(connection)
-        return await self.write_statement(lambda tx: tx.run_many(query, found, now=now))
+        return await self.write_statement(in_session)
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""

@@ -423,6 +423,10 @@ class SqliteDatabase:
 
         return self._writer.start(work, statement=True)
 
+    async def run_bulk(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
+        """Run a bulk statement in the writer; return its rows."""
+        return await self.write_statement(lambda tx: tx.many(query, rows, **shared))
+
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
         return await self._readers.submit(

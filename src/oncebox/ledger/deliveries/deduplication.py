@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oncebox.core import faults
-from oncebox.db.database import Row, Transaction
+from oncebox.db.database import Database, Row, Transaction
 from oncebox.db.group_commit import BulkInsert
 from oncebox.db.queries import load
 from oncebox.ledger.deliveries import lanes
@@ -38,38 +38,52 @@ class DuplicateArrival(NamedTuple):
 
 def record_duplicates(tx: Transaction, seen: Sequence[DuplicateArrival], now: int) -> None:
     """Count duplicates and store the first ones; of two channels in a batch the last counts."""
-    groups: dict[tuple[str, str], list[NewDelivery]] = defaultdict(list)
-    for id_, class_, arrival in seen:
-        groups[id_, class_.value].append(arrival)
-    rows = [
-        (*group, arrivals[-1].tenant, len(arrivals), arrivals[-1].road)
-        for group, arrivals in sorted(groups.items())
-    ]
-    counted = tx.many(_sql.count, rows, now=now)
-    examples = [
-        row for id_, name, count in counted for row in _example_rows(id_, name, count, groups)
-    ]
-    if examples:
+    groups = _grouped(seen)
+    counted = tx.many(_sql.count, _count_rows(groups), now=now)
+    if examples := _example_rows(counted, groups):
         tx.run_many(_sql.keep, examples, now=now)
 
 
-def _example_rows(
-    id_: str, name: str, count: int, groups: dict[tuple[str, str], list[NewDelivery]]
-) -> list[Row]:
-    arrivals = groups[id_, name]
-    before = count - len(arrivals)
+#: arrivals by the delivery they repeat and their class
+_DuplicateGroups = dict[tuple[str, str], list[NewDelivery]]
+
+
+def _grouped(seen: Sequence[DuplicateArrival]) -> _DuplicateGroups:
+    groups: _DuplicateGroups = defaultdict(list)
+    for id_, class_, arrival in seen:
+        groups[id_, class_.value].append(arrival)
+    return groups
+
+
+def _count_rows(groups: _DuplicateGroups) -> list[Row]:
     return [
-        (
-            id_, name, before + number, each.tenant, each.road, each.verdict, each.secret_id,
-            each.headers,
-        )
-        for number, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
-    ]  # fmt: skip
+        (*group, arrivals[-1].tenant, len(arrivals), arrivals[-1].road)
+        for group, arrivals in sorted(groups.items())
+    ]
+
+
+def _example_rows(counted: Sequence[Row], groups: _DuplicateGroups) -> list[Row]:
+    """Return the rows of the arrivals that are among the first of their group."""
+    rows: list[Row] = []
+    for id_, name, count in counted:
+        arrivals = groups[id_, name]
+        before = count - len(arrivals)
+        rows += [
+            (
+                id_, name, before + number, each.tenant, each.road, each.verdict, each.secret_id,
+                each.headers,
+            )
+            for number, each in enumerate(arrivals[: max(0, EXAMPLES_KEPT - before)], 1)
+        ]  # fmt: skip
+    return rows
 
 
 DeliveryKey = tuple[str, str, str, str]
 #: known rows by key: id, state, channel, fingerprint, received_at, accepted_at, replay_of
 KnownDeliveries = dict[DeliveryKey, Row]
+
+#: states in which a redelivery revives or hastens a delivery, if the policy allows
+_REARMED_STATES = (DeliveryState.FAILED, DeliveryState.DEAD)
 
 #: the first state of a replay, by its source's policy
 _REPLAY_STATES = {
@@ -285,11 +299,63 @@ def _conflict_key(each: NewDelivery) -> DeliveryKey:
 
 
 def _known(tx: Transaction, keys: Iterable[DeliveryKey]) -> KnownDeliveries:
-    rows = [(key_digest(*key[:3]), *key) for key in sorted(set(keys))]
-    return {tuple(row[:4]): row[4:] for row in tx.many(_sql.known, rows)}
+    return _by_delivery_key(tx.many(_sql.known, _known_rows(keys)))
+
+
+def _known_rows(keys: Iterable[DeliveryKey]) -> list[Row]:
+    return [(key_digest(*key[:3]), *key) for key in sorted(set(keys))]
+
+
+def _by_delivery_key(found: Sequence[Row]) -> KnownDeliveries:
+    return {row[:4]: row[4:] for row in found}
 
 
 # known arrivals
+
+
+async def count_duplicates(
+    database: Database, arrivals: Sequence[NewDelivery]
+) -> list[Accepted] | None:
+    """Answer arrivals that are all plain duplicates as ``accept`` does; None if one is not.
+
+    Nothing is written then. Each statement is a transaction by itself, so that on PostgreSQL the
+    event loop runs them. That is safe: the deliveries have been committed before, the count is
+    changed within one statement, and an example that is lost in a crash was never promised.
+    """
+    if any(each.echo_of is not None for each in arrivals):
+        return None
+    found = await database.run_bulk(_sql.known, _known_rows(map(_key, arrivals)))
+    known = _by_delivery_key(found)
+    if not all(_is_plain_duplicate(each, known.get(_key(each))) for each in arrivals):
+        return None
+    seen = [
+        DuplicateArrival(first[0], _duplicate_class(each, first), each)
+        for each in arrivals
+        for first in (known[_key(each)],)
+    ]
+    await _record_by_statements(database, seen)
+    faults.point("accept.written")
+    return [
+        Accepted(id_, ArrivalKind.DUPLICATE, DeliveryState(known[_key(each)][1]), class_.value)
+        for id_, class_, each in seen
+    ]
+
+
+def _is_plain_duplicate(each: NewDelivery, first: Row | None) -> bool:
+    """Say whether an arrival has only to be counted."""
+    if first is None:
+        return False
+    id_, state, _road, fingerprint, *_ = first
+    rearms = each.redelivery == "rearm" and state in _REARMED_STATES
+    return id_ != each.id and fingerprint == each.fingerprint and not rearms
+
+
+async def _record_by_statements(database: Database, seen: Sequence[DuplicateArrival]) -> None:
+    """Do the same as ``record_duplicates``, each statement by itself."""
+    groups, now = _grouped(seen), database.clock()
+    counted = await database.run_bulk(_sql.count, _count_rows(groups), now=now)
+    if examples := _example_rows(counted, groups):
+        await database.run_bulk(_sql.keep, examples, now=now)
 
 
 def _answer_echoes(

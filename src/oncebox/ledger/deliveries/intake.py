@@ -13,7 +13,7 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.db.group_commit import GroupCommit, ResultSink
 from oncebox.errors import InputRefused, OnceboxError
-from oncebox.ledger.deliveries.deduplication import accept, insert_new
+from oncebox.ledger.deliveries.deduplication import accept, count_duplicates, insert_new
 from oncebox.ledger.notifications import DUE
 from oncebox.model import validation
 from oncebox.model.deliveries.delivery import (
@@ -112,6 +112,7 @@ class Intake:
             # The fast form has been tried before: not all of these are new.
             partial(accept, look_first=True),
             insert=insert_new,
+            known=count_duplicates,
             waiting=limits.waiting,
             size=lambda each: len(each.body),
             committed=self._after_commit,
