@@ -127,7 +127,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "        if is_last and self.head.length not in {None, self.body_size}:\n"
+                "        if is_last and size != self.head.length and self.head.length is not None:\n"
                 "            raise http_errors.RequestMalformed\n",
                 "",
             ),
@@ -449,7 +449,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "            self._unreceived.clear()  # nobody will receive it\n",
+                "        self._unreceived = None  # nobody will receive it\n",
                 "",
             ),
         ),
@@ -465,7 +465,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "            self._wake()  # an application that still waits for the body\n",
+                "        self._wake()  # an application that still waits for the body\n",
                 "",
             ),
         ),
@@ -572,9 +572,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "    if not _DISGUISED_FIELDS.isdisjoint(by_name):\n"
-                "        raise RequestMalformed\n",
-                "",
+                "    if not _DISGUISED_FIELDS.isdisjoint(by_name) or not _is_host(",
+                "    if not _is_host(",
             ),
         ),
         (
