@@ -300,7 +300,7 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _write(self, batch: _Batch[Item, Result]) -> list[Result]:
         """Try the fast form; where it did not suffice, skip it for the next few commits."""
-        if self._commits_without_fast:
+        if self._commits_without_fast and batch.inserting is None:
             self._commits_without_fast -= 1
         elif self._insert is not None:
             inserted = await self._insert_rows(self._insert, batch)
