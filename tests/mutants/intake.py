@@ -168,4 +168,37 @@ INTAKE = (
         ),
         (Selection((f"{_GROUP}::test_the_shortcut_and_the_long_way_give_the_same_answers",)),),
     ),
+    Mutant(
+        "a compiled source with headers of any size",
+        (
+            Patch(
+                _REQUESTS,
+                "if len(headers) > limits.headers or len(head.fields) > limits.header_count:",
+                "if len(head.fields) > limits.header_count:",
+            ),
+        ),
+        (_requests("test_headers_beyond_a_limit_are_left_to_the_general_path_which_refuses_them"),),
+    ),
+    Mutant(
+        "a compiled source with any number of headers",
+        (
+            Patch(
+                _REQUESTS,
+                "if len(headers) > limits.headers or len(head.fields) > limits.header_count:",
+                "if len(headers) > limits.headers:",
+            ),
+        ),
+        (_requests("test_headers_beyond_a_limit_are_left_to_the_general_path_which_refuses_them"),),
+    ),
+    Mutant(
+        "a compiled scheme that takes its only id for signed",
+        (
+            Patch(
+                _COMPILATION,
+                'return (value, signed) if value else ("", False)',
+                'return (value, True) if value else ("", False)',
+            ),
+        ),
+        (_compilation("test_an_id_in_an_unsigned_header_is_not_taken_for_signed"),),
+    ),
 )

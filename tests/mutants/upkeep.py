@@ -307,7 +307,8 @@ UPKEEP = (
         (
             Patch(
                 "src/oncebox/db/sqlite.py",
-                "            statement, values, keep = _filled_insert(query, found, (self.clock(),))\n"
+                "            statement, values, keep = _filled_insert(query, found, "
+                "(self.clock(),))\n"
                 "            tx.insert(statement, values, keep=keep)\n",
                 "            for row in found:\n"
                 "                statement, values, keep = _filled_insert(\n"
