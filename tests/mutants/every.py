@@ -7,6 +7,7 @@ from tests.mutants.codes import CODES
 from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
+from tests.mutants.group_commit import GROUP_COMMIT
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
 from tests.mutants.immediate_leases import IMMEDIATE_LEASES
@@ -33,6 +34,7 @@ EVERY = (
     *SERVICE,
     *HTTP,
     *INTAKE,
+    *GROUP_COMMIT,
     *CLIENT,
     *INBOXES,
     *SENDERS,

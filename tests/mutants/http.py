@@ -127,7 +127,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "        if is_last and self.head.length not in {None, self.body_size}:\n"
+                "        if is_last and size != self.head.length and self.head.length is not None"
+                ":\n"
                 "            raise http_errors.RequestMalformed\n",
                 "",
             ),
@@ -449,7 +450,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "            self._unreceived.clear()  # nobody will receive it\n",
+                "        self._unreceived = None  # nobody will receive it\n",
                 "",
             ),
         ),
@@ -465,7 +466,7 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/http_exchange.py",
-                "            self._wake()  # an application that still waits for the body\n",
+                "        self._wake()  # an application that still waits for the body\n",
                 "",
             ),
         ),
@@ -572,9 +573,8 @@ HTTP = (
         (
             Patch(
                 f"{_SOURCE}/request_parsing.py",
-                "    if not _DISGUISED_FIELDS.isdisjoint(by_name):\n"
-                "        raise RequestMalformed\n",
-                "",
+                "    if not _DISGUISED_FIELDS.isdisjoint(by_name) or not _is_host(",
+                "    if not _is_host(",
             ),
         ),
         (
@@ -717,5 +717,222 @@ HTTP = (
                 "test_webhooks_take_the_direct_path_behind_a_proxy_too",
             ),
         ),
+    ),
+    Mutant(
+        "a repeated field of which the first is kept",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    if line_ends != _CRLF * (len(by_sent_name) + 2):\n",
+                '    if line_ends.replace(_CRLF, b""):\n',
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_fields_that_occur_several_times_are_all_there_and_in_order",
+            ),
+            _tests(
+                "test_request_parsing",
+                "test_ambiguous_or_wrong_framing_is_malformed_in_any_packets",
+            ),
+        ),
+    ),
+    Mutant(
+        "a repeated field that is refused",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "        sent = _repeated_fields(head)\n",
+                "        sent = list(by_sent_name.items())\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_fields_that_occur_several_times_are_all_there_and_in_order",
+            ),
+        ),
+    ),
+    Mutant(
+        "control characters in a head",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "    line_ends = head.translate(None, _TEXT_BYTES)\n",
+                "    line_ends = _CRLF * head.count(_CRLF)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_control_characters_in_a_field_are_malformed_whatever_the_parser_lets_pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "control characters beside a repeated field",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "        if line_ends != _CRLF * (len(sent) + 2):\n",
+                "        if head.count(_CRLF) != len(sent) + 2:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_control_characters_in_a_field_are_malformed_whatever_the_parser_lets_pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "lines of a head that are no field",
+        (
+            Patch(
+                f"{_SOURCE}/request_parsing.py",
+                "        if line_ends != _CRLF * (len(sent) + 2):\n",
+                '        if line_ends.replace(_CRLF, b""):\n',
+            ),
+        ),
+        (
+            _tests(
+                "test_request_parsing",
+                "test_control_characters_in_a_field_are_malformed_whatever_the_parser_lets_pass",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body with a byte of the next request",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            exchange.receive_body(data[:length], is_last=True)\n",
+                "            exchange.receive_body(data[: length + 1], is_last=True)\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_body_that_comes_with_its_head_ends_where_the_next_request_begins",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body with a byte of the next request that is not refused",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "            exchange.receive_body(data[:length], is_last=True)\n",
+                "            exchange.receive_body(data[: length + 1], is_last=True)\n",
+            ),
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "        if is_last and size != self.head.length and self.head.length "
+                "is not None:\n"
+                "            raise http_errors.RequestMalformed\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_body_that_comes_with_its_head_ends_where_the_next_request_begins",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body that lacks its last byte",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        if length is None or len(data) < length:\n",
+                "        if length is None or len(data) < length - 1:\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_body_that_comes_with_its_head_ends_where_the_next_request_begins",
+            ),
+        ),
+    ),
+    Mutant(
+        "a body that is also the next request",
+        (
+            Patch(
+                f"{_SOURCE}/http_connection.py",
+                "        self._finish_if_done()\n        return length\n",
+                "        self._finish_if_done()\n        return 0\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_framing",
+                "test_body_that_comes_with_its_head_ends_where_the_next_request_begins",
+            ),
+        ),
+    ),
+    Mutant(
+        "a response with a length that is not its body's",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                '        if any(line.startswith(b"content-length:") for line in '
+                "lines):\n"
+                '            raise ValueError("a response has another length than its '
+                'content-length")\n'
+                "        lines.append(length)\n",
+                '        if not any(line.startswith(b"content-length:") for line in '
+                "lines):\n"
+                "            lines.append(length)\n",
+            ),
+        ),
+        (_tests("test_exchanges", "test_response_of_a_webhook_with_wrong_headers_is_not_sent"),),
+    ),
+    Mutant(
+        "a response with two lengths",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                "    if size is not None and length not in lines:\n"
+                '        if any(line.startswith(b"content-length:") for line in '
+                "lines):\n"
+                '            raise ValueError("a response has another length than its '
+                'content-length")\n',
+                "    if size is not None:\n",
+            ),
+        ),
+        (
+            _tests("test_exchanges", "test_response_of_a_webhook_with_wrong_headers_is_not_sent"),
+            _tests("test_exchanges", "test_response_has_its_length_once"),
+        ),
+    ),
+    Mutant(
+        "a line break in a response header",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                '    if any(line.count(b"\\n") > 1 or line.count(b"\\r") > 1 for line in '
+                "lines):\n"
+                '        raise ValueError("a response header contains a line break")\n',
+                "",
+            ),
+        ),
+        (
+            _tests("test_exchanges", "test_response_of_a_webhook_with_wrong_headers_is_not_sent"),
+            _tests("test_exchanges", "test_line_break_in_a_response_header_is_not_sent"),
+        ),
+    ),
+    Mutant(
+        "half a line break in a response header",
+        (
+            Patch(
+                f"{_SOURCE}/http_exchange.py",
+                'line.count(b"\\n") > 1 or line.count(b"\\r") > 1 for',
+                'line.count(b"\\r\\n") > 1 for',
+            ),
+        ),
+        (_tests("test_exchanges", "test_response_of_a_webhook_with_wrong_headers_is_not_sent"),),
     ),
 )

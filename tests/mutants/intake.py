@@ -57,7 +57,7 @@ INTAKE = (
         (
             Patch(
                 _COMPILATION,
-                "if is_odd or not headers.keys().isdisjoint(others):",
+                "if is_odd or (others and not others.isdisjoint(headers)):",
                 "if is_odd:",
             ),
         ),
@@ -79,8 +79,8 @@ INTAKE = (
         (
             Patch(
                 _COMPILATION,
-                "event_parsing.fingerprint(body, volatile),",
-                "event_parsing.fingerprint(body, volatile[:0]),",
+                "event_parsing.fingerprint(body, volatile) if volatile else",
+                "event_parsing.fingerprint(body, volatile[:0]) if volatile else",
             ),
         ),
         (_compilation("test_ids_types_and_fingerprints_are_the_same_for_any_body"),),
@@ -90,8 +90,8 @@ INTAKE = (
         (
             Patch(
                 _REQUESTS,
-                "if compiled.allows_address(address) else None\n    if event",
-                "if address else None\n    if event",
+                "if event is None or (compiled.networks and not compiled.allows_address(address)):",
+                "if event is None or (compiled.networks and not address):",
             ),
         ),
         (
@@ -269,5 +269,38 @@ INTAKE = (
             ),
         ),
         (_loop("test_queries_with_the_same_name_are_different_statements"),),
+    ),
+    Mutant(
+        "a compiled source with headers of any size",
+        (
+            Patch(
+                _REQUESTS,
+                "if len(headers) > limits.headers or len(head.fields) > limits.header_count:",
+                "if len(head.fields) > limits.header_count:",
+            ),
+        ),
+        (_requests("test_headers_beyond_a_limit_are_left_to_the_general_path_which_refuses_them"),),
+    ),
+    Mutant(
+        "a compiled source with any number of headers",
+        (
+            Patch(
+                _REQUESTS,
+                "if len(headers) > limits.headers or len(head.fields) > limits.header_count:",
+                "if len(headers) > limits.headers:",
+            ),
+        ),
+        (_requests("test_headers_beyond_a_limit_are_left_to_the_general_path_which_refuses_them"),),
+    ),
+    Mutant(
+        "a compiled scheme that takes its only id for signed",
+        (
+            Patch(
+                _COMPILATION,
+                'return (value, signed) if value else ("", False)',
+                'return (value, True) if value else ("", False)',
+            ),
+        ),
+        (_compilation("test_an_id_in_an_unsigned_header_is_not_taken_for_signed"),),
     ),
 )

@@ -202,8 +202,8 @@ MUTANTS = (
         (
             Patch(
                 "src/oncebox/db/group_commit.py",
-                "            if len(batch) == 1:\n",
-                "            if len(batch) >= 1:\n",
+                "            if len(pending) <= 1:\n",
+                "            if len(pending) >= 1:\n",
             ),
         ),
         (
@@ -357,9 +357,8 @@ MUTANTS = (
             ),
             Patch(
                 f"{_DELIVERIES}/intake.py",
-                "from oncebox.errors import InputRefused, OnceboxError, StoreFailed\n",
-                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError, "
-                "StoreFailed\n"
+                "from oncebox.errors import InputRefused, OnceboxError\n",
+                "from oncebox.errors import CommitUnknown, InputRefused, OnceboxError\n"
                 "from oncebox.model.deliveries.delivery import DeliveryState\n",
             ),
         ),
@@ -623,9 +622,13 @@ MUTANTS = (
             ),
             Patch(
                 "src/oncebox/server/webhooks/endpoint.py",
-                "            self._intake.accept_with_callback(new, on_stored)\n",
-                "            self._intake.accept_with_callback(new, lambda _error: None)\n"
-                "            on_stored(None)\n",
+                "            self._intake.enqueue(new, _StoredResponse(exchange, "
+                "self._telemetry))\n",
+                "            hasty: asyncio.Future[Accepted] = (\n"
+                "                asyncio.get_running_loop().create_future()\n"
+                "            )\n"
+                "            self._intake.enqueue(new, hasty)\n"
+                "            exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)\n",
             ),
         ),
         (Torture("hooks-kill", "sqlite", ("lost",)),),

@@ -13,9 +13,9 @@ SERVICE = (
         "an answer by the express whatever became of the commit",
         (
             Patch(
-                "src/oncebox/ledger/deliveries/intake.py",
-                "        self._call_back(known)\n",
-                "        self._call_back(None)\n",
+                "src/oncebox/server/webhooks/endpoint.py",
+                "            self._exchange.refuse(known)\n",
+                "            self._exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)\n",
             ),
         ),
         (

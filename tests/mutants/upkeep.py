@@ -307,8 +307,14 @@ UPKEEP = (
         (
             Patch(
                 "src/oncebox/db/sqlite.py",
-                "statement=len(statements) == 1",
-                "statement=True",
+                "            statement, values, keep = _filled_insert(query, found, "
+                "(self.clock(),))\n"
+                "            tx.insert(statement, values, keep=keep)\n",
+                "            for row in found:\n"
+                "                statement, values, keep = _filled_insert(\n"
+                "                    query, [row], (self.clock(),)\n"
+                "                )\n"
+                "                tx.insert(statement, values, keep=keep)\n",
             ),
         ),
         _tests(

@@ -1,11 +1,13 @@
 """Group commit: callers share commits, each is answered after its own, one bad row hurts nobody."""
 
 import asyncio
+import gc
 import hashlib
 import random
 import threading
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import apsw
 import msgspec
@@ -13,8 +15,9 @@ import pytest
 
 from oncebox.core import ids
 from oncebox.db import group_commit as group_module
-from oncebox.db.database import Database, Transaction
-from oncebox.db.group_commit import GroupCommit
+from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.group_commit import BulkInsert, GroupCommit
+from oncebox.db.queries import Query
 from oncebox.db.sqlite import SqliteTransaction
 from oncebox.errors import DatabaseClosed, DiskFull, RowRefused, StoreUnavailable
 from oncebox.ledger.deliveries import deduplication
@@ -89,6 +92,21 @@ async def test_the_shortcut_and_the_long_way_give_the_same_answers(
         ("b", b"{}"),
         ("c", b"{}"),
     ]
+
+
+async def test_an_item_that_needs_more_than_a_row_is_left_to_the_function(
+    database: Database, place: Place
+) -> None:
+    verb = Counting()
+    group = GroupCommit(database, verb, insert=deduplication.insert_new)
+
+    answers = [await group.submit(_arrival("a", lane="x")), await group.submit(_arrival("b"))]
+
+    assert [each.arrival for each in answers] == [ArrivalKind.NEW] * 2
+    assert verb.batches == [1]  # the other is a row, as before
+    clerk = Clerk(place)
+    assert {each.id for each in clerk.all()} == {each.id for each in answers}
+    clerk.close()
 
 
 @pytest.mark.parametrize("kind", ["postgres"])
@@ -426,6 +444,209 @@ async def test_a_cancelled_caller_may_ask_again_and_is_told_duplicate_or_new(
     assert once_more.arrival is ArrivalKind.DUPLICATE
 
 
+# batches that the writer takes by itself
+
+
+@asynccontextmanager
+async def _busy_writer(database: Database) -> AsyncIterator[threading.Event]:
+    """Keep the writer at work until the event is set, or until the end."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(_tx: Transaction) -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    working = asyncio.create_task(database.write(work))
+    assert await asyncio.to_thread(begun.wait, 30)
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        await working
+
+
+async def _enqueued(
+    group: GroupCommit[NewDelivery, Accepted], keys: Sequence[str]
+) -> list[asyncio.Future[Accepted]]:
+    """Enqueue in one turn of the loop; return when the commit of the first has been asked for."""
+    loop = asyncio.get_running_loop()
+    waiters: list[asyncio.Future[Accepted]] = [loop.create_future() for _ in keys]
+    for key, waiter in zip(keys, waiters, strict=True):
+        group.enqueue(_arrival(key), waiter)
+    await asyncio.sleep(0)
+    return waiters
+
+
+async def _answers(waiters: Sequence[asyncio.Future[Accepted]]) -> list[str]:
+    async with asyncio.timeout(10):
+        found = await asyncio.gather(*waiters, return_exceptions=True)
+    return [
+        str(each.arrival) if isinstance(each, Accepted) else type(each).__name__ for each in found
+    ]
+
+
+def _stop(group: GroupCommit[NewDelivery, Accepted]) -> None:
+    """Do to its tasks what a program does that ends."""
+    for task in group._tasks:
+        task.cancel()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_whoever_comes_before_the_writer_is_free_is_in_its_next_batch(
+    database: Database,
+) -> None:
+    verb = Counting()
+    group = GroupCommit(database, verb)
+    async with _busy_writer(database):
+        first = await _enqueued(group, ["a"])
+        second = await _enqueued(group, ["b", "c"])
+
+    assert await _answers([*first, *second]) == ["new"] * 3
+    assert verb.batches == [3]
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_whoever_comes_while_the_writer_takes_a_batch_begins_the_next_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, insert = asyncio.get_running_loop(), database.insert
+    begun: list[Query] = []
+    begun_then: list[int] = []
+    late: asyncio.Future[Accepted] = loop.create_future()
+    has_come = threading.Event()
+
+    def counted(query: Query, rows: Callable[[], Sequence[Row] | None]) -> Any:
+        begun.append(query)
+        return insert(query, rows)
+
+    def come() -> None:
+        group.enqueue(_arrival("late"), late)
+        begun_then.append(len(begun))
+        has_come.set()
+
+    def size(_each: NewDelivery) -> int:
+        """Let another come between the two steps of the writer, which calls this."""
+        if not has_come.is_set():
+            loop.call_soon_threadsafe(come)
+            assert has_come.wait(30)
+        return 0
+
+    monkeypatch.setattr(database, "insert", counted)
+    group = GroupCommit(database, Counting(), insert=deduplication.insert_new, most=1, size=size)
+    early = await _enqueued(group, ["early"])
+
+    assert await _answers([*early, late]) == ["new", "new"]
+    assert begun_then == [2]
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_whoever_comes_during_a_commit_does_not_get_its_answers(database: Database) -> None:
+    loop = asyncio.get_running_loop()
+    first, second = _arrival("a"), _arrival("b")
+    late: asyncio.Future[Accepted] = loop.create_future()
+    has_come = threading.Event()
+
+    def come() -> None:
+        group.enqueue(second, late)
+        has_come.set()
+
+    def slow(tx: Transaction, rows: Sequence[NewDelivery], _now: int) -> list[Accepted]:
+        if not has_come.is_set():
+            loop.call_soon_threadsafe(come)
+            assert has_come.wait(30)
+        return deduplication.accept(tx, rows, START)
+
+    group = GroupCommit(database, slow, in_order=True)
+    async with asyncio.timeout(10):
+        answers = [await group.submit(first), await late]
+
+    assert [each.id for each in answers] == [first.id, second.id]
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("insert", [None, deduplication.insert_new], ids=["function", "insert"])
+async def test_a_stop_answers_those_whom_the_writer_has_not_taken_and_leaves_others_alone(
+    database: Database, insert: BulkInsert[NewDelivery, Accepted] | None
+) -> None:
+    group = GroupCommit(database, Counting(), insert=insert)
+    async with _busy_writer(database):
+        stopped = await _enqueued(group, ["a", "b"])
+        _stop(group)
+        assert await _answers(stopped) == ["StoreUnavailable"] * 2
+        later = await _enqueued(group, ["c"])
+
+    assert await _answers(later) == ["new"]
+
+
+class _SeenLock:
+    """A lock, and an event that is set when the event loop wants it."""
+
+    def __init__(self, is_wanted: threading.Event) -> None:
+        self._lock = threading.Lock()
+        self._is_wanted = is_wanted
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._is_wanted.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_a_stop_while_the_writer_takes_a_batch_answers_all_of_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    stops = threading.Event()
+    monkeypatch.setattr(group_module, "Lock", lambda: _SeenLock(stops))
+
+    def size(each: NewDelivery) -> int:
+        """Stop when the writer has taken the first item and not the second."""
+        if threading.current_thread() is threading.main_thread():
+            stops.set()
+        elif each.key == "b":
+            loop.call_soon_threadsafe(_stop, group)
+            assert stops.wait(30)
+        return 0
+
+    group = GroupCommit(database, Counting(), insert=deduplication.insert_new, size=size)
+    async with _busy_writer(database):
+        stopped = await _enqueued(group, ["a", "b"])
+
+    assert await _answers(stopped) == ["StoreUnavailable"] * 2
+    assert (await group.submit(_arrival("later"))).arrival is ArrivalKind.NEW
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_no_bulk_insert_that_has_begun_is_forgotten(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends just before shows that the next few commits need the function."""
+    loop, insert = asyncio.get_running_loop(), database.insert
+    late: asyncio.Future[Accepted] = loop.create_future()
+    lost: list[object] = []
+    loop.set_exception_handler(lambda _loop, context: lost.append(context["message"]))
+
+    def watched(query: Query, rows: Callable[[], Sequence[Row] | None]) -> Any:
+        monkeypatch.setattr(database, "insert", insert)
+        future = asyncio.ensure_future(insert(query, rows))
+        future.add_done_callback(lambda _: group.enqueue(_arrival("known"), late))
+        return future
+
+    await _insert(database, [_arrival("known")])
+    monkeypatch.setattr(database, "insert", watched)
+    group = GroupCommit(database, Counting(), insert=deduplication.insert_new)
+    early = await _enqueued(group, ["known"])
+
+    assert await _answers([*early, late]) == ["duplicate", "duplicate"]
+    await database.write(lambda _tx: None)  # the writer is done with all that came before
+    await asyncio.sleep(0)
+    gc.collect()
+    assert lost == []
+
+
 # a database that is closed
 
 
@@ -437,6 +658,17 @@ async def test_a_closed_database_says_so(place: Place) -> None:
         await database.write(deduplication.accept, [_arrival("1")], START)
     with pytest.raises(DatabaseClosed):
         await database.read(deduplication.accept, [], START)
+
+
+@pytest.mark.parametrize("insert", [None, deduplication.insert_new], ids=["function", "insert"])
+async def test_a_closed_database_leaves_no_caller_waiting(
+    place: Place, insert: BulkInsert[NewDelivery, Accepted] | None
+) -> None:
+    database = place.open()
+    await database.close()
+    group = GroupCommit(database, Counting(), insert=insert)
+
+    assert await _answers(await _enqueued(group, ["a", "b"])) == ["DatabaseClosed"] * 2
 
 
 async def test_closing_finishes_what_was_begun(place: Place) -> None:

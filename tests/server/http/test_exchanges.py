@@ -194,6 +194,48 @@ async def test_line_break_in_a_response_header_is_not_sent() -> None:
     assert b"set-cookie" not in said
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        (b"content-length", b"4"),
+        (b"content-length", b"6"),
+        (b"content-length", b"05"),
+        (b"x", b"a\r\nset-cookie: b"),
+        (b"x", b"a\nset-cookie: b"),
+        (b"x", b"a\rset-cookie: b"),
+        (b"x", b"a\r\n"),
+        (b"x\r\nset-cookie", b"b"),
+    ],
+)
+def test_response_of_a_webhook_with_wrong_headers_is_not_sent(header: tuple[bytes, bytes]) -> None:
+    def handle(exchange: RequestContext, _body: bytes) -> None:
+        exchange.respond(200, [(b"content-type", b"text/plain"), header], b"hello")
+
+    connection, transport = connected(handle)
+    connection.data_received(post(b""))
+
+    assert transport.written.startswith(b"HTTP/1.1 500 ")
+    assert b"set-cookie" not in transport.written
+    assert b"hello" not in transport.written
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_response_has_its_length_once(announced: bool) -> None:
+    def handle(exchange: RequestContext, body: bytes) -> None:
+        length = [(b"content-length", b"%d" % len(body))] if announced else []
+        exchange.respond(200, [(b"content-type", b"text/plain"), *length], body)
+
+    connection, transport = connected(handle)
+    for body in (b"hello", b"hello world"):  # the same headers before another body
+        transport.written = b""
+        connection.data_received(post(body))
+
+        head, _, sent = transport.written.partition(b"\r\n\r\n")
+        lengths = [line for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
+        assert lengths == [b"content-length: %d" % len(body)]
+        assert sent == body
+
+
 async def test_proxy_protocol_is_read_from_trusted_proxies_only() -> None:
     line = b"PROXY TCP4 203.0.113.7 192.0.2.1 56324 443\r\n"
     app = Recorder()

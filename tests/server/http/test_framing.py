@@ -201,6 +201,31 @@ async def test_a_refused_request_is_not_answered_twice() -> None:
         peer.close()
 
 
+@pytest.mark.parametrize("path", ["/in/shop", "/v1/x"])
+async def test_body_that_comes_with_its_head_ends_where_the_next_request_begins(path: str) -> None:
+    """Wherever the packets are cut, and whether or not all of the body is in the first."""
+    first, second = post(b"hello", path=path), post(b"next", path=path)
+    for cut in range(len(first) - 7, len(first + second) + 1):
+        received: list[bytes] = []
+
+        def handle(exchange: RequestContext, body: bytes, received: list[bytes] = received) -> None:
+            received.append(body)
+            exchange.respond(200, [], b"ok")
+
+        app = Recorder()
+        connection, transport = connected(handle, app)
+        connection.data_received((first + second)[:cut])
+        for _ in range(10):
+            await asyncio.sleep(0)
+        connection.data_received((first + second)[cut:])
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+        assert received + app.bodies == [b"hello", b"next"]
+        assert transport.written.count(b"HTTP/1.1 200 ") == 2
+        assert not transport.ended
+
+
 # A layer below that takes part of a body for all of it, as parsers have done.
 
 

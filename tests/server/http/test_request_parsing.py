@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import h11
 import pytest
+from httptools import HttpRequestParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncebox.errors import OnceboxError
 from oncebox.errors.http import HeadersTooLarge, RequestMalformed
+from oncebox.server.http import request_parsing
 from oncebox.server.http.request_parsing import (
     ChunkedBody,
     HeadLimits,
@@ -328,6 +330,44 @@ def test_values_are_trimmed_and_names_are_in_lower_case() -> None:
     ((head, _),) = whole(b"GET / HTTP/1.1\r\nHOST: a\r\nX-Y: \t caf\xc3\xa9 \t \r\n\r\n").requests
 
     assert head.fields == [(b"host", b"a"), (b"x-y", b"caf\xc3\xa9")]
+
+
+def test_fields_that_occur_several_times_are_all_there_and_in_order() -> None:
+    lines = (b"X: 1", b"Y: 2", b"X: 3", b"x: 4", b"Z:", b"Y: 2", b"X: 1")
+    ((head, _),) = whole(post(*lines)).requests
+
+    assert head.fields == [
+        (b"host", b"a"), (b"x", b"1"), (b"y", b"2"), (b"x", b"3"), (b"x", b"4"), (b"z", b""),
+        (b"y", b"2"), (b"x", b"1"),
+    ]  # fmt: skip
+    assert head.by_name == {b"host": b"a", b"x": b"1", b"y": b"2", b"z": b""}
+
+
+def lenient_parser(sink: object) -> HttpRequestParser:
+    """Return a parser that lets pass what others have let pass."""
+    parser = HttpRequestParser(sink)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True,
+        lenient_optional_lf_after_cr=True,
+        lenient_optional_cr_before_lf=True,
+    )
+    return parser
+
+
+#: no text of a field, wherever it is
+NO_TEXT = [*(bytes([code]) for code in (*range(9), *range(10, 32), 127)), b"\r\n ", b"\r\n\t"]
+
+
+@pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
+@pytest.mark.parametrize("more", [(), (b"X: again",)], ids=["once", "repeated"])
+@pytest.mark.parametrize("odd", NO_TEXT, ids=repr)
+def test_control_characters_in_a_field_are_malformed_whatever_the_parser_lets_pass(
+    odd: bytes, more: tuple[bytes, ...], lenient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lenient:
+        monkeypatch.setattr(request_parsing, "HttpRequestParser", lenient_parser)
+    for value in (odd, b"a" + odd, odd + b"a", b"a%sb" % odd, b"a%sY: b" % odd):
+        assert whole(post(b"X: " + value, *more)) == Parsed([], RequestMalformed.code)
 
 
 # packets

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from oncebox.errors import HeaderInvalid
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.webhooks.source import Source, SourceSecret
 from oncebox.server.http.request_parsing import RequestHead
 from oncebox.server.webhooks.request_verification import (
+    CompiledSource,
     compile_source,
     draft_deliveries,
     draft_directly,
@@ -23,45 +25,67 @@ from tests.webhooks.test_compilation import COMPILED
 
 SENT = {name: make() for name, make in SENDERS.items() if name in COMPILED}
 ADDRESS = "192.0.2.7"
+_LIMITS = LimitSettings()
 
 
-def _drafts(sent: Sent, **fields: Any) -> tuple[NewDelivery | None, NewDelivery]:
+def _drafts(
+    sent: Sent, limits: LimitSettings = _LIMITS, **fields: Any
+) -> tuple[NewDelivery | None, NewDelivery]:
     """Return what both paths draft."""
+    return _direct_draft(sent, limits, **fields), _general_draft(sent, limits, **fields)
+
+
+def _direct_draft(sent: Sent, limits: LimitSettings = _LIMITS, **fields: Any) -> NewDelivery | None:
+    headers = _fields(sent)
+    head = RequestHead(
+        "POST", "/in/p", b"/in/p", b"", "1.1", headers, dict(headers), len(sent.body), True
+    )
+    compiled = _compiled(sent, **fields)
+    assert compiled.fast is not None
+    return draft_directly(
+        _intake(limits),
+        compiled,
+        compiled.fast,
+        head=head,
+        body=sent.body,
+        address=ADDRESS,
+        now=NOW,
+    )
+
+
+def _general_draft(sent: Sent, limits: LimitSettings, **fields: Any) -> NewDelivery:
+    compiled = _compiled(sent, **fields)
+    text = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in _fields(sent)]
+    request = WebhookRequest(url=sent.url, headers=tuple(text), body=sent.body)
+    verified = verify_request(compiled, request, address=ADDRESS, now=NOW, keys=NO_PUBLIC_KEYS)
+    (expected,) = draft_deliveries(_intake(limits), compiled, request, verified)
+    return expected
+
+
+def _intake(limits: LimitSettings) -> Intake:
     database: Any = SimpleNamespace(clock=lambda: NOW, kind="sqlite", round_trips=False, writers=1)
     telemetry: Any = None
-    intake = Intake(
-        database, telemetry, tenant="t", limits=LimitSettings(), new_id=lambda prefix: f"{prefix}_1"
+    return Intake(
+        database, telemetry, tenant="t", limits=limits, new_id=lambda prefix: f"{prefix}_1"
     )
+
+
+def _compiled(sent: Sent, **fields: Any) -> CompiledSource:
     secrets = tuple(
         SourceSecret(id=f"sec_{number}", value=value)
         for number, value in enumerate(("another", *sent.secrets))
     )
-    compiled = compile_source(
-        Source(
-            tenant="t",
-            name="hooks",
-            public_id="p",
-            scheme=sent.scheme,
-            secrets=secrets,
-            **fields,
-        )
+    source = Source(
+        tenant="t", name="hooks", public_id="p", scheme=sent.scheme, secrets=secrets, **fields
     )
-    headers = [
+    return compile_source(source)
+
+
+def _fields(sent: Sent) -> list[tuple[bytes, bytes]]:
+    return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in sent.headers.items()
     ]
-    head = RequestHead(
-        "POST", "/in/p", b"/in/p", b"", "1.1", headers, dict(headers), len(sent.body), True
-    )
-    text = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
-    request = WebhookRequest(url=sent.url, headers=text, body=sent.body)
-    verified = verify_request(compiled, request, address=ADDRESS, now=NOW, keys=NO_PUBLIC_KEYS)
-    (expected,) = draft_deliveries(intake, compiled, request, verified)
-    assert compiled.fast is not None
-    found = draft_directly(
-        intake, compiled, compiled.fast, head=head, body=sent.body, address=ADDRESS, now=NOW
-    )
-    return found, expected
 
 
 @pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
@@ -74,27 +98,25 @@ def test_a_usual_request_is_stored_as_the_general_path_stores_it(sent: Sent) -> 
 
 def test_a_request_from_an_address_that_is_not_allowed_is_left_to_the_general_path() -> None:
     sent = SENT["github"]
-    database: Any = SimpleNamespace(clock=lambda: NOW, kind="sqlite", round_trips=False, writers=1)
-    telemetry: Any = None
-    intake = Intake(database, telemetry, tenant="t", limits=LimitSettings())
-    secrets = (SourceSecret(id="sec_1", value=SECRET),)
-    compiled = compile_source(
-        Source(
-            tenant="t", name="hooks", public_id="p", scheme="github", secrets=secrets,
-            cidrs=("198.51.100.0/24",),
-        )
-    )  # fmt: skip
-    headers = [(name.lower().encode(), value.encode()) for name, value in sent.headers.items()]
-    head = RequestHead("POST", "/in/p", b"/in/p", b"", "1.1", headers, dict(headers), 1, True)
-    assert compiled.fast is not None
 
-    assert compiled.fast(dict(headers), sent.body, NOW) is not None
-    assert (
-        draft_directly(
-            intake, compiled, compiled.fast, head=head, body=sent.body, address=ADDRESS, now=NOW
-        )
-        is None
-    )
+    assert _direct_draft(sent, cidrs=("192.0.2.0/24",)) is not None
+    assert _direct_draft(sent, cidrs=("198.51.100.0/24",)) is None
+
+
+@pytest.mark.parametrize("limit", ["headers", "header_count"])
+def test_headers_beyond_a_limit_are_left_to_the_general_path_which_refuses_them(
+    limit: str,
+) -> None:
+    sent = SENT["github"]
+    flat = [*sent.headers, *sent.headers.values()]
+    least = {"headers": sum(map(len, flat)), "header_count": len(sent.headers)}[limit]
+    room = {"headers": 10 * len(sent.headers), "header_count": 0}[limit]  # for quotes and commas
+
+    found, expected = _drafts(sent, LimitSettings(**{limit: least + room}))
+    assert found == expected
+    with pytest.raises(HeaderInvalid):
+        _drafts(sent, LimitSettings(**{limit: least - 1}))
+    assert _direct_draft(sent, LimitSettings(**{limit: least - 1})) is None
 
 
 def test_a_source_that_expects_a_sender_is_not_compiled() -> None:
