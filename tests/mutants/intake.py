@@ -64,7 +64,7 @@ INTAKE = (
         (_compilation("test_a_second_signature_header_is_left_to_the_general_path"),),
     ),
     Mutant(
-        "a compiled scheme that takes every id for signed",
+        "a compiled scheme that takes an id of several parts for signed",
         (
             Patch(
                 _COMPILATION,
@@ -72,7 +72,7 @@ INTAKE = (
                 "return joint.join(values), True",
             ),
         ),
-        (_compilation("test_an_id_in_an_unsigned_header_is_not_taken_for_signed"),),
+        (_compilation("test_an_id_with_a_part_in_an_unsigned_header_is_not_taken_for_signed"),),
     ),
     Mutant(
         "a compiled scheme whose fingerprint has the volatile members",

@@ -215,6 +215,17 @@ def test_an_id_in_an_unsigned_header_is_not_taken_for_signed() -> None:
     assert found == expected
 
 
+def test_an_id_with_a_part_in_an_unsigned_header_is_not_taken_for_signed() -> None:
+    options = SchemeOptions(id="header:x-id?+$.id", header="x-sig")
+    headers = {"X-Sig": mac(BODY).hex(), "X-Id": "d-1"}
+
+    found, expected = both(Sent("generic-hmac", headers, body=BODY, options=options))
+
+    assert found is not None
+    assert (found.id, found.id_signed) == ("d-1:evt_1", False)
+    assert found == expected
+
+
 def test_a_second_signature_header_is_left_to_the_general_path() -> None:
     sent = SENT["hookdeck"]
 
