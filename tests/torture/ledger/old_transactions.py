@@ -29,7 +29,7 @@ _RATE, _EVENT_EVERY = 150, 3
 _MINUTE, _SHORT = 60.0, 4.0
 #: how often as much may be read for a delivery at the end as before, and how much anyway; what
 #: grows with the time that the transaction is open grows by two thirds from one third to the next
-_GROWTH, _ANYWAY = 1.5, 50
+_GROWTH, _ANYWAY = 1.5, 200
 _COUNTED = """
 SELECT sum(idx_tup_read) FILTER (WHERE indexrelname = %(due)s),
     sum(idx_tup_read) FILTER (WHERE indexrelname = %(leased)s),
@@ -79,9 +79,11 @@ async def _held(plan: Plan) -> Outcome:
                     outcome.trials += 1
             old.rollback()
     for name in Read._fields:
-        before, end = _settled([getattr(each, name) for each in lines])
-        if end > before * _GROWTH + _ANYWAY:
-            outcome.violations.append(Violation("grown", name, f"{before} to {end} per delivery"))
+        settled, end = _settled([getattr(each, name) for each in lines])
+        if end > settled * _GROWTH + _ANYWAY:
+            outcome.violations.append(
+                Violation("grown", name, f"{settled:g} to {end:g} per delivery")
+            )
     shown = "; ".join(
         f"{name} {', '.join(f'{getattr(each, name):g}' for each in lines)}" for name in Read._fields
     )
