@@ -69,6 +69,22 @@ DOORS = (
                 "is_mail = True",
             ),
         ),
+        (
+            _tests(
+                "tests/server/http/test_limits.py",
+                "test_only_mail_may_have_a_body_as_large_as_mail",
+            ),
+        ),
+    ),
+    Mutant(
+        "mails' room for every body on another server",
+        (
+            Patch(
+                "src/oncebox/server/http/asgi_app.py",
+                "self._settings.mail_body if path in MAIL_PATHS else",
+                "self._settings.mail_body if path else",
+            ),
+        ),
         (_tests(_SENDS, "test_attachments_have_a_limit_of_their_own"),),
     ),
     Mutant(

@@ -30,6 +30,19 @@ async def test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not(
     assert app.bodies == [b"x" * 200 * KIB]
 
 
+@pytest.mark.parametrize("make", [post, chunked])
+async def test_only_mail_may_have_a_body_as_large_as_mail(make: Callable[..., bytes]) -> None:
+    app = Recorder()
+    async with serving(app, body=100 * KIB, mail_body=200 * KIB) as served:
+        statuses = [
+            (await served.ask(make(b"x" * size * KIB, path=path))).status
+            for path in ("/v1/sends", "/v1/inboxes", "/in/shop")
+            for size in (100, 200, 201)
+        ]
+
+    assert statuses == [200, 200, 413, 200, 413, 413, 200, 413, 413]
+
+
 async def test_an_announced_giant_is_refused_before_it_is_sent() -> None:
     app = Recorder()
     async with serving(app) as served:
