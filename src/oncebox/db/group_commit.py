@@ -213,7 +213,7 @@ class GroupCommit(Generic[Item, Result]):
             raise StoreUnavailable("too many calls wait for the database; try again in a moment")
         row = None if self._insert is None else self._insert.row(item)
         self._pending.append((item, waiter, row))
-        # A writer clears ``_untaken`` before it takes the items, so that none is left behind.
+        # A writer clears ``_untaken`` before it takes the items: what comes later begins a batch.
         if self._untaken is None and self._flushers < self._max_flushers:
             self._flushers += 1
             first = None if self._linger is not None else self._begin_batch()

@@ -236,6 +236,19 @@ def test_response_has_its_length_once(announced: bool) -> None:
         assert sent == body
 
 
+async def test_headers_of_a_response_may_be_any_pairs() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = ([name, b"3"] for name in (b"content-length", b"x-other"))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"abc"})
+
+    async with serving(app) as served:
+        answer = await served.ask(post())
+
+    assert answer.status == 200
+    assert answer.body == b"abc"
+
+
 async def test_proxy_protocol_is_read_from_trusted_proxies_only() -> None:
     line = b"PROXY TCP4 203.0.113.7 192.0.2.1 56324 443\r\n"
     app = Recorder()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Protocol
@@ -255,7 +256,7 @@ class HttpExchange(RequestContext):
         if bool(self.status) is (message["type"] == "http.response.start"):
             raise RuntimeError("a response starts once, and before its body")
         if not self.status:
-            self._start_response(message["status"], message.get("headers", ()))
+            self._start_response(message["status"], list(message.get("headers", ())))
             return
         self._send_body(message.get("body", b""), is_last=not message.get("more_body", False))
         if not self.done:
@@ -276,7 +277,7 @@ class HttpExchange(RequestContext):
         """Send a whole response; without a client, or after another response, nothing."""
         if not self.done:
             is_empty = self.head.method == "HEAD" or status in _BODILESS
-            lines = _header_lines(tuple(headers), None if is_empty else len(body))
+            lines = _known_header_lines(tuple(headers), None if is_empty else len(body))
             if is_empty:
                 body = b""
             self.status = status
@@ -297,7 +298,7 @@ class HttpExchange(RequestContext):
             self._end()  # nobody works on it
 
     def _start_response(self, status: int, headers: Headers) -> None:
-        lines = _header_lines(tuple(headers), None)
+        lines = _header_lines(headers, None)
         self.status = status
         length = next((value for name, value in headers if name == b"content-length"), None)
         self._left = _CHUNKED if length is None else int(length)
@@ -378,8 +379,7 @@ class HttpExchange(RequestContext):
             state.telemetry.http.count(self.route, self.status, clock.steady() - self.began)
 
 
-@lru_cache(256)
-def _header_lines(headers: tuple[tuple[bytes, bytes], ...], size: int | None) -> bytes:
+def _header_lines(headers: Iterable[tuple[bytes, bytes]], size: int | None) -> bytes:
     """Return headers as they are sent, with the length of the body, if it is given.
 
     Raises: ValueError, if a header has a line break, or the body another length.
@@ -393,3 +393,7 @@ def _header_lines(headers: tuple[tuple[bytes, bytes], ...], size: int | None) ->
             raise ValueError("a response has another length than its content-length")
         lines.append(length)
     return b"".join(lines)
+
+
+#: the same for the few responses of webhooks and errors; those of applications are not kept
+_known_header_lines = lru_cache(256)(_header_lines)
