@@ -1,7 +1,8 @@
 """Rates at growing numbers of stored rows: `python -m bench.scaling --rows 10000 1000000`.
 
 A database is filled with as many deliveries, messages, artifacts and sends; then intake, claims,
-lists, waits and sends are measured on it. `--write` puts table and plot into the documentation.
+lists, waits and sends are measured on it. The figures go to `scaling.json`; `--write` puts them into
+the documentation, as a table and a plot.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statistics import median
 import apsw
 import psycopg
 
-from bench import our_artifacts, our_mail, our_sends, preload
+from bench import our_artifacts, our_mail, our_sends, preload, scaling_page
 from bench.environment import ROOT
 from bench.ours import new_box
 from bench.rows import Database
@@ -33,7 +34,7 @@ PROBES = {
     "wait": ("bench.our_waits", "wait"),
     "send": ("bench.our_sends", "send"),
 }
-UNITS = {"intake": "1/s", "claim": "1/s", "list": "pages/s", "wait": "ms p99", "send": "1/s"}
+RESULTS = Path(__file__).with_name("scaling.json")
 LONGEST = 600
 INBOX = "inb_stored"
 
@@ -141,12 +142,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 1_000_000, 10_000_000])
     parser.add_argument("--database", choices=DATABASES)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--write", action="store_true", help="write the page, measure nothing")
     options = parser.parse_args()
+    if options.write:
+        stored = json.loads(RESULTS.read_text())
+        scaling_page.write(stored["rows"], stored["figures"])
+        return
     databases = [options.database] if options.database else list(DATABASES)
-    figures = measure(options.rows, databases, options.rounds)
-    if options.out is not None:
-        options.out.write_text(json.dumps({"rows": options.rows, "figures": figures}, indent=1))
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    figures = stored["figures"] if stored.get("rows") == options.rows else {}
+    figures |= measure(options.rows, databases, options.rounds)
+    RESULTS.write_text(json.dumps({"rows": options.rows, "figures": figures}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
