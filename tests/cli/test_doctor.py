@@ -150,8 +150,8 @@ def test_a_source_that_takes_no_requests_is_told_with_what_helps(sound_ledger: L
 
 
 def test_a_file_from_before_a_migration_is_only_a_warning(bare: Ledger) -> None:
-    Path("data").mkdir()
-    Path("data/oncebox.db").touch()
+    Path("data").mkdir(mode=0o700)
+    Path("data/oncebox.db").touch(mode=0o600)
     answer = bare.type("doctor", "--json")
 
     assert answer.code == 0

@@ -195,6 +195,22 @@ def test_a_key_file_that_others_can_read_is_told(
     )  # fmt: skip
 
 
+def test_a_database_that_others_can_read_is_told(bare: Ledger) -> None:
+    bare.accept("k")
+    file = next(Path("data").glob("*.db")).absolute()
+    well = findings(bare)
+    file.chmod(0o644)
+    file.parent.chmod(0o755)
+    open_ = findings(bare)
+
+    assert (well["database file"]["status"], well["data folder"]["status"]) == ("ok", "ok")
+    remedies = {name: open_[name]["remedy"] for name in ("database file", "data folder")}
+    assert remedies == {
+        "database file": f"let only its owner read it: chmod 600 {file}",
+        "data folder": f"let only its owner read it: chmod 700 {file.parent}",
+    }
+
+
 def test_a_certificate_is_read_and_its_end_is_told(
     bare: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

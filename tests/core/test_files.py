@@ -1,10 +1,18 @@
-"""Where a SQLite file may lie: not on a file system that other machines share."""
+"""Where a SQLite file may lie, and who may read it."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
-from oncebox.core.files import refuse_network_filesystem
+from oncebox.core.files import (
+    create_private_file,
+    create_private_folder,
+    refuse_network_filesystem,
+)
+from oncebox.core.metrics import Telemetry
+from oncebox.db import startup
 from oncebox.db.sqlite import refuse_old_library
 from oncebox.errors import DatabaseUnsafe
 
@@ -51,3 +59,40 @@ def test_a_library_without_the_bug_is_taken(version: str) -> None:
 def test_a_library_that_can_corrupt_is_refused(version: str) -> None:
     with pytest.raises(DatabaseUnsafe, match=r"apsw 3\.51\.3"):
         refuse_old_library(version)
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_new_database_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "oncebox.db"
+    before = os.umask(0o022)
+    try:
+        modes = asyncio.run(_modes_of_a_new_database(path))
+    finally:
+        os.umask(before)
+
+    assert _mode(path.parent) == 0o700
+    assert modes == dict.fromkeys(("oncebox.db", "oncebox.db-wal", "oncebox.db-shm"), 0o600)
+
+
+async def _modes_of_a_new_database(path: Path) -> dict[str, int]:
+    """Write to a new database; return the modes of its files while it is open."""
+    database = startup.connect(f"sqlite:///{path}")
+    try:
+        await startup.prepare(database, Telemetry(), migrate=True)
+        return {each.name: _mode(each) for each in path.parent.iterdir()}
+    finally:
+        await database.close()
+
+
+def test_the_mode_of_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "oncebox.db"
+    path.touch()
+    path.chmod(0o640)
+
+    create_private_file(path)
+    create_private_folder(tmp_path)
+
+    assert _mode(path) == 0o640

@@ -76,6 +76,7 @@ def empty_sqlite(folder: Path) -> Place:
 def fresh_sqlite(folder: Path) -> Place:
     """Make a new migrated file: a copy of one that was migrated once in this process."""
     place = empty_sqlite(folder)
+    place.path.touch(mode=0o600)
     place.path.write_bytes(_migrated_file())
     return place
 

@@ -51,10 +51,11 @@ def write(folder: Path, credentials: Credentials) -> Credentials:
 
     Raises: ConfigInvalid.
     """
-    from oncebox.core.files import write_private_file  # noqa: PLC0415 - reading needs none
+    # Reading needs none of these.
+    from oncebox.core.files import create_private_folder, write_private_file  # noqa: PLC0415
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        create_private_folder(folder)
         write_private_file(path(folder), msgspec.json.encode(credentials) + b"\n")
     except OSError as error:
         raise ConfigInvalid(

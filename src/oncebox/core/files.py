@@ -40,6 +40,19 @@ def _filesystem_type(folder: Path, mounts: Path) -> str:
     return found[1]
 
 
+def create_private_folder(folder: Path) -> None:
+    """Create a folder that only its owner can read, unless there is one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def create_private_file(path: Path) -> None:
+    """Create an empty file that only its owner can read, unless there is one.
+
+    SQLite gives the files that it creates beside it the same mode.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
 def write_private_file(path: Path, content: bytes) -> None:
     """Write a 0600 file that appears whole or not at all, and never replaces another."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")

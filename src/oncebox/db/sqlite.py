@@ -18,7 +18,7 @@ import apsw
 from oncebox import errors
 from oncebox.core import clock as core_clock
 from oncebox.core import faults
-from oncebox.core.files import refuse_network_filesystem
+from oncebox.core.files import create_private_file, refuse_network_filesystem
 from oncebox.db.database import INSERT_ROWS, Row, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier
 from oncebox.db.queries import Query, insert_of_rows
@@ -203,6 +203,9 @@ class SqliteSession:
         # it is the first; so readers open the file for writing too, and query_only stops changes.
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if writable else 0)
         self._begin = "BEGIN IMMEDIATE" if writable else "BEGIN"
+        if writable:
+            with suppress(OSError):  # SQLite meets the same error, and reports it
+                create_private_file(path)
         with _translate_errors(self):
             self.connection = apsw.Connection(
                 str(path), flags=flags, statementcachesize=_STATEMENTS_KEPT

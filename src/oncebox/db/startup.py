@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from oncebox.core import clock, encryption
 from oncebox.core.encryption import MasterKey
+from oncebox.core.files import create_private_folder
 from oncebox.db import migrate as migrations
 from oncebox.db.database import Database, ReadSession, Transaction
 from oncebox.db.queries import load
@@ -189,7 +190,7 @@ def sqlite_path(url: str) -> Path:
 def _connect_sqlite(url: str, now: clock.Clock) -> Database:
     path = sqlite_path(url)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(path.parent)
     except OSError as error:
         raise DatabaseReadOnly(
             f"the folder {path.parent} cannot be created; choose one with ONCEBOX_DATA_DIR"

@@ -178,6 +178,8 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     accepted_options: tuple[str, ...] = ()
     #: whether it works without a secret, because keys are fetched or nothing is checked
     keyless: bool = False
+    #: whether the header holds the secret itself; such values are never stored
+    sends_secret: bool = False
     #: for providers that no table can describe
     verifier: Verifier | None = None
     handshake: HandshakeHandler | None = None

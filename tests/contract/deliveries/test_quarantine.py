@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from oncebox.core import ids
@@ -86,6 +87,15 @@ def test_what_may_be_a_secret_is_not_stored_in_the_open(clerk: Clerk, place: Pla
 
 def _files(path: Path) -> list[Path]:
     return [file for file in path.parent.iterdir() if file.is_file()]
+
+
+def test_a_header_that_holds_the_secret_of_the_source_is_sealed_whatever_its_name() -> None:
+    rejected = msgspec.structs.replace(_rejected(), headers=(("X-Hook", "letmein"), ("A", "b")))
+
+    kept = quarantine.redact(rejected, KEY, frozenset({"x-hook"}))
+
+    assert kept.headers == (("X-Hook", "[sealed]"), ("A", "b"))
+    assert quarantine.restore(kept, KEY) == rejected
 
 
 def test_a_request_is_opened_as_it_came(clerk: Clerk) -> None:

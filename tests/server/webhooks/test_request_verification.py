@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from oncebox.errors import HeaderInvalid
@@ -18,6 +19,8 @@ from oncebox.server.webhooks.request_verification import (
     verify_request,
 )
 from oncebox.settings import LimitSettings
+from oncebox.webhooks import registry
+from oncebox.webhooks.custom import basic_token_none
 from oncebox.webhooks.http_request import WebhookRequest
 from oncebox.webhooks.scheme import NO_PUBLIC_KEYS
 from tests.webhooks.senders import NOW, SECRET, SENDERS, Sent
@@ -127,3 +130,39 @@ def test_a_source_that_expects_a_sender_is_not_compiled() -> None:
     )  # fmt: skip
 
     assert compile_source(source).fast is None
+
+
+@pytest.mark.parametrize(
+    ("scheme", "secret", "header", "value"),
+    [
+        ("gitlab", "s3cret-token", "X-Gitlab-Token", "s3cret-token"),
+        ("token", "s3cret-token", "Authorization", "Bearer s3cret-token"),
+        ("token", "s3cret-token", "X-Hook", "s3cret-token"),
+        ("basic", "me:s3cret-token", "AUTHORIZATION", "Basic bWU6czNjcmV0LXRva2Vu"),
+        ("postmark", "me:s3cret-token", "Authorization", "Basic bWU6czNjcmV0LXRva2Vu"),
+    ],
+)
+def test_a_header_that_holds_the_secret_is_not_stored_with_the_delivery(
+    scheme: str, secret: str, header: str, value: str
+) -> None:
+    options = {"header": header} if header == "X-Hook" else {}
+    secrets = (SourceSecret(id="sec_1", value=secret),)
+    source = Source(
+        tenant="t", name="hooks", public_id="p", scheme=scheme, secrets=secrets, options=options
+    )
+    compiled = compile_source(source)
+    headers = (("Host", "here"), (header, value), ("X-Id", "1"))
+    request = WebhookRequest(url="http://here/in/p", headers=headers, body=b"{}")
+    verified = verify_request(compiled, request, address=ADDRESS, now=NOW, keys=NO_PUBLIC_KEYS)
+    (draft,) = draft_deliveries(_intake(_LIMITS), compiled, request, verified)
+    assert msgspec.json.decode(draft.headers) == [
+        ["Host", "here"], [header, "[removed]"], ["X-Id", "1"],
+    ]  # fmt: skip
+
+
+def test_every_scheme_whose_header_holds_the_secret_says_so() -> None:
+    compared = {basic_token_none.verify_basic, basic_token_none.verify_token}
+    known = [registry.find_scheme(name) for name in registry.scheme_names()]
+    assert {each.name for each in known if each.sends_secret} == {
+        each.name for each in known if each.verifier in compared
+    }

@@ -4,7 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 
 from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
-from oncebox.cli.checks.machine import check_disk, check_machine, check_ports
+from oncebox.cli.checks.machine import (
+    check_database_files,
+    check_disk,
+    check_machine,
+    check_ports,
+)
 from oncebox.cli.context import database_file
 from oncebox.cli.files import master_key_path
 from oncebox.cli.output.times import ago, duration
@@ -45,7 +50,7 @@ async def run_all(settings: Settings) -> AsyncIterator[Check]:
         yield check
     path = database_file(settings)
     if path is not None:
-        for check in check_disk(path.parent):
+        for check in (*check_disk(path.parent), *check_database_files(path)):
             yield check
         if not path.exists():
             yield warn("database", "there is none yet", "the first delivery or worker creates it")

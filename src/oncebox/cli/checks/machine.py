@@ -36,7 +36,13 @@ def check_machine(settings: Settings) -> Iterator[Check]:
         yield _check_certificate(settings.smtp.tls_certificate, settings.smtp.tls_key or None)
     key = files.master_key_path(settings)
     if key is not None:
-        yield from _check_key_mode(key)
+        yield from _check_mode("key file", key)
+
+
+def check_database_files(path: Path) -> Iterator[Check]:
+    """Check that only its owner can read a SQLite file and its folder."""
+    yield from _check_mode("data folder", path.parent)
+    yield from _check_mode("database file", path)
 
 
 def check_disk(folder: Path) -> Iterator[Check]:
@@ -68,21 +74,24 @@ def _check_amount(
     return Check(name, CheckStatus.FAIL if left < too_little else CheckStatus.WARN, message, remedy)
 
 
-def _check_key_mode(path: Path) -> Iterator[Check]:
+def _check_mode(name: str, path: Path) -> Iterator[Check]:
+    """Check that only its owner can read a file or a folder, if it exists."""
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        found = path.stat()
     except FileNotFoundError:
         return  # whether it is required is checked when the database is opened
     except OSError as error:
         remedy = "run this as the user of the service"
-        yield warn("key file", f"{path}: {error.strerror}", remedy)
+        yield warn(name, f"{path}: {error.strerror}", remedy)
         return
+    mode = stat.S_IMODE(found.st_mode)
     message = f"{path} has mode {mode:04o}"
     if mode & 0o077:
-        remedy = f"let only its owner read it: chmod 600 {path}"
-        yield warn("key file", message, remedy)
+        needed = "700" if stat.S_ISDIR(found.st_mode) else "600"
+        remedy = f"let only its owner read it: chmod {needed} {path}"
+        yield warn(name, message, remedy)
     else:
-        yield ok("key file", message)
+        yield ok(name, message)
 
 
 def _check_certificate(file: str, key: str | None) -> Check:

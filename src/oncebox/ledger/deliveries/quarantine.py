@@ -42,10 +42,19 @@ class _RedactedValues(msgspec.Struct, frozen=True):
     values: dict[int, str]
 
 
-def redact(rejected: RejectedRequest, key: MasterKey) -> QuarantinedRequest:
-    """Return a rejected request for storage, without its secrets."""
+def redact(
+    rejected: RejectedRequest, key: MasterKey, secret_headers: frozenset[str] = frozenset()
+) -> QuarantinedRequest:
+    """Return a rejected request for storage, without its secrets.
+
+    ``secret_headers`` are the headers, in lower case, that hold a secret by the source's scheme.
+    """
     headers = [(_storable(name), _storable(value)) for name, value in rejected.headers]
-    values = {place: pair[1] for place, pair in enumerate(headers) if _SECRET.search(pair[0])}
+    values = {
+        place: value
+        for place, (name, value) in enumerate(headers)
+        if name.lower() in secret_headers or _SECRET.search(name)
+    }
     shown = tuple(
         (name, REDACTED if place in values else value)
         for place, (name, value) in enumerate(headers)
@@ -218,6 +227,7 @@ class QuarantineWriter:
         body: bytes,
         method: str = "POST",
         url: str = "",
+        secret_headers: frozenset[str] = frozenset(),
     ) -> DuplicateClass:
         """Queue a rejected request; return its class."""
         duplicate_class = classify_rejection(reason)
@@ -236,7 +246,7 @@ class QuarantineWriter:
                 body=body,
                 received_at=self._database.clock(),
             )
-            stored = redact(rejected, self._key)
+            stored = redact(rejected, self._key, secret_headers)
             self._waiting.append(stored)
             self._bytes += stored.size
         else:

@@ -236,6 +236,7 @@ class WebhookEndpoint:
                 body=request.body,
                 method=request.method,
                 url=request.url,
+                secret_headers=compiled.secret_headers,
             )
             # The response never says which part of the signature is wrong.
             is_signature = error.reason not in _NOT_ALLOWED_REASONS

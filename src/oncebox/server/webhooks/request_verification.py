@@ -15,7 +15,7 @@ from oncebox.ledger.deliveries.intake import (
     Intake,
     SharedArrivalFields,
 )
-from oncebox.model.deliveries.delivery import LaneRules, NewDelivery, encode_headers
+from oncebox.model.deliveries.delivery import Headers, LaneRules, NewDelivery, encode_headers
 from oncebox.model.validation import check_key, check_sequence
 from oncebox.model.webhooks.quarantine import RejectedRequest
 from oncebox.model.webhooks.source import Source
@@ -26,7 +26,14 @@ from oncebox.webhooks.event_parsing import WebhookEvent, parse_events
 from oncebox.webhooks.http_request import WebhookRequest
 from oncebox.webhooks.paths import json_field
 from oncebox.webhooks.scheme import NO_PUBLIC_KEYS, PublicKeys, Scheme, SchemeOptions
-from oncebox.webhooks.verification import Freshness, Verdict, check_scheme, source_options, verify
+from oncebox.webhooks.verification import (
+    Freshness,
+    Verdict,
+    apply_options,
+    check_scheme,
+    source_options,
+    verify,
+)
 
 Network = IPv4Network | IPv6Network
 
@@ -46,6 +53,8 @@ class CompiledSource(msgspec.Struct, frozen=True):
     lanes: LaneRules
     #: verifies the usual requests; None if each takes the general path
     fast: CompiledScheme | None
+    #: headers that hold a secret of the source, in lower case
+    secret_headers: frozenset[str] = frozenset()
 
     def allows_address(self, address: str | None) -> bool:
         """Say whether a request may come from an address; None is not checked."""
@@ -69,6 +78,7 @@ def compile_source(source: Source) -> CompiledSource:
     )
     secrets = tuple(secret.value for secret in source.secrets)
     check_scheme(scheme, secrets, options)
+    names = apply_options(scheme, options).header_names if scheme.sends_secret else ()
     return CompiledSource(
         source=source,
         scheme=scheme,
@@ -84,6 +94,7 @@ def compile_source(source: Source) -> CompiledSource:
             after_wait=source.after_wait,
         ),
         fast=compile_scheme(scheme, secrets, options) if not source.expect else None,
+        secret_headers=frozenset(names),
     )
 
 
@@ -140,6 +151,8 @@ def _check_expected_sender(compiled: CompiledSource, request: WebhookRequest) ->
 
 
 CHANNEL = "hook"
+#: stands for a secret that is not stored
+_REMOVED = "[removed]"
 
 
 async def store_events(
@@ -247,7 +260,7 @@ def _shared_arguments(
     source = compiled.source
     late = verified.verdict.freshness is Freshness.LATE
     return {
-        "headers": request.headers,
+        "headers": _without_secrets(compiled, request),
         "road": CHANNEL,
         "tenant": source.tenant,
         "redelivery": source.redelivery,
@@ -257,6 +270,16 @@ def _shared_arguments(
         "hold_reason": "late" if late and compiled.late == "hold" else None,
         "rules": compiled.lanes,
     }
+
+
+def _without_secrets(compiled: CompiledSource, request: WebhookRequest) -> Headers:
+    """Return the headers for storage: whoever reads a delivery must not learn the secret."""
+    secret = compiled.secret_headers
+    if not secret:
+        return request.headers
+    return tuple(
+        (name, _REMOVED if name.lower() in secret else value) for name, value in request.headers
+    )
 
 
 def _batch_element(
