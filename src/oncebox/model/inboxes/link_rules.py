@@ -7,6 +7,7 @@ See docs/decisions/0027-use-a-strict-grammar-for-link-policy.md.
 """
 
 import re
+import unicodedata
 from functools import lru_cache
 from urllib.parse import unquote
 
@@ -37,6 +38,8 @@ _LOCAL_ORIGIN = re.compile(
 #: overlong UTF-8 of a letter, a slash or a dot, which some programs accept
 _OVERLONG = re.compile(r"%c[01]%|%e0%[89]|%f0%8", re.IGNORECASE)
 _MOST_DECODINGS = 4
+#: what ends a path, or turns into another character, in some programs: controls, ``%u002e``
+_NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\\]|%u[0-9a-f]{4}", re.IGNORECASE)
 _ENTRY_REMEDY = (
     "a link host is a name such as app.example.com, *.example.com for all below it, "
     "https://example.com/path/, or * for any public name"
@@ -152,10 +155,20 @@ def is_ambiguous_path(path: str) -> bool:
     plain, deep = path, 0
     while deep < _MOST_DECODINGS and (decoded := unquote(plain, "latin-1")) != plain:
         plain, deep = decoded, deep + 1
-    if deep == _MOST_DECODINGS or _OVERLONG.search(path) or ";" in path or "\\" in plain:
+    if deep == _MOST_DECODINGS or _OVERLONG.search(path) or ";" in path:
         return True
-    steps = {segment.partition(";")[0] for segment in plain.split("/")}
-    return plain.count("/") != path.count("/") or not steps.isdisjoint({".", ".."})
+    # Some programs take other characters for a dot or a slash, such as full-width ones.
+    read = plain.encode("latin-1", "replace").decode("utf-8", "replace")
+    spellings = (plain, unicodedata.normalize("NFKC", read))
+    return any(_has_steps(each, path.count("/")) for each in spellings)
+
+
+def _has_steps(plain: str, slashes: int) -> bool:
+    """Return whether a decoded path may lead elsewhere: it has as many slashes, or steps up."""
+    if _NOT_IN_PATHS.search(plain) or plain.count("/") != slashes:
+        return True
+    segments = (each.partition(";")[0].strip() for each in plain.split("/"))
+    return any(each and not each.strip(".") for each in segments)
 
 
 def _is_prefix(path: str) -> bool:
