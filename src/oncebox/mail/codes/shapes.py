@@ -33,11 +33,10 @@ _LETTERS_OR_INVISIBLE = _LETTERS | frozenset(
 _MOST_NUMBERS = 12_000
 #: characters by which a word is followed back to its start
 _LONGEST_WORD = 40
-#: digits of a number, and of the first of several groups
+#: digits of a number
 _LONG_DIGITS = 4
-_FEWEST_DIGITS, _MOST_DIGITS = 2, 5
 
-_DIGIT, _LETTER, _NEITHER = b"0", b"Aa", b"."
+_DIGIT, _NEITHER = b"0", b"."
 _CHARACTER_KINDS = (
     (string.ascii_uppercase, b"A"),
     (string.ascii_lowercase, b"a"),
@@ -55,8 +54,12 @@ _CLASSES = bytes(
 _LETTER_OR_DIGIT = bytes.maketrans(b"A0", b"aa")
 #: a literal at the beginning makes the search faster
 _DIGITS = re.compile(rb"00*+")
+#: numbers that are long or touch a letter, and numbers that are followed by another one
+_LONG_OR_IN_WORD = re.compile(rb"0(?<!00)(?:0{3,}+|0*+(?=[Aa])|(?<=[Aa]0)0*+)")
+_BEFORE_NUMBER = re.compile(rb"0(?<!00)0{1,4}(?= {1,3}00)")
 _FOUR_LARGE = re.compile(rb"AAAAA*")
-#: two single characters in a row; four of them contain such a pair
+#: a single character, and two in a row; four of them contain such a pair
+_SINGLE = b" a "
 _SINGLE_PAIRS = (b" a a ", b" a  a ", b" a   a ")
 _SINGLE_PAIR = re.compile(rb" a(?= {1,3}a )")
 
@@ -71,16 +74,16 @@ class MatchPositions:
 
     @property
     def digits(self) -> Iterator[int]:
-        """Starts of numbers of several digits that are not long."""
-        return (
-            start for start, end in self._numbers if _FEWEST_DIGITS <= end - start <= _MOST_DIGITS
-        )
+        """Starts of numbers of two to five digits that are followed by another one."""
+        end = self._numbers_end
+        starts = (match.start() for match in _BEFORE_NUMBER.finditer(self._classes))
+        return (start for start in starts if start < end)
 
     @property
     def words(self) -> Iterator[int]:
         """Starts of words with a digit, except short numbers."""
         text = self._text
-        for start, end in self._numbers:
+        for start, end in self._numbers():
             at = start
             while at > 0 and start - at < _LONGEST_WORD and text[at - 1] in _LETTERS_OR_INVISIBLE:
                 at -= 1
@@ -121,7 +124,7 @@ class MatchPositions:
         """Starts of single characters, if several occur in a row."""
         alike = self._classes.translate(_LETTER_OR_DIGIT)
         # In a text of so few characters, a search from the end takes a quarter of the time.
-        if all(alike.rfind(pair) < 0 for pair in _SINGLE_PAIRS):
+        if alike.rfind(_SINGLE) < 0 or all(alike.rfind(pair) < 0 for pair in _SINGLE_PAIRS):
             return
         after = 0
         for pair in _SINGLE_PAIR.finditer(alike):
@@ -130,20 +133,20 @@ class MatchPositions:
             yield from range(max(after, gap - 3), gap)
             after = gap
 
+    def _numbers(self) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of numbers that are long or touch a letter."""
+        # Any number may touch an invisible character, which has no class of its own.
+        pattern = _LONG_OR_IN_WORD if self._ascii else _DIGITS
+        return (match.span() for match in pattern.finditer(self._classes, 0, self._numbers_end))
+
     @cached_property
-    def _numbers(self) -> list[tuple[int, int]]:
-        """Ranges of numbers of several digits."""
-        classes, ascii_only = self._classes, self._ascii
-        numbers = [match.span() for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS)]
-        # A single digit counts if it touches a letter, or perhaps an invisible character.
-        return [
-            (start, end)
-            for start, end in numbers
-            if end - start > 1
-            or not ascii_only
-            or classes[start - 1] in _LETTER
-            or classes[end] in _LETTER
-        ]
+    def _numbers_end(self) -> int:
+        """The offset of the first number beyond the limit."""
+        classes = self._classes
+        if classes.count(_DIGIT) > _MOST_NUMBERS:
+            for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS, None):
+                return match.start()
+        return len(classes)
 
 
 #: separators between the groups of a code

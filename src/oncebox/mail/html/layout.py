@@ -116,7 +116,7 @@ _Flat = Literal["line", "cell"]
 _Kind = Literal["line", "cell", "heading", "button", "run"]
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Block(msgspec.Struct, frozen=True, gc=False):
     """A block of text: a line, a table cell, a heading, a button.
 
     Cells of one line are separated by one space, lines by one line end. A ``run`` is a bold,
@@ -166,7 +166,7 @@ def plain_page(text: str) -> Page:
         bare = line.strip()
         if bare:
             start = at + line.index(bare)
-            blocks.append(Block(start=start, end=start + len(bare)))
+            blocks.append(Block(start, start + len(bare)))
             if len(blocks) == _MOST_BLOCKS:
                 break
         at += len(line) + 1
@@ -220,7 +220,7 @@ class PageBuilder:
     def _end_line(self) -> None:
         """Add the cells of the current line to the page."""
         kind: _Flat = "cell" if self._has_cells else "line"
-        at, texts = self._at, []
+        at, texts, blocks = self._at, [], self._blocks
         for cell in self._cells:
             text, emphasis = cell[0]
             if len(cell) > 1 or (emphasis is not None and emphasis.link is not None):
@@ -228,10 +228,10 @@ class PageBuilder:
             else:
                 bare = _single_spaced(text)
                 if bare and emphasis is None:
-                    self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+                    blocks.append(Block(at, at + len(bare), kind))
                 elif bare and emphasis is not None:
                     seen = "heading" if emphasis.heading else kind
-                    self._blocks.append(_block(at, at + len(bare), seen, emphasis))
+                    blocks.append(_block(at, at + len(bare), seen, emphasis))
             if bare:
                 texts.append(bare)
                 at += len(bare) + 1
@@ -332,14 +332,7 @@ def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Blo
 
 
 def _block(start: int, end: int, kind: _Kind, emphasis: Emphasis) -> Block:
-    return Block(
-        start=start,
-        end=end,
-        kind=kind,
-        strong=emphasis.strong,
-        size=emphasis.size,
-        spaced=emphasis.spaced,
-    )
+    return Block(start, end, kind, emphasis.strong, emphasis.size, emphasis.spaced)
 
 
 def _cover_whole(runs: Sequence[_Run], start: int, end: int) -> bool:
