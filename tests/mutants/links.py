@@ -66,8 +66,7 @@ LINKS = (
     ),
     Mutant(
         "a link for those who did not ask taken for the one that was asked for",
-        (Patch(_LINK_FINDER, "-20 if LinkMeaning.MAY_IGNORE in "
-                                                        "before else -80", "0"),),
+        (Patch(_LINK_FINDER, "-20 if before & LinkMeaning.MAY_IGNORE else -80", "0"),),
         _tests(_TEST_LINKS, "test_a_mail_without_such_a_link_has_none"),
     ),
     Mutant(
