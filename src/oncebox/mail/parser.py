@@ -96,7 +96,8 @@ _SIGNATURE_LINE = "-- "
 #: characters that are compared: for numbers, and for words
 _COMPARED_CHARACTERS, _COMPARED_FOR_WORDS = 100_000, 6_000
 _FOUR_DIGITS = re.compile(r"\d{4}")
-_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
+#: every digit becomes a zero, and white space a space
+_DIGITS_AND_SPACES = bytes.maketrans(b"123456789" + _WHITE_SPACE, b"0" * 9 + b" " * 10)
 _FEW_WORDS = 5
 #: HTML parts that are read; each has a fixed cost
 _MOST_HTML = 10
@@ -227,13 +228,24 @@ def _bare_words(words: set[str]) -> set[str]:
 
 def _numbers_differ(one: str, other: str) -> bool:
     """Say whether a text has a long number that the other one lacks."""
-    if one.isascii() and b"0000" not in one.encode("ascii").translate(_DIGITS_AS_ZERO):
-        return False
-    long = {word for word in set(one.split()) if _FOUR_DIGITS.search(word)}
     return any(
         number.isdecimal() and len(number) >= _LONG_NUMBER and number not in other
-        for number in _bare_words(long)
+        for number in _bare_words(_words_with_number(one))
     )
+
+
+def _words_with_number(text: str) -> set[str]:
+    """Return the words with four digits in a row."""
+    if not text.isascii():
+        return {word for word in set(text.split()) if _FOUR_DIGITS.search(word)}
+    folded = text.encode("ascii").translate(_DIGITS_AND_SPACES)
+    found: set[str] = set()
+    end = 0
+    while (at := folded.find(b"0000", end)) >= 0:
+        end = folded.find(b" ", at)
+        end = end if end >= 0 else len(folded)
+        found.add(text[folded.rfind(b" ", 0, at) + 1 : end])
+    return found
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
