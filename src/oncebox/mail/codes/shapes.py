@@ -33,8 +33,9 @@ _LETTERS_OR_INVISIBLE = _LETTERS | frozenset(
 _MOST_NUMBERS = 12_000
 #: characters by which a word is followed back to its start
 _LONGEST_WORD = 40
-#: digits of a number
+#: digits of a number, and of the first of several groups
 _LONG_DIGITS = 4
+_FEWEST_DIGITS, _MOST_DIGITS = 2, 5
 
 _DIGIT, _NEITHER = b"0", b"."
 _CHARACTER_KINDS = (
@@ -54,9 +55,8 @@ _CLASSES = bytes(
 _LETTER_OR_DIGIT = bytes.maketrans(b"A0", b"aa")
 #: a literal at the beginning makes the search faster
 _DIGITS = re.compile(rb"00*+")
-#: numbers that are long or touch a letter, and numbers that are followed by another one
-_LONG_OR_IN_WORD = re.compile(rb"0(?<!00)(?:0{3,}+|0*+(?=[Aa])|(?<=[Aa]0)0*+)")
-_BEFORE_NUMBER = re.compile(rb"0(?<!00)0{1,4}(?= {1,3}00)")
+#: numbers that are long, touch a letter, or are followed by another number
+_NOTABLE_DIGITS = re.compile(rb"0(?:0{3,}+|0*+(?=[Aa])|(?<=[Aa]0)0*+|0{1,4}(?= {1,3}00))")
 _FOUR_LARGE = re.compile(rb"AAAAA*")
 #: a single character, and two in a row; four of them contain such a pair
 _SINGLE = b" a "
@@ -74,16 +74,16 @@ class MatchPositions:
 
     @property
     def digits(self) -> Iterator[int]:
-        """Starts of numbers of two to five digits that are followed by another one."""
-        end = self._numbers_end
-        starts = (match.start() for match in _BEFORE_NUMBER.finditer(self._classes))
-        return (start for start in starts if start < end)
+        """Starts of numbers of several digits that are not long."""
+        return (
+            start for start, end in self._numbers if _FEWEST_DIGITS <= end - start <= _MOST_DIGITS
+        )
 
     @property
     def words(self) -> Iterator[int]:
         """Starts of words with a digit, except short numbers."""
         text = self._text
-        for start, end in self._numbers():
+        for start, end in self._numbers:
             at = start
             while at > 0 and start - at < _LONGEST_WORD and text[at - 1] in _LETTERS_OR_INVISIBLE:
                 at -= 1
@@ -133,20 +133,14 @@ class MatchPositions:
             yield from range(max(after, gap - 3), gap)
             after = gap
 
-    def _numbers(self) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of numbers that are long or touch a letter."""
-        # Any number may touch an invisible character, which has no class of its own.
-        pattern = _LONG_OR_IN_WORD if self._ascii else _DIGITS
-        return (match.span() for match in pattern.finditer(self._classes, 0, self._numbers_end))
-
     @cached_property
-    def _numbers_end(self) -> int:
-        """The offset of the first number beyond the limit."""
+    def _numbers(self) -> list[tuple[int, int]]:
+        """Ranges of numbers that may belong to a code, up to the limit of numbers."""
         classes = self._classes
-        if classes.count(_DIGIT) > _MOST_NUMBERS:
-            for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS, None):
-                return match.start()
-        return len(classes)
+        # Any number may touch an invisible character, which has no class of its own.
+        if not self._ascii or classes.count(_DIGIT) > _MOST_NUMBERS:
+            return [match.span() for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS)]
+        return [match.span() for match in _NOTABLE_DIGITS.finditer(classes)]
 
 
 #: separators between the groups of a code

@@ -333,34 +333,35 @@ class _Renderer:
         """
         put = self.draft.put
         end_tags: set[str] = set()
-        current, ends, parted = _ComputedStyle(), INLINE_BREAKS, NO_BREAK
+        parted = NO_BREAK
+        inside = current, ends = _ComputedStyle(), INLINE_BREAKS
         around: list[_ElementStep] = []
         for piece in self._pieces:
             if piece in end_tags:
                 parted = ends[parted]
-                current, ends = around.pop()
+                inside = current, ends = around.pop()
                 continue
             if (step := current.by_tag.get(piece)) is not None:
-                around.append((current, ends))
-                current, ends = step
+                around.append(inside)
+                inside = current, ends = step
                 parted = ends[parted]
                 continue
             tag, closed, text = piece.partition(">")
             tag += closed
             if tag[:1] == "/":
                 parted = ends[parted]
-                current, ends = around.pop()
+                inside = current, ends = around.pop()
                 if not text:
                     end_tags.add(tag)
             elif (step := current.by_tag.get(tag)) is not None:
-                around.append((current, ends))
-                current, ends = step
+                around.append(inside)
+                inside = current, ends = step
                 parted = ends[parted]
             else:
                 step, text, parted = self._enter_element(current, piece, parted)
                 if step is not None:
-                    around.append((current, ends))
-                    current, ends = step
+                    around.append(inside)
+                    inside = current, ends = step
             if text:
                 if "&" in text:
                     text = unescape_text(text)
