@@ -78,8 +78,8 @@ LINKS = (
     ),
     Mutant(
         "a hidden link taken for a visible one",
-        (Patch(_VISIBLE, "if current.preserves_space or not current.readable:", "if "
-                                                                                      "current.preserves_space:"),),
+        (Patch(_VISIBLE, "self.flows = self.readable and not self.preserves_space",
+               "self.flows = not self.preserves_space"),),
         _tests(_TEST_LAYOUT, "test_an_anchor_that_nobody_sees_is_none"),
     ),
     Mutant(

@@ -44,6 +44,8 @@ _CHARACTER_KINDS = (
     (string.digits, _DIGIT),
     # Other characters become a question mark, which may be a gap.
     (" ?-|\n", b" "),
+    # A number may go on behind them.
+    (".,:/\\", b","),
 )
 _CLASSES = bytes(
     next(
@@ -56,7 +58,9 @@ _LETTER_OR_DIGIT = bytes.maketrans(b"A0", b"aa")
 #: a literal at the beginning makes the search faster
 _DIGITS = re.compile(rb"00*+")
 #: numbers that are long, touch a letter, or are followed by another number
-_NOTABLE_DIGITS = re.compile(rb"0(?:0{3,}+|0*+(?=[Aa])|(?<=[Aa]0)0*+|0{1,4}(?= {1,3}00))")
+_NOTABLE_DIGITS = re.compile(
+    rb"0(?<!00)(?:0{3,}+(?!,0)|0*+(?=[Aa])|(?<=[Aa]0)0*+(?!,0)|0{1,4}(?= {1,3}00))"
+)
 _FOUR_LARGE = re.compile(rb"AAAAA*")
 #: a single character, and two in a row; four of them contain such a pair
 _SINGLE = b" a "

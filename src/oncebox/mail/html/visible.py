@@ -326,7 +326,7 @@ class _Renderer:
         """Whether the limit of style tests was exceeded."""
         return self._sheet is not None and self._sheet.exhausted
 
-    def _walk(self) -> None:  # noqa: C901, PLR0912 - inlined for speed
+    def _walk(self) -> None:  # noqa: C901, PLR0912, PLR0915 - inlined for speed
         """Read all pieces; tags that occurred before in the same context are cached.
 
         Most pieces are tags without a text, and are looked up as they are.
