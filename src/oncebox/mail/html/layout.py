@@ -107,6 +107,8 @@ NO_BREAK = 0
 INLINE_BREAKS = tuple(range(8))
 CELL_BREAKS = tuple(p | (_CELL_BEHIND if p & _LINE else _CELL_BEFORE) for p in range(8))
 LINE_BREAKS = tuple(p & _CELL_BEFORE | _LINE for p in range(8))
+#: white space in ASCII, but for spaces and line ends
+ODD_SPACES = "\t\v\f\r\x1c\x1d\x1e\x1f"
 #: limits of a page: blocks, links
 _MOST_BLOCKS = 20_000
 _MOST_ANCHORS = 2_000
@@ -176,10 +178,12 @@ def plain_page(text: str) -> Page:
 class PageBuilder:
     """Builds a page from pieces of text and the breaks between them.
 
-    The page has one space between words and no empty lines.
+    The page has one space between words and no empty lines. ``odd_spaces`` says whether a text
+    may have white space in ASCII other than spaces and line ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, odd_spaces: bool) -> None:
+        self._odd_spaces = odd_spaces
         self._lines: list[str] = []
         self._blocks: list[Block] = []
         self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
@@ -220,13 +224,13 @@ class PageBuilder:
     def _end_line(self) -> None:
         """Add the cells of the current line to the page."""
         kind: _Flat = "cell" if self._has_cells else "line"
-        at, texts, blocks = self._at, [], self._blocks
+        at, texts, blocks, odd_spaces = self._at, [], self._blocks, self._odd_spaces
         for cell in self._cells:
             text, emphasis = cell[0]
             if len(cell) > 1 or (emphasis is not None and emphasis.link is not None):
                 bare = self._add_runs(cell, at, kind)
             else:
-                bare = _single_spaced(text)
+                bare = _single_spaced(text, odd_spaces)
                 if bare and emphasis is None:
                     blocks.append(Block(at, at + len(bare), kind))
                 elif bare and emphasis is not None:
@@ -241,8 +245,8 @@ class PageBuilder:
 
     def _add_runs(self, cell: Sequence[_Piece], at: int, kind: _Flat) -> str:
         """Add a cell with several pieces or a link; return its text."""
-        bare = _single_spaced("".join([text for text, _ in cell]))
-        runs = _emphasised_runs(cell, at)
+        bare = _single_spaced("".join([text for text, _ in cell]), self._odd_spaces)
+        runs = _emphasised_runs(cell, at, self._odd_spaces)
         self._note_links(runs)
         if bare and runs:
             self._blocks += _blocks(at, at + len(bare), kind, runs)
@@ -277,16 +281,18 @@ class PageBuilder:
         return tuple(found)
 
 
-def _single_spaced(text: str) -> str:
+def _single_spaced(text: str, odd_spaces: bool) -> str:  # noqa: FBT001 - called for every text
     """Return a text with single spaces between words."""
     bare = text.strip()
     # Other white space is not printable, so most texts are returned unchanged.
-    if "  " not in bare and bare.isprintable():
+    if "  " not in bare and (
+        bare.isprintable() if odd_spaces or not bare.isascii() else "\n" not in bare
+    ):
         return bare
     return " ".join(bare.split())
 
 
-def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
+def _emphasised_runs(cell: Sequence[_Piece], at: int, odd_spaces: bool) -> list[_Run]:  # noqa: FBT001
     """Return the ranges of the emphasised pieces of a cell.
 
     White space becomes single spaces, so the ranges can be computed from the lengths.
@@ -295,7 +301,7 @@ def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
     start = at
     apart = False
     for text, emphasis in cell:
-        bare = _single_spaced(text)
+        bare = _single_spaced(text, odd_spaces)
         if bare:
             at += len(bare) + (at > start and (apart or text[0].isspace()))
             apart = text[-1].isspace()

@@ -312,7 +312,7 @@ class _Renderer:
     """Reads serialised HTML once, from left to right."""
 
     def __init__(self, page: SerializedHtml) -> None:
-        self.draft = PageBuilder()
+        self.draft = PageBuilder(odd_spaces=any(map(page.html.__contains__, layout.ODD_SPACES)))
         self.hidden: list[str] = []
         self.unrendered: list[str] = []
         sheet = StyleSheet(page.css) if page.css else None
