@@ -353,7 +353,7 @@ def _try_key(delivery: Delivery) -> tuple[str, int]:
 
 
 #: seconds that settlements wait for others, while as many handlers as this are executing
-_LINGER = 0.01
+_LINGER = 0.025
 _LINGER_FROM = 16
 #: seconds between two log lines about an unavailable database
 _LOG_EVERY = 30.0
