@@ -175,7 +175,7 @@ async def test_where_a_round_trip_is_expensive_mails_are_committed_one_batch_at_
     database: Database,
 ) -> None:
     watched = _Watched(database)
-    post = MailIntake(watched, Telemetry(), LimitSettings(), VAULT)  # type: ignore[arg-type]
+    post = MailIntake(watched, Telemetry(), LimitSettings(), VAULT)
     mails = [PLAIN + b"%d\r\n" % number for number in range(30)]
     storing = []
     for mail in mails:
