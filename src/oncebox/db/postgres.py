@@ -485,9 +485,11 @@ class NotifySession:
         """Whether the connection is gone."""
         return self._connection.closed
 
-    def notify(self, topic: str) -> None:
-        """Notify every listening process of a topic."""
-        self._connection.execute("SELECT pg_notify('oncebox', %s)", (topic,))
+    def notify(self, topics: list[str]) -> None:
+        """Notify every listening process of topics."""
+        self._connection.execute(
+            "SELECT pg_notify('oncebox', topic) FROM unnest(%s::text[]) AS topic", (topics,)
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -647,23 +649,23 @@ class PostgresDatabase:
     def notify(self, topic: str) -> None:
         """Wake waiters of this process at once, and other processes at most every 10 ms."""
         self._local_notifier.notify(topic)
-        if topic not in self._pending_topics:
-            self._pending_topics.add(topic)
+        if not self._pending_topics:
             asyncio.get_running_loop().call_later(
-                _NOTIFY_INTERVAL_SECONDS, self._flush_notification, topic
+                _NOTIFY_INTERVAL_SECONDS, self._flush_notifications
             )
+        self._pending_topics.add(topic)
 
-    def _flush_notification(self, topic: str) -> None:
-        if topic not in self._pending_topics:
+    def _flush_notifications(self) -> None:
+        if not self._pending_topics:
             return
-        self._pending_topics.discard(topic)
-        task = asyncio.create_task(self._send_notification(topic))
+        topics, self._pending_topics = self._pending_topics, set()
+        task = asyncio.create_task(self._send_notifications(sorted(topics)))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _send_notification(self, topic: str) -> None:
+    async def _send_notifications(self, topics: list[str]) -> None:
         try:
-            await self._notify_sessions.submit(lambda notifier: notifier.notify(topic))
+            await self._notify_sessions.submit(lambda notifier: notifier.notify(topics))
         except (errors.StoreError, psycopg.Error):
             return  # every waiter polls as well
 
@@ -684,8 +686,7 @@ class PostgresDatabase:
         """Finish pending work and disconnect."""
         if self._listener is not None:
             await self._listener.close()
-        for topic in list(self._pending_topics):
-            self._flush_notification(topic)
+        self._flush_notifications()
         await asyncio.gather(*self._background)
         await self._notify_sessions.close()
         await self._loop_connections.close()
