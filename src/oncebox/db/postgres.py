@@ -5,7 +5,7 @@ import random
 import select
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
@@ -21,7 +21,14 @@ from psycopg.pq import Format
 from oncebox import errors
 from oncebox.core import clock
 from oncebox.core import clock as core_clock
-from oncebox.db.database import Row, Transaction, TxFunction, Value
+from oncebox.db.database import (
+    Row,
+    SentStatement,
+    StatementResult,
+    Transaction,
+    TxFunction,
+    Value,
+)
 from oncebox.db.loop_connection import LoopConnection, LoopConnections
 from oncebox.db.notify import Notifier, Subscription
 from oncebox.db.queries import Query
@@ -142,6 +149,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEADLOCK_ERRORS = (pg.DeadlockDetected, pg.SerializationFailure)
+#: errors after which nothing of the transaction was committed
+_UNDONE_ERRORS = (*_DEADLOCK_ERRORS, pg.LockNotAvailable)
 _REFUSED_DATA_ERRORS = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -179,49 +188,129 @@ _PLANNER_DEFAULTS = "; ".join(f"SET LOCAL {each} TO DEFAULT" for each in _NOT_PL
 
 
 class PostgresTransaction:
-    """The statements of one PostgreSQL transaction."""
+    """The statements of one PostgreSQL transaction.
+
+    What is sent is pipelined: it goes to the server without a wait, up to the first statement
+    whose result is needed. ``BEGIN`` and ``COMMIT`` share the round trips of such statements.
+    """
 
     is_serial = False
 
-    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
-        self._cursor = cursor
+    def __init__(self, connection: Connection[Any], *, begun: bool = False) -> None:
+        """Begin with the first statement, if the transaction is not ``begun``."""
+        self._connection = connection
+        self._cursor = connection.cursor(binary=True)
+        self._begun = begun
+        self._pipeline: ExitStack | None = None
 
     def one(self, query: Query, /, **values: Value) -> Row | None:
         """Return the first row, or None."""
-        row: Row | None = self._cursor.execute(query.postgres, values).fetchone()
+        row: Row | None = self._execute(query.postgres, values).fetchone()
         return row
 
     def all(self, query: Query, /, **values: Value) -> list[Row]:
         """Return every row."""
-        return self._cursor.execute(query.postgres, values).fetchall()
+        return self._execute(query.postgres, values).fetchall()
 
     def run(self, query: Query, /, **values: Value) -> int:
         """Return how many rows were changed."""
-        return self._cursor.execute(query.postgres, values).rowcount
+        return self._execute(query.postgres, values).rowcount
 
     def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
         """Run a bulk query once, over all rows."""
-        if not rows:
-            return []
-        cursor = self._bulk(query, rows, shared)
-        return cursor.fetchall() if cursor.description else []
+        return _rows(self._execute(query.postgres, _bulk(query, rows, shared))) if rows else []
 
     def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk query once, over all rows; return how many rows were changed."""
-        return self._bulk(query, rows, shared).rowcount if rows else 0
+        return self._execute(query.postgres, _bulk(query, rows, shared)).rowcount if rows else 0
 
-    def _bulk(
-        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
-    ) -> psycopg.Cursor[Any]:
-        columns = zip(*rows, strict=True)
-        arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
-        return self._cursor.execute(query.postgres, arrays | shared)
+    def send(self, query: Query, /, **values: Value) -> SentStatement:
+        """Run a statement without waiting for its result."""
+        return self._send(query, values)
+
+    def send_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> SentStatement:
+        """Run a bulk query once, over all rows, without waiting for its result."""
+        return self._send(query, _bulk(query, rows, shared)) if rows else StatementResult([], 0)
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a user's own statement."""
-        with self._cursor.connection.cursor() as cursor:  # text mode, which takes whole scripts
+        self.receive()
+        self._begin()
+        with self._connection.cursor() as cursor:  # text mode, which takes whole scripts
             cursor.execute(statement.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+            return _rows(cursor)
+
+    def receive(self) -> None:
+        """Wait for the results of everything that was sent."""
+        if self._pipeline is not None:
+            pipeline, self._pipeline = self._pipeline, None
+            pipeline.close()
+
+    def commit(self) -> None:
+        """Commit, in one round trip with what was sent last."""
+        if self._begun:
+            self._connection.execute("COMMIT")
+            self.receive()
+
+    def abandon(self) -> None:
+        """Leave the results of what was sent, after an error."""
+        with suppress(psycopg.Error):
+            self.receive()
+
+    def rollback(self) -> None:
+        """Roll back."""
+        self.abandon()
+        if self._begun:
+            self._connection.execute("ROLLBACK")
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._connection.execute("BEGIN")
+
+    def _execute(self, statement: bytes, values: dict[str, Any]) -> psycopg.Cursor[Any]:
+        self._begin()
+        cursor = self._cursor.execute(statement, values)
+        self.receive()
+        return cursor
+
+    def _send(self, query: Query, values: dict[str, Any]) -> "_SentStatement":
+        if self._pipeline is None:
+            self._pipeline = ExitStack()
+            self._pipeline.enter_context(self._connection.pipeline())
+        self._begin()
+        cursor = self._connection.cursor(binary=True)
+        return _SentStatement(self, cursor.execute(query.postgres, values))
+
+
+class _SentStatement:
+    """A statement in the pipeline of a transaction."""
+
+    __slots__ = ("_cursor", "_transaction")
+
+    def __init__(self, transaction: PostgresTransaction, cursor: psycopg.Cursor[Any]) -> None:
+        self._transaction = transaction
+        self._cursor = cursor
+
+    def rows(self) -> list[Row]:
+        """Return its rows."""
+        self._transaction.receive()
+        return _rows(self._cursor)
+
+    def count(self) -> int:
+        """Return how many rows it changed."""
+        self._transaction.receive()
+        return self._cursor.rowcount
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[Row]:
+    return cursor.fetchall() if cursor.description else []
+
+
+def _bulk(query: Query, rows: Sequence[Row], shared: dict[str, Value]) -> dict[str, Any]:
+    columns = zip(*rows, strict=True)
+    arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
+    return arrays | shared
 
 
 class PostgresSession:
@@ -279,18 +368,25 @@ class PostgresSession:
 
     def _in_transaction(self, work: Callable[[Transaction], T]) -> T:
         self._replace_if_dead()
+        tx = PostgresTransaction(self.connection)
         try:
-            self.connection.execute("BEGIN")
-            result = self._call(work)
+            result = work(tx)
         except BaseException as error:  # noqa: BLE001 - raised again, translated
-            self._rollback()
+            self._rollback(tx)
             _raise_translated(error)
-        self._commit()
+        self._commit(tx)
         return result
 
     def _call(self, work: Callable[[Transaction], T]) -> T:
-        with self.connection.cursor(binary=True) as cursor:
-            return work(PostgresTransaction(cursor))
+        """Run a function without a transaction: each round trip is one."""
+        tx = PostgresTransaction(self.connection, begun=True)
+        try:
+            result = work(tx)
+        except BaseException:
+            tx.abandon()
+            raise
+        tx.receive()
+        return result
 
     def _replace_if_dead(self) -> None:
         """Replace a connection that died while idle: only such a one has something to read."""
@@ -302,19 +398,22 @@ class PostgresSession:
             self.close()
             self._open()
 
-    def _commit(self) -> None:
+    def _commit(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("COMMIT")
+            tx.commit()
+        except _UNDONE_ERRORS as error:  # of a statement that was sent just before
+            self._rollback(tx)
+            _raise_translated(error)
         except psycopg.OperationalError as error:
             self.close()
             raise _commit_unknown() from error
         except psycopg.Error as error:
-            self._rollback()
+            self._rollback(tx)
             raise translate_error(error) from error
 
-    def _rollback(self) -> None:
+    def _rollback(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("ROLLBACK")
+            tx.rollback()
         except psycopg.Error:
             self.close()
 

@@ -19,7 +19,7 @@ from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
-from oncebox.ledger.notifications import EVENTS, MAIL, MESSAGES
+from oncebox.ledger.notifications import EVENTS, MAIL, MESSAGES, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.auth.trust import covers_candidate
 from oncebox.model.deliveries.delivery import (
@@ -330,6 +330,6 @@ class MailProcessor:
                 self._telemetry.artifacts.labels(kind.value, end).inc()
                 if end == "duplicate":
                     self._telemetry.artifact_duplicates.labels(kind.value).inc()
-            self._ledger.notify(MESSAGES, EVENTS)
+            self._ledger.notify(MESSAGES, STREAM if filed.numbered else EVENTS)
         elif filed.duplicate:
             self._telemetry.duplicates.labels("message", "copy").inc()
