@@ -152,6 +152,9 @@ class Database(Protocol):
     def notify(self, topic: str) -> None:
         """Wake the subscribers of a topic, in this process and in others."""
 
+    def notify_others(self, topic: str) -> None:
+        """Wake the subscribers of a topic in other processes; those of this one know already."""
+
     def subscribe(self, topic: str) -> Subscription:
         """Return a subscription to a topic; it receives every notification from now on."""
 

@@ -183,8 +183,12 @@ _NOT_PLANNED = (
     "jit",
 )
 _SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
+#: A prepared statement is planned once, not each time: there is no better plan for some values.
+_PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 #: for the statements of users, who know their own tables
-_PLANNER_DEFAULTS = "; ".join(f"SET LOCAL {each} TO DEFAULT" for each in _NOT_PLANNED)
+_PLANNER_DEFAULTS = "; ".join(
+    f"SET LOCAL {each} TO DEFAULT" for each in (*_NOT_PLANNED, "plan_cache_mode")
+)
 
 
 class PostgresTransaction:
@@ -240,10 +244,11 @@ class PostgresTransaction:
             cursor.execute(statement.encode(), values or None)
             return _rows(cursor)
 
-    def receive(self) -> None:
-        """Wait for the results of everything that was sent."""
-        if self._pipeline is not None:
-            pipeline, self._pipeline = self._pipeline, None
+    def receive(self, wanted: ExitStack | None = None) -> None:
+        """Wait for the results of everything that was sent, or that of a ``wanted`` pipeline."""
+        pipeline = self._pipeline
+        if pipeline is not None and (wanted is None or wanted is pipeline):
+            self._pipeline = None
             pipeline.close()
 
     def commit(self) -> None:
@@ -280,26 +285,29 @@ class PostgresTransaction:
             self._pipeline.enter_context(self._connection.pipeline())
         self._begin()
         cursor = self._connection.cursor(binary=True)
-        return _SentStatement(self, cursor.execute(query.postgres, values))
+        return _SentStatement(self, self._pipeline, cursor.execute(query.postgres, values))
 
 
 class _SentStatement:
-    """A statement in the pipeline of a transaction."""
+    """A statement in a pipeline of a transaction."""
 
-    __slots__ = ("_cursor", "_transaction")
+    __slots__ = ("_cursor", "_pipeline", "_transaction")
 
-    def __init__(self, transaction: PostgresTransaction, cursor: psycopg.Cursor[Any]) -> None:
+    def __init__(
+        self, transaction: PostgresTransaction, pipeline: ExitStack, cursor: psycopg.Cursor[Any]
+    ) -> None:
         self._transaction = transaction
+        self._pipeline = pipeline
         self._cursor = cursor
 
     def rows(self) -> list[Row]:
         """Return its rows."""
-        self._transaction.receive()
+        self._transaction.receive(self._pipeline)
         return _rows(self._cursor)
 
     def count(self) -> int:
         """Return how many rows it changed."""
-        self._transaction.receive()
+        self._transaction.receive(self._pipeline)
         return self._cursor.rowcount
 
 
@@ -332,6 +340,7 @@ class PostgresSession:
 
     def _open(self) -> None:
         self.connection = connect(self._url, read_only=self._read_only)
+        self.connection.execute(_PLAN_ONCE)
         self._readable = select.poll()
         self._readable.register(self.connection.fileno(), select.POLLIN)
 
@@ -584,6 +593,11 @@ class NotifySession:
         """Whether the connection is gone."""
         return self._connection.closed
 
+    @property
+    def pid(self) -> int:
+        """The process of the server that sends them."""
+        return self._connection.info.backend_pid
+
     def notify(self, topic: str) -> None:
         """Notify every listening process of a topic."""
         self._connection.execute("SELECT pg_notify('oncebox', %s)", (topic,))
@@ -600,10 +614,11 @@ _RECONNECT_SECONDS = 0.5
 class NotifyListener:
     """Passes the server's notifications on to the process; losing it costs only speed."""
 
-    def __init__(self, url: str, notifier: Notifier) -> None:
-        """Start listening."""
+    def __init__(self, url: str, notifier: Notifier, is_own: Callable[[int], bool]) -> None:
+        """Start listening; what a process of the server sent for us is known here already."""
         self._url = url
         self._notifier = notifier
+        self._is_own = is_own
         self._loop = asyncio.get_running_loop()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="oncebox-listener", daemon=True)
@@ -627,7 +642,8 @@ class NotifyListener:
             self._call_in_loop(self._notifier.notify_all)
             while not self._stopping.is_set():
                 for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
-                    self._call_in_loop(self._notifier.notify, notice.payload)
+                    if not self._is_own(notice.pid):
+                        self._call_in_loop(self._notifier.notify, notice.payload)
 
     def _call_in_loop(self, function: Callable[..., None], *args: str) -> None:
         with suppress(RuntimeError):  # the loop has ended, and the process ends too
@@ -660,12 +676,18 @@ class PostgresDatabase:
         self._connect().close()
         self._sessions = SessionPool("postgres", connections, self._connect)
         self._loop_connections = LoopConnections(lambda: connect(url), pack_column)
-        self._notify_sessions = SessionPool("notifier", 1, lambda: NotifySession(url))
+        self._notify_sessions = SessionPool("notifier", 1, self._connect_notifier)
+        self._notifying_pid = 0
         self._listener: NotifyListener | None = None
 
     def _connect(self) -> PostgresSession:
         session = PostgresSession(self.url)
         self._offset = session.offset
+        return session
+
+    def _connect_notifier(self) -> NotifySession:
+        session = NotifySession(self.url)
+        self._notifying_pid = session.pid
         return session
 
     def clock(self) -> int:
@@ -746,6 +768,10 @@ class PostgresDatabase:
     def notify(self, topic: str) -> None:
         """Wake waiters of this process at once, and other processes at most every 10 ms."""
         self._local_notifier.notify(topic)
+        self.notify_others(topic)
+
+    def notify_others(self, topic: str) -> None:
+        """Wake waiters of other processes, at most every 10 ms."""
         if topic not in self._pending_topics:
             self._pending_topics.add(topic)
             asyncio.get_running_loop().call_later(
@@ -777,7 +803,9 @@ class PostgresDatabase:
     def _start_listener(self) -> None:
         """Listen to other processes too; the listener makes up for what was missed before."""
         if self._listener is None:
-            self._listener = NotifyListener(self.url, self._local_notifier)
+            self._listener = NotifyListener(
+                self.url, self._local_notifier, lambda pid: pid == self._notifying_pid
+            )
 
     async def close(self) -> None:
         """Finish pending work and disconnect."""

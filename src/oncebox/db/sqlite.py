@@ -443,6 +443,9 @@ class SqliteDatabase:
             lambda session: session.run(lambda tx: work(tx, *args, **kwargs))
         )
 
+    def notify_others(self, topic: str) -> None:
+        """Do nothing: other processes watch the file."""
+
     async def wait(self, topic: str, within: float) -> None:
         """Wait until the topic is notified or another process has committed."""
         await self._notifier.wait(topic, within)

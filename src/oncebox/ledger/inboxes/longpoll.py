@@ -65,6 +65,10 @@ class InboxPosition(NamedTuple):
         """Return whether anything has happened since another position."""
         return other is None or any(mine > its for mine, its in zip(self, other, strict=True))
 
+    def merged(self, other: "InboxPosition | None") -> "InboxPosition":
+        """Return the later of each; a read may be older than a message filed meanwhile."""
+        return self if other is None else InboxPosition(*map(max, self, other))
+
 
 def read_positions(tx: Transaction, inboxes: Iterable[InboxRef]) -> dict[InboxRef, InboxPosition]:
     """Return the positions of inboxes; missing inboxes are left out."""
@@ -376,15 +380,26 @@ class LongPollHub:
         await self.matches.close()
         await self._poller.close()
 
+    def message_filed(self, inbox: InboxRef, sequence: int) -> None:
+        """Wake the waiters of an inbox, here at once, and in other processes.
+
+        This process has filed a message and knows its number, so nothing needs to be read.
+        """
+        self._advance(inbox, InboxPosition(sequence, 0, 0))
+        self._ledger.notify_others(MESSAGES)
+
     async def _poll(self) -> None:
         found = await self._ledger.read(read_positions, list(self._watched))
         for inbox, position in found.items():
-            watched = self._watched.get(inbox)
-            if watched is None or not position.is_after(watched.position):
-                continue
-            watched.position = position
-            for each in watched.waiters:
-                each.wake()
+            self._advance(inbox, position)
+
+    def _advance(self, inbox: InboxRef, position: InboxPosition) -> None:
+        watched = self._watched.get(inbox)
+        if watched is None or not position.is_after(watched.position):
+            return
+        watched.position = position.merged(watched.position)
+        for each in watched.waiters:
+            each.wake()
 
 
 class Waiter:
