@@ -312,7 +312,8 @@ class _SentStatement:
 
 
 def _rows(cursor: psycopg.Cursor[Any]) -> list[Row]:
-    return cursor.fetchall() if cursor.description else []
+    # Not ``cursor.description``, which describes every column.
+    return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
 
 def _bulk(query: Query, rows: Sequence[Row], shared: dict[str, Value]) -> dict[str, Any]:
