@@ -5,7 +5,7 @@ import random
 import select
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
@@ -21,7 +21,14 @@ from psycopg.pq import Format
 from oncebox import errors
 from oncebox.core import clock
 from oncebox.core import clock as core_clock
-from oncebox.db.database import Row, Transaction, TxFunction, Value
+from oncebox.db.database import (
+    Row,
+    SentStatement,
+    StatementResult,
+    Transaction,
+    TxFunction,
+    Value,
+)
 from oncebox.db.loop_connection import LoopConnection, LoopConnections
 from oncebox.db.notify import Notifier, Subscription
 from oncebox.db.queries import Query
@@ -142,6 +149,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEADLOCK_ERRORS = (pg.DeadlockDetected, pg.SerializationFailure)
+#: errors after which nothing of the transaction was committed
+_UNDONE_ERRORS = (*_DEADLOCK_ERRORS, pg.LockNotAvailable)
 _REFUSED_DATA_ERRORS = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -174,54 +183,143 @@ _NOT_PLANNED = (
     "jit",
 )
 _SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
+#: A prepared statement is planned once, not each time: there is no better plan for some values.
+_PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 #: for the statements of users, who know their own tables
-_PLANNER_DEFAULTS = "; ".join(f"SET LOCAL {each} TO DEFAULT" for each in _NOT_PLANNED)
+_PLANNER_DEFAULTS = "; ".join(
+    f"SET LOCAL {each} TO DEFAULT" for each in (*_NOT_PLANNED, "plan_cache_mode")
+)
 
 
 class PostgresTransaction:
-    """The statements of one PostgreSQL transaction."""
+    """The statements of one PostgreSQL transaction.
+
+    What is sent is pipelined: it goes to the server without a wait, up to the first statement
+    whose result is needed. ``BEGIN`` and ``COMMIT`` share the round trips of such statements.
+    """
 
     is_serial = False
 
-    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
-        self._cursor = cursor
+    def __init__(self, connection: Connection[Any], *, begun: bool = False) -> None:
+        """Begin with the first statement, if the transaction is not ``begun``."""
+        self._connection = connection
+        self._cursor = connection.cursor(binary=True)
+        self._begun = begun
+        self._pipeline: ExitStack | None = None
 
     def one(self, query: Query, /, **values: Value) -> Row | None:
         """Return the first row, or None."""
-        row: Row | None = self._cursor.execute(query.postgres, values).fetchone()
+        row: Row | None = self._execute(query.postgres, values).fetchone()
         return row
 
     def all(self, query: Query, /, **values: Value) -> list[Row]:
         """Return every row."""
-        return self._cursor.execute(query.postgres, values).fetchall()
+        return self._execute(query.postgres, values).fetchall()
 
     def run(self, query: Query, /, **values: Value) -> int:
         """Return how many rows were changed."""
-        return self._cursor.execute(query.postgres, values).rowcount
+        return self._execute(query.postgres, values).rowcount
 
     def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
         """Run a bulk query once, over all rows."""
-        if not rows:
-            return []
-        cursor = self._bulk(query, rows, shared)
-        return cursor.fetchall() if cursor.description else []
+        return _rows(self._execute(query.postgres, _bulk(query, rows, shared))) if rows else []
 
     def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk query once, over all rows; return how many rows were changed."""
-        return self._bulk(query, rows, shared).rowcount if rows else 0
+        return self._execute(query.postgres, _bulk(query, rows, shared)).rowcount if rows else 0
 
-    def _bulk(
-        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
-    ) -> psycopg.Cursor[Any]:
-        columns = zip(*rows, strict=True)
-        arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
-        return self._cursor.execute(query.postgres, arrays | shared)
+    def send(self, query: Query, /, **values: Value) -> SentStatement:
+        """Run a statement without waiting for its result."""
+        return self._send(query, values)
+
+    def send_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> SentStatement:
+        """Run a bulk query once, over all rows, without waiting for its result."""
+        return self._send(query, _bulk(query, rows, shared)) if rows else StatementResult([], 0)
 
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a user's own statement."""
-        with self._cursor.connection.cursor() as cursor:  # text mode, which takes whole scripts
+        self.receive()
+        self._begin()
+        with self._connection.cursor() as cursor:  # text mode, which takes whole scripts
             cursor.execute(statement.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+            return _rows(cursor)
+
+    def receive(self, wanted: ExitStack | None = None) -> None:
+        """Wait for the results of everything that was sent, or that of a ``wanted`` pipeline."""
+        pipeline = self._pipeline
+        if pipeline is not None and (wanted is None or wanted is pipeline):
+            self._pipeline = None
+            pipeline.close()
+
+    def commit(self) -> None:
+        """Commit, in one round trip with what was sent last."""
+        if self._begun:
+            self._connection.execute("COMMIT")
+            self.receive()
+
+    def abandon(self) -> None:
+        """Leave the results of what was sent, after an error."""
+        with suppress(psycopg.Error):
+            self.receive()
+
+    def rollback(self) -> None:
+        """Roll back."""
+        self.abandon()
+        if self._begun:
+            self._connection.execute("ROLLBACK")
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._connection.execute("BEGIN")
+
+    def _execute(self, statement: bytes, values: dict[str, Any]) -> psycopg.Cursor[Any]:
+        self._begin()
+        cursor = self._cursor.execute(statement, values)
+        self.receive()
+        return cursor
+
+    def _send(self, query: Query, values: dict[str, Any]) -> "_SentStatement":
+        if self._pipeline is None:
+            self._pipeline = ExitStack()
+            self._pipeline.enter_context(self._connection.pipeline())
+        self._begin()
+        cursor = self._connection.cursor(binary=True)
+        return _SentStatement(self, self._pipeline, cursor.execute(query.postgres, values))
+
+
+class _SentStatement:
+    """A statement in a pipeline of a transaction."""
+
+    __slots__ = ("_cursor", "_pipeline", "_transaction")
+
+    def __init__(
+        self, transaction: PostgresTransaction, pipeline: ExitStack, cursor: psycopg.Cursor[Any]
+    ) -> None:
+        self._transaction = transaction
+        self._pipeline = pipeline
+        self._cursor = cursor
+
+    def rows(self) -> list[Row]:
+        """Return its rows."""
+        self._transaction.receive(self._pipeline)
+        return _rows(self._cursor)
+
+    def count(self) -> int:
+        """Return how many rows it changed."""
+        self._transaction.receive(self._pipeline)
+        return self._cursor.rowcount
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[Row]:
+    # Not ``cursor.description``, which describes every column.
+    return cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+
+
+def _bulk(query: Query, rows: Sequence[Row], shared: dict[str, Value]) -> dict[str, Any]:
+    columns = zip(*rows, strict=True)
+    arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
+    return arrays | shared
 
 
 class PostgresSession:
@@ -243,6 +341,7 @@ class PostgresSession:
 
     def _open(self) -> None:
         self.connection = connect(self._url, read_only=self._read_only)
+        self.connection.execute(_PLAN_ONCE)
         self._readable = select.poll()
         self._readable.register(self.connection.fileno(), select.POLLIN)
 
@@ -279,18 +378,25 @@ class PostgresSession:
 
     def _in_transaction(self, work: Callable[[Transaction], T]) -> T:
         self._replace_if_dead()
+        tx = PostgresTransaction(self.connection)
         try:
-            self.connection.execute("BEGIN")
-            result = self._call(work)
+            result = work(tx)
         except BaseException as error:  # noqa: BLE001 - raised again, translated
-            self._rollback()
+            self._rollback(tx)
             _raise_translated(error)
-        self._commit()
+        self._commit(tx)
         return result
 
     def _call(self, work: Callable[[Transaction], T]) -> T:
-        with self.connection.cursor(binary=True) as cursor:
-            return work(PostgresTransaction(cursor))
+        """Run a function without a transaction: each round trip is one."""
+        tx = PostgresTransaction(self.connection, begun=True)
+        try:
+            result = work(tx)
+        except BaseException:
+            tx.abandon()
+            raise
+        tx.receive()
+        return result
 
     def _replace_if_dead(self) -> None:
         """Replace a connection that died while idle: only such a one has something to read."""
@@ -302,19 +408,22 @@ class PostgresSession:
             self.close()
             self._open()
 
-    def _commit(self) -> None:
+    def _commit(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("COMMIT")
+            tx.commit()
+        except _UNDONE_ERRORS as error:  # of a statement that was sent just before
+            self._rollback(tx)
+            _raise_translated(error)
         except psycopg.OperationalError as error:
             self.close()
             raise _commit_unknown() from error
         except psycopg.Error as error:
-            self._rollback()
+            self._rollback(tx)
             raise translate_error(error) from error
 
-    def _rollback(self) -> None:
+    def _rollback(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("ROLLBACK")
+            tx.rollback()
         except psycopg.Error:
             self.close()
 
@@ -485,6 +594,11 @@ class NotifySession:
         """Whether the connection is gone."""
         return self._connection.closed
 
+    @property
+    def pid(self) -> int:
+        """The process of the server that sends them."""
+        return self._connection.info.backend_pid
+
     def notify(self, topics: list[str]) -> None:
         """Notify every listening process of topics."""
         self._connection.execute(
@@ -503,10 +617,11 @@ _RECONNECT_SECONDS = 0.5
 class NotifyListener:
     """Passes the server's notifications on to the process; losing it costs only speed."""
 
-    def __init__(self, url: str, notifier: Notifier) -> None:
-        """Start listening."""
+    def __init__(self, url: str, notifier: Notifier, is_own: Callable[[int], bool]) -> None:
+        """Start listening; what a process of the server sent for us is known here already."""
         self._url = url
         self._notifier = notifier
+        self._is_own = is_own
         self._loop = asyncio.get_running_loop()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="oncebox-listener", daemon=True)
@@ -530,7 +645,8 @@ class NotifyListener:
             self._call_in_loop(self._notifier.notify_all)
             while not self._stopping.is_set():
                 for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
-                    self._call_in_loop(self._notifier.notify, notice.payload)
+                    if not self._is_own(notice.pid):
+                        self._call_in_loop(self._notifier.notify, notice.payload)
 
     def _call_in_loop(self, function: Callable[..., None], *args: str) -> None:
         with suppress(RuntimeError):  # the loop has ended, and the process ends too
@@ -563,12 +679,18 @@ class PostgresDatabase:
         self._connect().close()
         self._sessions = SessionPool("postgres", connections, self._connect)
         self._loop_connections = LoopConnections(lambda: connect(url), pack_column)
-        self._notify_sessions = SessionPool("notifier", 1, lambda: NotifySession(url))
+        self._notify_sessions = SessionPool("notifier", 1, self._connect_notifier)
+        self._notifying_pid = 0
         self._listener: NotifyListener | None = None
 
     def _connect(self) -> PostgresSession:
         session = PostgresSession(self.url)
         self._offset = session.offset
+        return session
+
+    def _connect_notifier(self) -> NotifySession:
+        session = NotifySession(self.url)
+        self._notifying_pid = session.pid
         return session
 
     def clock(self) -> int:
@@ -649,6 +771,10 @@ class PostgresDatabase:
     def notify(self, topic: str) -> None:
         """Wake waiters of this process at once, and other processes at most every 10 ms."""
         self._local_notifier.notify(topic)
+        self.notify_others(topic)
+
+    def notify_others(self, topic: str) -> None:
+        """Wake waiters of other processes, at most every 10 ms."""
         if not self._pending_topics:
             asyncio.get_running_loop().call_later(
                 _NOTIFY_INTERVAL_SECONDS, self._flush_notifications
@@ -680,7 +806,9 @@ class PostgresDatabase:
     def _start_listener(self) -> None:
         """Listen to other processes too; the listener makes up for what was missed before."""
         if self._listener is None:
-            self._listener = NotifyListener(self.url, self._local_notifier)
+            self._listener = NotifyListener(
+                self.url, self._local_notifier, lambda pid: pid == self._notifying_pid
+            )
 
     async def close(self) -> None:
         """Finish pending work and disconnect."""
