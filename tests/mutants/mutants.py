@@ -157,14 +157,16 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,\n"
+                "SET state = 'processing', fence = fence + 1, tries = tries + 1,"
+                " worker = :worker,\n"
                 "    claimed_at = :now, give_up_at = :give_up_at,",
                 "SET state = 'processing', fence = fence + 1, worker = :worker,\n"
                 "    claimed_at = :now, give_up_at = :give_up_at,",
             ),
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,\n"
+                "SET state = 'processing', fence = fence + 1, tries = tries + 1,"
+                " worker = :worker,\n"
                 "    claimed_at = :now, give_up_at = gives_up_at,",
                 "SET state = 'processing', fence = fence + 1, worker = :worker,\n"
                 "    claimed_at = :now, give_up_at = gives_up_at,",
@@ -317,7 +319,8 @@ MUTANTS = (
             ),
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')\n"
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state IN ('received', 'failed')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
                 "    WHERE tenant = :tenant AND source = :source"
                 " AND state IN ('received', 'failed', 'processing')\n"

@@ -69,7 +69,8 @@ UPKEEP = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/leases.sql",
-                "    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')\n"
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state IN ('received', 'failed')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
                 "    WHERE tenant = :tenant AND source = :source"
                 " AND state || '' IN ('received', 'failed')\n"
