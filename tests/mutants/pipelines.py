@@ -4,6 +4,7 @@ from tests.mutants.mutants import Mutant
 from tests.mutants.workshop import Patch, Selection
 
 _POSTGRES = "src/oncebox/db/postgres.py"
+_TRANSACTION = "src/oncebox/db/postgres_transaction.py"
 _HUB = "src/oncebox/ledger/inboxes/longpoll.py"
 _SENT = "tests/contract/db/test_sent_statements.py"
 _RINGS = "tests/contract/db/test_notifications.py"
@@ -19,7 +20,7 @@ PIPELINES = (
         "a commit that was sent counts as done",
         (
             Patch(
-                _POSTGRES,
+                _TRANSACTION,
                 '            self._connection.execute("COMMIT")\n            self.receive()\n',
                 '            self._connection.execute("COMMIT")\n',
             ),
@@ -30,7 +31,7 @@ PIPELINES = (
         "what is sent first is outside the transaction",
         (
             Patch(
-                _POSTGRES,
+                _TRANSACTION,
                 "        self._begin()\n        cursor = self._connection.cursor(binary=True)\n",
                 "        cursor = self._connection.cursor(binary=True)\n",
             ),
