@@ -21,8 +21,8 @@ PIPELINES = (
         (
             Patch(
                 _TRANSACTION,
-                '            self._connection.execute("COMMIT")\n            self.receive()\n',
-                '            self._connection.execute("COMMIT")\n',
+                '            self.receive()\n            if cursor.statusmessage != "COMMIT":',
+                '            if cursor.statusmessage not in {"COMMIT", None}:',
             ),
         ),
         _tests(_SENT, "test_an_error_of_what_was_sent_leaves_nothing"),
@@ -40,8 +40,16 @@ PIPELINES = (
     ),
     Mutant(
         "a deadlock that is taken for an unknown commit",
-        (Patch(_POSTGRES, "except _UNDONE_ERRORS as error:", "except _LOGIN_ERRORS as error:"),),
+        (Patch(_POSTGRES, "if not self._is_undone(error):", "if error.sqlstate:"),),
         _tests(_SENT, "test_a_deadlock_with_the_last_statement_is_repeated"),
+    ),
+    Mutant(
+        "a rollback that is taken for a commit",
+        (Patch(_TRANSACTION, 'cursor.statusmessage != "COMMIT":', "not cursor.statusmessage:"),),
+        _tests(
+            _SENT,
+            "test_a_transaction_whose_caller_ignored_an_error_is_never_taken_for_committed",
+        ),
     ),
     Mutant(
         "a process that hears itself",

@@ -31,8 +31,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEADLOCK_ERRORS = (pg.DeadlockDetected, pg.SerializationFailure)
-#: errors after which nothing of the transaction was committed
-_UNDONE_ERRORS = (*_DEADLOCK_ERRORS, pg.LockNotAvailable)
+#: classes of errors after which a transaction may have been committed: connection, shutdown
+_UNKNOWN_STATES = ("08", "57")
 _REFUSED_DATA_ERRORS = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -165,15 +165,20 @@ class PostgresSession:
     def _commit(self, tx: PostgresTransaction) -> None:
         try:
             tx.commit()
-        except _UNDONE_ERRORS as error:  # of a statement that was sent just before
+        except psycopg.Error as error:
+            if not self._is_undone(error):
+                self.close()
+                raise _commit_unknown() from error
             self._rollback(tx)
             _raise_translated(error)
-        except psycopg.OperationalError as error:
-            self.close()
-            raise _commit_unknown() from error
-        except psycopg.Error as error:
-            self._rollback(tx)
-            raise translate_error(error) from error
+
+    def _is_undone(self, error: psycopg.Error) -> bool:
+        """Say whether the server refused COMMIT, or a statement that was sent just before.
+
+        A server that is shutting down may have committed before it says so.
+        """
+        state = error.sqlstate or ""
+        return bool(state) and not state.startswith(_UNKNOWN_STATES) and not self.broken
 
     def _rollback(self, tx: PostgresTransaction) -> None:
         try:

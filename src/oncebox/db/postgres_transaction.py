@@ -78,8 +78,10 @@ class PostgresTransaction:
     def commit(self) -> None:
         """Commit, in one round trip with what was sent last."""
         if self._begun:
-            self._connection.execute("COMMIT")
+            cursor = self._connection.execute("COMMIT")
             self.receive()
+            if cursor.statusmessage != "COMMIT":  # the caller ignored the error of a statement
+                raise psycopg.errors.InFailedSqlTransaction
 
     def abandon(self) -> None:
         """Leave the results of what was sent, after an error."""

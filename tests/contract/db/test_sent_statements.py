@@ -1,12 +1,13 @@
 """Sent statements: run in order, read later, and part of the transaction like any other."""
 
+from contextlib import suppress
 from threading import Event
 
 import pytest
 
 from oncebox.db.database import Database, Transaction
 from oncebox.db.queries import load
-from oncebox.errors import RowRefused
+from oncebox.errors import RowRefused, StoreFailed
 from tests.support.clerk import Clerk
 from tests.support.databases import Place
 from tests.support.interleaved import Running
@@ -130,3 +131,22 @@ def test_a_deadlock_with_the_last_statement_is_repeated(clerk: Clerk, place: Pla
 
     assert sorted(rounds) == [1, 2]
     assert clerk.run(_ends) == {"a": 21, "b": 22}
+
+
+async def test_a_transaction_whose_caller_ignored_an_error_is_never_taken_for_committed(
+    database: Database,
+) -> None:
+    """PostgreSQL answers such a COMMIT by rolling back, without an error."""
+
+    def work(tx: Transaction) -> None:
+        tx.run_many(_events.advance, _streams)
+        with suppress(Exception):
+            tx.run_many(_events.advance, [(None, 1)])
+
+    try:
+        await database.write(work)
+    except StoreFailed:
+        assert await database.read(_ends) == {}
+        await database.write(lambda tx: _advance(tx, ("a", 1)))
+    else:
+        assert await database.read(_ends) == {"a": 1, "b": 2}
