@@ -1,8 +1,8 @@
 """Rates at growing numbers of stored rows: `python -m bench.scaling --rows 10000 1000000`.
 
 A database is filled with as many deliveries, messages, artifacts and sends; then intake, claims,
-lists, waits and sends are measured on it. The figures go to `scaling.json`; `--write` puts them into
-the documentation, as a table and a plot.
+lists, waits and sends are measured on it. The figures go to `scaling.json`; `--write` puts them
+into the documentation, as a table and a plot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Table and plot of `bench.scaling` for the documentation: `docs/scaling.md`, `docs/scaling.svg`."""
+"""Table and plot of `bench.scaling` for the documentation: `docs/scaling.md` and `.svg`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncebox.db.queries import _parse_query
+from oncebox.db.queries import _parse_query, insert_of_rows
 from oncebox.db.sqlite import SqliteSession
+from oncebox.ledger.deliveries.deduplication import insert_new
+from tests.support import databases
 
 INSERT = _parse_query("""put
 -- bulk: id text, number bigint
@@ -82,3 +84,15 @@ def test_any_number_of_rows_is_changed_once_each(
 
     assert sorted(told) == sorted((id_, 2 * number) for id_, number in rows[:known])
     assert session.run(lambda tx: tx.run_many(UPDATE, asked, word="changed")) == 0
+
+
+def test_no_table_of_states_is_made_for_each_arrival(tmp_path: Path) -> None:
+    """SQLite makes one of a list after IN, and in a trigger for each row."""
+    query = insert_new.query("sqlite")
+    values = [None] * (2 * len(query.parameters))
+    session = SqliteSession(databases.fresh_sqlite(tmp_path).path, writable=True)
+    program = session.connection.execute("EXPLAIN " + insert_of_rows(query, 2), values).fetchall()
+    session.close()
+
+    # The rows themselves; and three indexes of lanes, which are skipped where there is no lane.
+    assert [step[1] for step in program].count("OpenEphemeral") == 1 + 3

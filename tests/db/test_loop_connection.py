@@ -12,7 +12,8 @@ import pytest
 
 from oncebox.db.database import Row, Value
 from oncebox.db.loop_connection import LoopConnection, LoopConnections
-from oncebox.db.postgres import PostgresDatabase, connect, pack_column
+from oncebox.db.postgres import PostgresDatabase, connect
+from oncebox.db.postgres_transaction import pack_column
 from oncebox.db.queries import Query, _parse_query
 from oncebox.errors import CommitUnknown, DatabaseUnreachable, RowRefused
 from oncebox.ledger.deliveries import deduplication

@@ -16,6 +16,7 @@ from tests.mutants.intake import INTAKE
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.pipelines import PIPELINES
 from tests.mutants.plugin import PLUGIN
 from tests.mutants.reading import READING
 from tests.mutants.resend import RESEND
@@ -47,6 +48,7 @@ EVERY = (
     *CODES,
     *LINKS,
     *WAITING,
+    *PIPELINES,
     *ACTIONS,
     *SENDS,
     *DOORS,

@@ -66,8 +66,7 @@ LINKS = (
     ),
     Mutant(
         "a link for those who did not ask taken for the one that was asked for",
-        (Patch(_LINK_FINDER, "-20 if LinkMeaning.MAY_IGNORE in "
-                                                        "before else -80", "0"),),
+        (Patch(_LINK_FINDER, "-20 if before & LinkMeaning.MAY_IGNORE else -80", "0"),),
         _tests(_TEST_LINKS, "test_a_mail_without_such_a_link_has_none"),
     ),
     Mutant(
@@ -79,8 +78,8 @@ LINKS = (
     ),
     Mutant(
         "a hidden link taken for a visible one",
-        (Patch(_VISIBLE, "if current.preserves_space or not current.readable:", "if "
-                                                                                      "current.preserves_space:"),),
+        (Patch(_VISIBLE, "self.flows = self.readable and not self.preserves_space",
+               "self.flows = not self.preserves_space"),),
         _tests(_TEST_LAYOUT, "test_an_anchor_that_nobody_sees_is_none"),
     ),
     Mutant(

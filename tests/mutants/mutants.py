@@ -157,8 +157,19 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "SET state = 'processing', fence = fence + 1, tries = tries + 1,",
-                "SET state = 'processing', fence = fence + 1,",
+                "SET state = 'processing', fence = fence + 1, tries = tries + 1,"
+                " worker = :worker,\n"
+                "    claimed_at = :now, give_up_at = :give_up_at,",
+                "SET state = 'processing', fence = fence + 1, worker = :worker,\n"
+                "    claimed_at = :now, give_up_at = :give_up_at,",
+            ),
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "SET state = 'processing', fence = fence + 1, tries = tries + 1,"
+                " worker = :worker,\n"
+                "    claimed_at = :now, give_up_at = gives_up_at,",
+                "SET state = 'processing', fence = fence + 1, worker = :worker,\n"
+                "    claimed_at = :now, give_up_at = gives_up_at,",
             ),
             Patch(
                 f"{_DELIVERIES}/leases.sql",
@@ -268,6 +279,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "one delivery claimed by two workers",
+        (
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "    ORDER BY due_at LIMIT :most FOR UPDATE SKIP LOCKED\n),\nwanted AS",
+                "    ORDER BY due_at LIMIT :most\n),\nwanted AS",
+            ),
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "WHERE leased.ctid = place AND fence = seen_fence"
+                " AND state IN ('received', 'failed')\n",
+                "WHERE leased.id = (SELECT found.id FROM oncebox_deliveries AS found"
+                " WHERE found.ctid = place)\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/contract/deliveries/test_races.py", "test_two_claims_at_once_share_nothing"
+            ),
+        ),
+    ),
+    Mutant(
         "lost work claimed in batches",
         (
             Patch(
@@ -283,6 +316,20 @@ MUTANTS = (
                 "WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')\n",
                 "WHERE id = :id AND fence = :fence"
                 " AND state IN ('received', 'failed', 'processing')\n",
+            ),
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state IN ('received', 'failed')\n"
+                "        AND due_at IS NOT NULL AND due_at >= :floor",
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state IN ('received', 'failed', 'processing')\n"
+                "        AND due_at IS NOT NULL AND due_at >= :floor",
+            ),
+            Patch(
+                f"{_DELIVERIES}/leases.sql",
+                "AND fence = seen_fence AND state IN ('received', 'failed')\n",
+                "AND fence = seen_fence\n",
             ),
         ),
         (

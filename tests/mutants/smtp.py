@@ -28,6 +28,39 @@ SMTP = (
         ),
     ),
     Mutant(
+        "a bare CR that is not looked for",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "may_be_bare=first < end)",
+                "may_be_bare=False)",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_session.py",
+                "test_a_bare_line_end_in_a_mail_ends_the_conversation",
+                "test_a_mail_is_read_as_a_plain_reader_would_line_by_line",
+            ),
+        ),
+    ),
+    Mutant(
+        "a bare CR that is not looked for before the last piece",
+        (
+            Patch(
+                "src/oncebox/server/smtp/smtp_session.py",
+                "may_be_bare=first < length)",
+                "may_be_bare=False)",
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/smtp/test_session.py",
+                "test_any_cut_of_the_same_bytes_is_the_same_conversation",
+            ),
+        ),
+    ),
+    Mutant(
         "an end that must come in one piece",
         (
             Patch(

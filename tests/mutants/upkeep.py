@@ -34,6 +34,11 @@ UPKEEP = (
                 "    is_all = len(wanted) == len(due) < most\n",
                 "    is_all = len(wanted) == len(due)\n",
             ),
+            Patch(
+                "src/oncebox/ledger/deliveries/leases.py",
+                "    is_all = len(rows) == count < most\n",
+                "    is_all = len(rows) == count\n",
+            ),
         ),
         _tests(
             "tests/contract/deliveries/test_claim_floor.py",
@@ -64,8 +69,12 @@ UPKEEP = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/leases.sql",
-                "    AND COALESCE(due_at, CAST(:now AS BIGINT) + 1) <= :now;",
-                "    AND due_at IS NOT NULL AND due_at <= :now;",
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state IN ('received', 'failed')\n"
+                "        AND due_at IS NOT NULL AND due_at >= :floor",
+                "    WHERE tenant = :tenant AND source = :source"
+                " AND state || '' IN ('received', 'failed')\n"
+                "        AND due_at IS NOT NULL AND due_at >= :floor",
             ),
         ),
         _tests(

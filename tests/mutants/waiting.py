@@ -30,8 +30,8 @@ WAITING = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/longpoll.py",
-                "            for each in watched.waiters:\n",
-                "            for each in list(watched.waiters)[:1]:\n",
+                "        for each in watched.waiters:\n",
+                "        for each in list(watched.waiters)[:1]:\n",
             ),
         ),
         (_tests(_LOBBY, "test_a_thousand_who_wait_for_one_inbox_cost_one_look_per_wake"),),
@@ -86,7 +86,7 @@ WAITING = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/longpoll.py",
-                "        if not self._is_active(query.key):\n",
+                "        if not self._keys[query.key.id]:\n",
                 "        if not query.key:\n",
             ),
         ),

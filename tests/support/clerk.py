@@ -12,7 +12,8 @@ import msgspec
 from oncebox.core import ids
 from oncebox.core.encryption import MasterKey
 from oncebox.db.database import Transaction
-from oncebox.db.postgres import PostgresSession, PostgresTransaction
+from oncebox.db.postgres import PostgresSession
+from oncebox.db.postgres_transaction import PostgresTransaction
 from oncebox.db.queries import insert_of_rows
 from oncebox.db.sqlite import SqliteSession
 from oncebox.ledger.admin import audit

@@ -53,6 +53,7 @@ class Slow(Running[T]):
 
         def slowly(tx: Transaction) -> T:
             answer = work(tx)
+            tx.execute("SELECT 1")  # what was sent before is done
             written.set()
             self._commit.wait(_GIVE_UP_AFTER)
             return answer

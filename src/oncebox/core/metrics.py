@@ -195,7 +195,9 @@ class Telemetry:
         self.http = HttpRequestMetrics()
         self.registry.register(self.http)
         self.cursors = CursorTracker(self.cursor_replays)
+        #: looking up the one for some labels takes longer than counting
         self._handler_histograms: dict[str, Histogram] = {}
+        self._duplicate_counters: dict[tuple[str, str], Counter] = {}
         self.log = Log()
 
     def observe_handler(self, source: str, seconds: float) -> None:
@@ -204,6 +206,14 @@ class Telemetry:
         if histogram is None:
             histogram = self._handler_histograms[source] = self.handler_seconds.labels(source)
         histogram.observe(seconds)
+
+    def count_duplicate(self, layer: str, kind: str) -> None:
+        """Count a repeat that caused no second effect."""
+        counter = self._duplicate_counters.get((layer, kind))
+        if counter is None:
+            counter = self.duplicates.labels(layer, kind)
+            self._duplicate_counters[layer, kind] = counter
+        counter.inc()
 
     def scrape(self) -> str:
         """Return all metrics as Prometheus text."""

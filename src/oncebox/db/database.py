@@ -16,6 +16,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class SentStatement(Protocol):
+    """A statement whose result is read later, or never."""
+
+    def rows(self) -> list[Row]:
+        """Return its rows."""
+
+    def count(self) -> int:
+        """Return how many rows it changed."""
+
+
 class Transaction(Protocol):
     """Statements that are committed together or not at all."""
 
@@ -38,8 +48,36 @@ class Transaction(Protocol):
     def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
         """Run a bulk query over rows; return how many rows were changed."""
 
+    def send(self, query: Query, /, **values: Value) -> SentStatement:
+        """Run a statement without waiting for its result.
+
+        Where a round trip is expensive, the statements up to the next result share one. An error
+        is raised with any later result, at the latest by the commit.
+        """
+
+    def send_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> SentStatement:
+        """Run a bulk query over rows without waiting for its result, as ``send`` does."""
+
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a user's own statement, with the driver's own placeholders."""
+
+
+class StatementResult:
+    """The result of a statement that has run already."""
+
+    __slots__ = ("_count", "_rows")
+
+    def __init__(self, rows: list[Row], count: int) -> None:
+        self._rows = rows
+        self._count = count
+
+    def rows(self) -> list[Row]:
+        """Return its rows."""
+        return self._rows
+
+    def count(self) -> int:
+        """Return how many rows it changed."""
+        return self._count
 
 
 #: a ledger function, with the rest of its parameters
@@ -113,6 +151,9 @@ class Database(Protocol):
 
     def notify(self, topic: str) -> None:
         """Wake the subscribers of a topic, in this process and in others."""
+
+    def notify_others(self, topic: str) -> None:
+        """Wake the subscribers of a topic in other processes; those of this one know already."""
 
     def subscribe(self, topic: str) -> Subscription:
         """Return a subscription to a topic; it receives every notification from now on."""

@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg 3: sessions, bulk arrays, LISTEN/NOTIFY, error translation."""
+"""PostgreSQL through psycopg 3: sessions, LISTEN/NOTIFY, error translation."""
 
 import asyncio
 import random
@@ -6,17 +6,12 @@ import select
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from itertools import chain
-from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
 from threading import Event, Thread
-from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import psycopg
-from psycopg import Connection
 from psycopg import errors as pg
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
 
 from oncebox import errors
 from oncebox.core import clock
@@ -24,124 +19,20 @@ from oncebox.core import clock as core_clock
 from oncebox.db.database import Row, Transaction, TxFunction, Value
 from oncebox.db.loop_connection import LoopConnection, LoopConnections
 from oncebox.db.notify import Notifier, Subscription
+from oncebox.db.postgres_transaction import (
+    PostgresTransaction,
+    pack_column,
+    register_array_dumpers,
+)
 from oncebox.db.queries import Query
 from oncebox.db.session_pool import SessionPool
-
-#: dimensions, whether there are nulls, element type, length, lower bound
-_ARRAY_HEADER = Struct(">5i")
-_pack_length = Struct(">i").pack
-_PACKED_NULL = _pack_length(-1)
-_pack_sized_number = Struct(">iq").pack
-_NUMBER_SIZE = 8
-
-
-def _pack_texts(values: Sequence[str | None]) -> bytes:
-    return _pack_blobs([None if value is None else value.encode() for value in values])
-
-
-def _pack_blobs(values: Sequence[bytes | None]) -> bytes:
-    if None in values:
-        sized = [
-            _PACKED_NULL if value is None else _pack_length(len(value)) + value for value in values
-        ]
-        return b"".join(sized)
-    lengths = map(_pack_length, map(len, cast("Sequence[bytes]", values)))
-    return b"".join(chain.from_iterable(zip(lengths, cast("Sequence[bytes]", values), strict=True)))
-
-
-def _pack_numbers(values: Sequence[int | None]) -> bytes:
-    return b"".join(
-        [
-            _PACKED_NULL if value is None else _pack_sized_number(_NUMBER_SIZE, value)
-            for value in values
-        ]
-    )
-
-
-def _pack_array(
-    values: Sequence[Any], element: int, pack: Callable[[Sequence[Any]], bytes]
-) -> bytes:
-    header = _ARRAY_HEADER.pack(1, 1, element, len(values), 1)
-    if values and values.count(values[0]) == len(values):  # most columns of a batch have one value
-        return header + pack(values[:1]) * len(values)
-    return header + pack(values)
-
-
-_COLUMN_PACKERS: dict[str, tuple[int, Callable[[Sequence[Any]], bytes]]] = {
-    "text": (25, _pack_texts),
-    "bigint": (20, _pack_numbers),
-    "bytea": (17, _pack_blobs),
-}
-
-
-def pack_column(kind: str, values: Sequence[Any]) -> bytes:
-    """Return a column as a binary array of a PostgreSQL type: text, bigint or bytea."""
-    return _pack_array(values, *_COLUMN_PACKERS[kind])
-
-
-class _Array(list[Any]):
-    """A column of a bulk query's rows."""
-
-
-class _TextArray(_Array):
-    pass
-
-
-class _NumberArray(_Array):
-    pass
-
-
-class _BytesArray(_Array):
-    pass
-
-
-class _TextDumper(Dumper):
-    format = Format.BINARY
-    oid = 1009
-
-    def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 25, _pack_texts)
-
-
-class _NumberDumper(Dumper):
-    format = Format.BINARY
-    oid = 1016
-
-    def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 20, _pack_numbers)
-
-
-class _BytesDumper(Dumper):
-    format = Format.BINARY
-    oid = 1001
-
-    def dump(self, obj: _Array) -> bytes:
-        return _pack_array(obj, 17, _pack_blobs)
-
-
-_ARRAY_TYPES: dict[str, type[_Array]] = {
-    "text": _TextArray,
-    "bigint": _NumberArray,
-    "bytea": _BytesArray,
-}
-
-
-def bulk_array(kind: str, values: Sequence[Any]) -> list[Any]:
-    """Return a column as an array of a PostgreSQL type: text, bigint or bytea."""
-    return _ARRAY_TYPES[kind](values)
-
-
-def register_array_dumpers(connection: Connection[Any]) -> None:
-    """Let a connection send these arrays."""
-    connection.adapters.register_dumper(_TextArray, _TextDumper)
-    connection.adapters.register_dumper(_NumberArray, _NumberDumper)
-    connection.adapters.register_dumper(_BytesArray, _BytesDumper)
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _DEADLOCK_ERRORS = (pg.DeadlockDetected, pg.SerializationFailure)
+#: classes of errors after which a transaction may have been committed: connection, shutdown
+_UNKNOWN_STATES = ("08", "57")
 _REFUSED_DATA_ERRORS = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -175,53 +66,9 @@ _NOT_PLANNED = (
 )
 _SESSION_SETTINGS = "; ".join((_SESSION_TIMEOUTS, *(f"SET {each} = off" for each in _NOT_PLANNED)))
 #: for the statements of users, who know their own tables
-_PLANNER_DEFAULTS = "; ".join(f"SET LOCAL {each} TO DEFAULT" for each in _NOT_PLANNED)
-
-
-class PostgresTransaction:
-    """The statements of one PostgreSQL transaction."""
-
-    is_serial = False
-
-    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
-        self._cursor = cursor
-
-    def one(self, query: Query, /, **values: Value) -> Row | None:
-        """Return the first row, or None."""
-        row: Row | None = self._cursor.execute(query.postgres, values).fetchone()
-        return row
-
-    def all(self, query: Query, /, **values: Value) -> list[Row]:
-        """Return every row."""
-        return self._cursor.execute(query.postgres, values).fetchall()
-
-    def run(self, query: Query, /, **values: Value) -> int:
-        """Return how many rows were changed."""
-        return self._cursor.execute(query.postgres, values).rowcount
-
-    def many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> list[Row]:
-        """Run a bulk query once, over all rows."""
-        if not rows:
-            return []
-        cursor = self._bulk(query, rows, shared)
-        return cursor.fetchall() if cursor.description else []
-
-    def run_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> int:
-        """Run a bulk query once, over all rows; return how many rows were changed."""
-        return self._bulk(query, rows, shared).rowcount if rows else 0
-
-    def _bulk(
-        self, query: Query, rows: Sequence[Row], shared: dict[str, Value]
-    ) -> psycopg.Cursor[Any]:
-        columns = zip(*rows, strict=True)
-        arrays = {name: bulk_array(kind, next(columns)) for name, kind in query.bulk}
-        return self._cursor.execute(query.postgres, arrays | shared)
-
-    def execute(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
-        """Run a user's own statement."""
-        with self._cursor.connection.cursor() as cursor:  # text mode, which takes whole scripts
-            cursor.execute(statement.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+_PLANNER_DEFAULTS = "; ".join(
+    f"SET LOCAL {each} TO DEFAULT" for each in (*_NOT_PLANNED, "plan_cache_mode")
+)
 
 
 class PostgresSession:
@@ -242,7 +89,7 @@ class PostgresSession:
             raise translate_error(error) from error
 
     def _open(self) -> None:
-        self.connection = connect(self._url, read_only=self._read_only)
+        self.connection = connect(self._url, read_only=self._read_only, plan_once=True)
         self._readable = select.poll()
         self._readable.register(self.connection.fileno(), select.POLLIN)
 
@@ -280,17 +127,30 @@ class PostgresSession:
     def _in_transaction(self, work: Callable[[Transaction], T]) -> T:
         self._replace_if_dead()
         try:
-            self.connection.execute("BEGIN")
-            result = self._call(work)
+            tx = PostgresTransaction(self.connection)
+            result = self._work_or_roll_back(tx, work)
         except BaseException as error:  # noqa: BLE001 - raised again, translated
-            self._rollback()
             _raise_translated(error)
-        self._commit()
+        self._commit(tx)
         return result
 
+    def _work_or_roll_back(self, tx: PostgresTransaction, work: Callable[[Transaction], T]) -> T:
+        try:
+            return work(tx)
+        except BaseException:
+            self._rollback(tx)
+            raise
+
     def _call(self, work: Callable[[Transaction], T]) -> T:
-        with self.connection.cursor(binary=True) as cursor:
-            return work(PostgresTransaction(cursor))
+        """Run a function without a transaction: each round trip is one."""
+        tx = PostgresTransaction(self.connection, begun=True)
+        try:
+            result = work(tx)
+        except BaseException:
+            tx.abandon()
+            raise
+        tx.receive()
+        return result
 
     def _replace_if_dead(self) -> None:
         """Replace a connection that died while idle: only such a one has something to read."""
@@ -302,19 +162,27 @@ class PostgresSession:
             self.close()
             self._open()
 
-    def _commit(self) -> None:
+    def _commit(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("COMMIT")
-        except psycopg.OperationalError as error:
-            self.close()
-            raise _commit_unknown() from error
+            tx.commit()
         except psycopg.Error as error:
-            self._rollback()
-            raise translate_error(error) from error
+            if not self._is_undone(error):
+                self.close()
+                raise _commit_unknown() from error
+            self._rollback(tx)
+            _raise_translated(error)
 
-    def _rollback(self) -> None:
+    def _is_undone(self, error: psycopg.Error) -> bool:
+        """Say whether the server refused COMMIT, or a statement that was sent just before.
+
+        A server that is shutting down may have committed before it says so.
+        """
+        state = error.sqlstate or ""
+        return bool(state) and not state.startswith(_UNKNOWN_STATES) and not self.broken
+
+    def _rollback(self, tx: PostgresTransaction) -> None:
         try:
-            self.connection.execute("ROLLBACK")
+            tx.rollback()
         except psycopg.Error:
             self.close()
 
@@ -332,8 +200,10 @@ def _retry_deadlocks(work: Callable[[], T]) -> T:
     raise errors.DatabaseBusy("the database kept reporting deadlocks; try again")
 
 
-def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
-    """Connect to the server.
+def connect(
+    url: str, *, read_only: bool = False, plan_once: bool = False
+) -> psycopg.Connection[Any]:
+    """Connect to the server; with ``plan_once``, a prepared statement keeps its first plan.
 
     Raises: DatabaseUnreachable, DatabaseLoginRefused, ConfigInvalid.
     """
@@ -348,6 +218,8 @@ def connect(url: str, *, read_only: bool = False) -> psycopg.Connection[Any]:
     try:
         register_array_dumpers(connection)
         connection.execute(_SESSION_SETTINGS.encode())
+        if plan_once:
+            connection.execute("SET plan_cache_mode = force_generic_plan")
         if read_only:
             connection.execute("SET default_transaction_read_only = on")
     except psycopg.Error as error:
@@ -485,9 +357,16 @@ class NotifySession:
         """Whether the connection is gone."""
         return self._connection.closed
 
-    def notify(self, topic: str) -> None:
-        """Notify every listening process of a topic."""
-        self._connection.execute("SELECT pg_notify('oncebox', %s)", (topic,))
+    @property
+    def pid(self) -> int:
+        """The process of the server that sends them."""
+        return self._connection.info.backend_pid
+
+    def notify(self, topics: list[str]) -> None:
+        """Notify every listening process of topics."""
+        self._connection.execute(
+            "SELECT pg_notify('oncebox', topic) FROM unnest(%s::text[]) AS topic", (topics,)
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -501,10 +380,11 @@ _RECONNECT_SECONDS = 0.5
 class NotifyListener:
     """Passes the server's notifications on to the process; losing it costs only speed."""
 
-    def __init__(self, url: str, notifier: Notifier) -> None:
-        """Start listening."""
+    def __init__(self, url: str, notifier: Notifier, is_own: Callable[[int], bool]) -> None:
+        """Start listening; what a process of the server sent for us is known here already."""
         self._url = url
         self._notifier = notifier
+        self._is_own = is_own
         self._loop = asyncio.get_running_loop()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="oncebox-listener", daemon=True)
@@ -528,7 +408,8 @@ class NotifyListener:
             self._call_in_loop(self._notifier.notify_all)
             while not self._stopping.is_set():
                 for notice in connection.notifies(timeout=_LISTEN_POLL_SECONDS, stop_after=1):
-                    self._call_in_loop(self._notifier.notify, notice.payload)
+                    if not self._is_own(notice.pid):
+                        self._call_in_loop(self._notifier.notify, notice.payload)
 
     def _call_in_loop(self, function: Callable[..., None], *args: str) -> None:
         with suppress(RuntimeError):  # the loop has ended, and the process ends too
@@ -561,12 +442,18 @@ class PostgresDatabase:
         self._connect().close()
         self._sessions = SessionPool("postgres", connections, self._connect)
         self._loop_connections = LoopConnections(lambda: connect(url), pack_column)
-        self._notify_sessions = SessionPool("notifier", 1, lambda: NotifySession(url))
+        self._notify_sessions = SessionPool("notifier", 1, self._connect_notifier)
+        self._notifying_pid = 0
         self._listener: NotifyListener | None = None
 
     def _connect(self) -> PostgresSession:
         session = PostgresSession(self.url)
         self._offset = session.offset
+        return session
+
+    def _connect_notifier(self) -> NotifySession:
+        session = NotifySession(self.url)
+        self._notifying_pid = session.pid
         return session
 
     def clock(self) -> int:
@@ -647,23 +534,27 @@ class PostgresDatabase:
     def notify(self, topic: str) -> None:
         """Wake waiters of this process at once, and other processes at most every 10 ms."""
         self._local_notifier.notify(topic)
-        if topic not in self._pending_topics:
-            self._pending_topics.add(topic)
-            asyncio.get_running_loop().call_later(
-                _NOTIFY_INTERVAL_SECONDS, self._flush_notification, topic
-            )
+        self.notify_others(topic)
 
-    def _flush_notification(self, topic: str) -> None:
-        if topic not in self._pending_topics:
+    def notify_others(self, topic: str) -> None:
+        """Wake waiters of other processes, at most every 10 ms."""
+        if not self._pending_topics:
+            asyncio.get_running_loop().call_later(
+                _NOTIFY_INTERVAL_SECONDS, self._flush_notifications
+            )
+        self._pending_topics.add(topic)
+
+    def _flush_notifications(self) -> None:
+        if not self._pending_topics:
             return
-        self._pending_topics.discard(topic)
-        task = asyncio.create_task(self._send_notification(topic))
+        topics, self._pending_topics = self._pending_topics, set()
+        task = asyncio.create_task(self._send_notifications(sorted(topics)))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _send_notification(self, topic: str) -> None:
+    async def _send_notifications(self, topics: list[str]) -> None:
         try:
-            await self._notify_sessions.submit(lambda notifier: notifier.notify(topic))
+            await self._notify_sessions.submit(lambda notifier: notifier.notify(topics))
         except (errors.StoreError, psycopg.Error):
             return  # every waiter polls as well
 
@@ -678,14 +569,15 @@ class PostgresDatabase:
     def _start_listener(self) -> None:
         """Listen to other processes too; the listener makes up for what was missed before."""
         if self._listener is None:
-            self._listener = NotifyListener(self.url, self._local_notifier)
+            self._listener = NotifyListener(
+                self.url, self._local_notifier, lambda pid: pid == self._notifying_pid
+            )
 
     async def close(self) -> None:
         """Finish pending work and disconnect."""
         if self._listener is not None:
             await self._listener.close()
-        for topic in list(self._pending_topics):
-            self._flush_notification(topic)
+        self._flush_notifications()
         await asyncio.gather(*self._background)
         await self._notify_sessions.close()
         await self._loop_connections.close()

@@ -19,7 +19,7 @@ from oncebox import errors
 from oncebox.core import clock as core_clock
 from oncebox.core import faults
 from oncebox.core.files import create_private_file, refuse_network_filesystem
-from oncebox.db.database import INSERT_ROWS, Row, Transaction, TxFunction, Value
+from oncebox.db.database import INSERT_ROWS, Row, StatementResult, Transaction, TxFunction, Value
 from oncebox.db.notify import Notifier
 from oncebox.db.queries import Query, insert_of_rows
 from oncebox.db.session_pool import Job, JobResult, SessionPool
@@ -182,6 +182,16 @@ class SqliteTransaction:
         before = self._connection.total_changes()
         self.many(query, rows, **shared)
         return self._connection.total_changes() - before
+
+    def send(self, query: Query, /, **values: Value) -> StatementResult:
+        """Run a statement, at once."""
+        return StatementResult(self.all(query, **values), self._connection.changes())
+
+    def send_many(self, query: Query, rows: Sequence[Row], /, **shared: Value) -> StatementResult:
+        """Run a bulk query, at once."""
+        before = self._connection.total_changes()
+        found = self.many(query, rows, **shared)
+        return StatementResult(found, self._connection.total_changes() - before)
 
     def insert(self, statement: str, values: Sequence[Value], *, keep: bool) -> None:
         """Run a bulk insert, and keep it prepared or not."""
@@ -435,6 +445,9 @@ class SqliteDatabase:
         return await self._readers.submit(
             lambda session: session.run(lambda tx: work(tx, *args, **kwargs))
         )
+
+    def notify_others(self, topic: str) -> None:
+        """Do nothing: other processes watch the file."""
 
     async def wait(self, topic: str, within: float) -> None:
         """Wait until the topic is notified or another process has committed."""

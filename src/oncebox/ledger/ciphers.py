@@ -40,7 +40,7 @@ class MailCipher:
     def __init__(self, key: MasterKey) -> None:
         self._master_key = key
         self._mail_key = key.derive("mail mark")
-        self._message_key = key.derive("message identity")
+        self._message_hmac = _keyed_hmac(key, "message identity")
 
     def fingerprint(self, mail: bytes) -> bytes:
         """Return the fingerprint of a mail."""
@@ -48,7 +48,7 @@ class MailCipher:
 
     def message_fingerprint(self, said: bytes) -> bytes:
         """Return the fingerprint of a message from the hash of its content; empty for empty."""
-        return hmac.digest(self._message_key, said, "sha256") if said else b""
+        return _hmac_of_few_bytes(self._message_hmac, said) if said else b""
 
     def encrypt(self, plain: bytes, place: bytes) -> bytes:
         """Return the ciphertext, bound to a place."""
@@ -182,7 +182,11 @@ def _keyed_hmac(key: MasterKey, purpose: str) -> hmac.HMAC:
 
 
 def _send_hmac(keyed: hmac.HMAC, tenant: str, data: bytes) -> bytes:
+    return _hmac_of_few_bytes(keyed, msgspec.msgpack.encode((tenant, data)))
+
+
+def _hmac_of_few_bytes(keyed: hmac.HMAC, data: bytes) -> bytes:
     # The one-shot function releases the GIL even for a few bytes.
     digest = keyed.copy()
-    digest.update(msgspec.msgpack.encode((tenant, data)))
+    digest.update(data)
     return digest.digest()

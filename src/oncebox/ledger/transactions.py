@@ -159,6 +159,10 @@ class Ledger:
         for topic in topics:
             self._database.notify(topic)
 
+    def notify_others(self, topic: str) -> None:
+        """Wake the subscribers of a topic in other processes; those of this one know already."""
+        self._database.notify_others(topic)
+
     async def check_ready(self) -> None:
         """Make sure that the schema is this version's and that commits succeed.
 

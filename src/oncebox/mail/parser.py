@@ -90,13 +90,22 @@ def framed_digest(pieces: Iterable[str]) -> bytes:
 
 #: punctuation around a word
 _PUNCTUATION = ".,:;!?*_-()[]{}<>\"'|#=~\u2013\u2014\u2026\u2018\u2019\u201c\u201d\u200c\u200b"
-_LONG_NUMBER = 4
 #: the separator of a signature ends with a space
 _SIGNATURE_LINE = "-- "
 #: characters that are compared: for numbers, and for words
 _COMPARED_CHARACTERS, _COMPARED_FOR_WORDS = 100_000, 6_000
 _FOUR_DIGITS = re.compile(r"\d{4}")
-_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"000000000")
+#: digits, white space, punctuation, and all else
+_KINDS = (b"0123456789", _WHITE_SPACE, _PUNCTUATION.encode("ascii", "ignore"))
+_CLASSES = bytes(
+    next(
+        (kind for kind, characters in zip(b"0 .", _KINDS, strict=True) if code in characters),
+        ord("a"),
+    )
+    for code in range(256)
+)
+#: a number with all punctuation after it, at the end of a word
+_LONG_NUMBER = re.compile(rb"(0(?<!00)000++)\.*+(?= |\Z)")
 _FEW_WORDS = 5
 #: HTML parts that are read; each has a fixed cost
 _MOST_HTML = 10
@@ -227,13 +236,20 @@ def _bare_words(words: set[str]) -> set[str]:
 
 def _numbers_differ(one: str, other: str) -> bool:
     """Say whether a text has a long number that the other one lacks."""
-    if one.isascii() and b"0000" not in one.encode("ascii").translate(_DIGITS_AS_ZERO):
-        return False
-    long = {word for word in set(one.split()) if _FOUR_DIGITS.search(word)}
-    return any(
-        number.isdecimal() and len(number) >= _LONG_NUMBER and number not in other
-        for number in _bare_words(long)
-    )
+    return any(number not in other for number in _long_numbers(one))
+
+
+def _long_numbers(text: str) -> set[str]:
+    """Return the words that are numbers of at least four digits, without punctuation."""
+    if not text.isascii():
+        words = {word for word in set(text.split()) if _FOUR_DIGITS.search(word)}
+        return {word for word in _bare_words(words) if word.isdecimal()}
+    classes = text.encode("ascii").translate(_CLASSES)
+    return {
+        text[match.start() : match.end(1)]
+        for match in _LONG_NUMBER.finditer(classes)
+        if not classes[classes.rfind(b" ", 0, match.start()) + 1 : match.start()].strip(b".")
+    }
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

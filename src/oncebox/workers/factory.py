@@ -73,6 +73,7 @@ class Workers:
             components.artifact_cipher,
             self._telemetry,
             components.mail_cipher,
+            longpoll=components.longpoll,
             rules=rules,
             limit=reading.limit,
             random=random.random,

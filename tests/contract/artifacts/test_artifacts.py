@@ -11,12 +11,20 @@ from oncebox.errors import NotFound
 from oncebox.ledger import maintenance
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
+from oncebox.ledger.deliveries import settlements
+from oncebox.model.deliveries.delivery import (
+    CommitHook,
+    DeliveryOutcome,
+    DeliveryState,
+    Settlement,
+)
 from oncebox.model.inboxes.artifact import ArtifactState, ClaimConflict, ClaimDenied, ClaimGranted
 from oncebox.model.inboxes.received_mail import ArtifactKind, Extraction, SenderStatus
 from tests.support import databases
 from tests.support.clerk import TENANT, Clerk
 from tests.support.finds import AGENT, Finds, candidate, code, found_codes, found_link, link
 from tests.support.letters import FILE
+from tests.support.round_trips import counted
 
 EVENTS = "SELECT type, inbox_id, attempt_id, subject_id, data FROM oncebox_events ORDER BY id"
 
@@ -430,3 +438,30 @@ def test_a_filing_that_is_undone_leaves_no_artifact(finds: Finds) -> None:
         finds.clerk.run(FILE, [filing, broken], finds.clerk.now)
 
     assert (finds.all(), told(finds)) == ([], [])
+
+
+# round trips
+
+
+def test_a_mail_with_a_code_is_settled_in_four_round_trips(finds: Finds) -> None:
+    """The end of its try, a look, its number, and the rest; on PostgreSQL a fifth commits."""
+    finds.file(code("111111"))
+    filing = finds.filing(code("222222"))
+    settlement = Settlement(
+        delivery=filing.delivery,
+        state=DeliveryState.DONE,
+        outcome=DeliveryOutcome.HANDLED,
+        commit_hook=CommitHook(FILE, filing),
+    )
+    settle = counted(settlements.settle_with_hooks, [settlement], finds.clerk.now)
+
+    assert finds.clerk.run(settle) == 4
+    assert len(finds.all()) == 2
+
+
+def test_a_code_is_claimed_in_three_round_trips(finds: Finds) -> None:
+    finds.file(code("111111"))
+    claim = counted(finds.granter.claim, [finds.wish()], finds.clerk.now)
+
+    assert finds.clerk.run(claim) == 3
+    assert [each.claimed for each in finds.all()] == [True]

@@ -133,3 +133,34 @@ async def test_a_commit_elsewhere_between_two_waits_is_heard_at_the_second(place
     assert await slow.wait(LONG)
     await here.close()
     await there.close()
+
+
+async def test_a_ring_reaches_the_subscribers_here_once(place: Place) -> None:
+    """PostgreSQL sends it back to its sender, whose subscribers have seen it already."""
+    here, there = place.open(), place.open()
+    own, other = here.subscribe(CHANNEL), there.subscribe(CHANNEL)
+    await asyncio.gather(own.wait(0.3), other.wait(0.3))  # both listen from here on
+    here.notify(CHANNEL)
+    if place.kind == "sqlite":
+        await here.write(_change)
+
+    assert await own.wait(LONG)
+    assert await other.wait(LONG)
+    if place.kind == "postgres":
+        assert not await own.wait(0.3)
+    await here.close()
+    await there.close()
+
+
+async def test_others_are_woken_without_waking_those_here(place: Place) -> None:
+    if place.kind == "sqlite":
+        return  # every process watches the file
+    here, there = place.open(), place.open()
+    own, other = here.subscribe(CHANNEL), there.subscribe(CHANNEL)
+    await asyncio.gather(own.wait(0.3), other.wait(0.3))
+    here.notify_others(CHANNEL)
+
+    assert await other.wait(LONG)
+    assert not await own.wait(0.3)
+    await here.close()
+    await there.close()

@@ -262,3 +262,36 @@ def test_any_part_of_a_mark_moves_it() -> None:
         for each in (InboxPosition(4, 0, 0), InboxPosition(0, 2, 0), InboxPosition(0, 0, 1))
     )
     assert not InboxPosition(2, 1, 0).is_after(mark)
+
+
+async def test_a_message_filed_here_wakes_at_once_without_a_read(
+    room: LongPollHub, desk: Sorter
+) -> None:
+    visitor = enter(room, desk)
+    await settled(visitor)
+    room._ledger._database.before = asyncio.Event().wait  # type: ignore[attr-defined]
+    resting = asyncio.create_task(visitor.wait(FAR))
+    await asyncio.sleep(0)
+    room.message_filed(("inb_1", desk.box.settings.tenant), 1)
+
+    assert await asyncio.wait_for(resting, 5)
+
+
+async def test_an_older_read_does_not_take_back_a_message_filed_here(
+    room: LongPollHub, desk: Sorter
+) -> None:
+    inbox = ("inb_1", desk.box.settings.tenant)
+    visitor = enter(room, desk)
+    await settled(visitor)
+    room.message_filed(inbox, 7)
+    room._advance(inbox, InboxPosition(6, 1, 0))  # read before the message, after a release
+
+    assert room.position(inbox) == InboxPosition(7, 1, 0)
+
+
+async def test_a_message_for_an_inbox_without_waiters_is_no_matter(
+    room: LongPollHub, desk: Sorter
+) -> None:
+    room.message_filed(("inb_1", desk.box.settings.tenant), 1)
+
+    assert room.waiters == 0

@@ -2,12 +2,15 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from oncebox.core import faults
 from oncebox.core.metrics import Telemetry
-from oncebox.db.database import Database, Transaction
+from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.queries import Query
 from oncebox.errors import DiskFull, StoreUnavailable
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind
@@ -146,6 +149,43 @@ async def test_many_at_once_share_commits_and_all_are_stored(database: Database)
         assert {each.body for each in found if each.key.startswith(inbox)} == set(mails)
     assert telemetry.smtp_accepted._value.get() == 120
     assert telemetry.accepted.labels(MAIL_SOURCE)._value.get() == 180
+
+
+class _Watched:
+    """A database that counts its bulk inserts, and how many are under way at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.inserts = self.under_way = self.most = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def insert(self, query: Query, rows: Callable[[], Sequence[Row] | None]) -> int | None:
+        self.inserts += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            return await self._database.insert(query, rows)
+        finally:
+            self.under_way -= 1
+
+
+async def test_where_a_round_trip_is_expensive_mails_are_committed_one_batch_at_a_time(
+    database: Database,
+) -> None:
+    watched = _Watched(database)
+    post = MailIntake(watched, Telemetry(), LimitSettings(), VAULT)
+    mails = [PLAIN + b"%d\r\n" % number for number in range(30)]
+    storing = []
+    for mail in mails:
+        storing.append(asyncio.create_task(post.store(envelope("a"), mail)))
+        await asyncio.sleep(0)  # they come one after the other, while others are committed
+    await asyncio.gather(*storing)
+
+    assert {each.body for each in await _all(database)} == set(mails)
+    assert watched.most <= (1 if database.round_trips else 2)
+    assert watched.inserts < len(mails)
 
 
 async def test_a_storm_of_one_mail_is_one_delivery(post: MailIntake, database: Database) -> None:

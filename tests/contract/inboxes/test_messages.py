@@ -373,3 +373,12 @@ def _inbox(room: Mailroom, columns: str) -> tuple[int, ...]:
         lambda tx: tx.execute(f"SELECT {columns} FROM oncebox_inboxes WHERE id = 'inb_1'")  # noqa: S608
     )
     return row
+
+
+def test_on_sqlite_the_events_of_a_mail_are_numbered_by_its_own_commit(room: Mailroom) -> None:
+    filed = file_raw(room, mail(), mail(text="another", message_id="<2@x>"))
+    numbers = [each.number for each in room.clerk.run(read)]
+    serial = room.clerk.place.kind == "sqlite"
+
+    assert [each.numbered for each in filed] == [serial, serial]
+    assert numbers == ([1, 2] if serial else [])

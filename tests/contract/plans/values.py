@@ -336,6 +336,8 @@ def defaults(number: Numbers) -> Values:
         "deliveries/lanes.lock:lane": lambda row: f"lane{1 + row}",
         "deliveries/lanes.advance:lane": lambda row: f"lane{1 + row}",
         "deliveries/leases.due:most": 20,
+        "deliveries/leases.claim:most": 20,
+        "deliveries/leases.claim:bytes": 1_000_000,
         "deliveries/leases.renew:id": in_work,
         "deliveries/leases.lease_expired:id": in_work,
         "deliveries/leases.bury:id": in_work,
@@ -490,9 +492,12 @@ def _delivery_cases(number: Numbers) -> Iterator[Case]:
     yield "deliveries/inspections.newest_of_tenant", "next page", half
     yield "deliveries/inspections.newest", "in progress", {"state": "processing"}
     yield "deliveries/inspections.of_source", "rare", {"source": "rare"}
-    yield "deliveries/leases.due", "with a floor", {"floor": number.now - 100 * STEP}
-    for source in ("rare", "none"):
-        yield "deliveries/leases.due", f"source {source}", {"source": source}
+    yield "deliveries/leases.claim", "many", {"most": 2_000}
+    for name in ("due", "claim"):
+        floor = {"floor": number.now - 100 * STEP}
+        yield f"deliveries/leases.{name}", "with a floor", floor
+        for source in ("rare", "none"):
+            yield f"deliveries/leases.{name}", f"source {source}", {"source": source}
     for name in ("active", "first", "lowest", "standing"):
         yield f"deliveries/lanes.{name}", "in a long lane", {"lane": "long"}
 

@@ -52,6 +52,7 @@ def test_what_is_found_is_bounded_and_ordered(subject: str, text: str) -> None:
 
 _HOSTILE = {
     "digits": "7" * _MUCH,
+    "digits of an amount": "7" * (_MUCH - 2) + ".7",
     "numbers": "482913 " * (_MUCH // 7),
     "lines of numbers": "482913\n" * (_MUCH // 7),
     "codes": "".join(f"Your code is {number:06d}\n" for number in range(_MUCH // 20)),

@@ -1,7 +1,10 @@
 """Visible text: what a person would see, and apart from it what is hidden."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from oncebox.mail import parser
 from oncebox.mail.html import visible
 from tests.mail.mails import LIMITS, alternative, html, read
 
@@ -225,6 +228,19 @@ def test_text_is_preferred_to_html_and_a_different_text_is_flagged() -> None:
     assert other.text == "Your code is 482913."
     assert "text_html_differ" in other.warnings
     assert "text_html_differ" in words.warnings
+
+
+_NUMBER_PIECES = st.sampled_from([
+    "482913", "1234", "99", "0", "a", " ", "\n", "\t", "\x1f", ".", "(", ")", "-", "@", ":/", "é",
+])  # fmt: skip
+
+
+@given(text=st.lists(_NUMBER_PIECES, max_size=12).map("".join))
+def test_a_long_number_is_a_word_of_digits_between_punctuation(text: str) -> None:
+    bare = {word.strip(parser._PUNCTUATION) for word in text.split() if "@" not in word}
+
+    expected = {word for word in bare if word.isdecimal() and len(word) >= 4}
+    assert parser._long_numbers(text) == expected
 
 
 def test_what_a_text_part_hides_in_html_is_still_reported() -> None:

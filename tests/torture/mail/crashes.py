@@ -88,8 +88,14 @@ def points() -> list[str]:
 
 
 def crash_points(plan: Plan) -> Outcome:
-    """Kill at every point on a mail's way."""
-    return play(plan, points(), Course(CASES, letters, _judge))
+    """Kill at every point on a mail's way.
+
+    On SQLite the events of a mail have their numbers from its own commit: no sequencer takes part.
+    """
+    names = points()
+    if plan.database == "sqlite":
+        names = [each for each in names if not each.startswith("sequencer.")]
+    return play(plan, names, Course(CASES, letters, _judge))
 
 
 def play(plan: Plan, names: Sequence[str], course: Course) -> Outcome:

@@ -14,7 +14,7 @@ import msgspec
 
 from oncebox.core import clock, credentials, ids
 from oncebox.core.credentials import Credentials
-from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.database import Database, Row, SentStatement, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import KeyInvalid, NotFound, StoreError
 from oncebox.ledger.admin import audit, tenants
@@ -74,8 +74,18 @@ def by_digest(tx: Transaction, digest: bytes) -> ApiKey | None:
 
 def is_active(tx: Transaction, key: ApiKey, now: int) -> bool:
     """Say whether a key that was active is so still."""
-    row = tx.one(_sql.one, tenant=key.tenant, id=key.id)
-    return row is not None and _to_key(row).state(now) == "active"
+    return found_active(send_get(tx, key), now)
+
+
+def send_get(tx: Transaction, key: ApiKey) -> SentStatement:
+    """Send the query for a key as it is now."""
+    return tx.send(_sql.one, tenant=key.tenant, id=key.id)
+
+
+def found_active(sent: SentStatement, now: int) -> bool:
+    """Say whether the query found an active key."""
+    rows = sent.rows()
+    return bool(rows) and _to_key(rows[0]).state(now) == "active"
 
 
 def list_all(tx: Transaction, tenant: str) -> list[ApiKey]:

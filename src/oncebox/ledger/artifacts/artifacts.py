@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oncebox.core import faults, ids
-from oncebox.db.database import Row, Transaction
+from oncebox.db.database import Row, SentStatement, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
-from oncebox.ledger.events import event_log
 from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.artifact import (
     BEFORE_INBOX,
@@ -70,10 +69,14 @@ class _IncomingArtifact(NamedTuple):
         return (*self.inbox_kind, self.artifact.fingerprint)
 
 
+#: kind and outcome of each artifact, by message
+FilingOutcomes = dict[str, list[tuple[ArtifactKind, str]]]
+
+
 def file(
     tx: Transaction, messages: Iterable[FiledMessage], now: int, new_id: ids.NewId = ids.new
-) -> dict[str, list[tuple[ArtifactKind, str]]]:
-    """File the artifacts of new messages; return the outcome of each, by message.
+) -> tuple[FilingOutcomes, list[NewEvent]]:
+    """File the artifacts of new messages; return their outcomes, and the events to record.
 
     The caller has locked the inboxes. A value that its inbox has already makes no second
     artifact. Supersessions and events belong to the same commit.
@@ -82,31 +85,40 @@ def file(
     """
     every = [_incoming(each, artifact) for each in messages for artifact in each.filing.artifacts]
     if not every:
-        return {}
-    stored_as = _insert_artifacts(tx, every)
-    newest = newest_by_kind(tx, {each.inbox_kind for each in every})
+        return {}, []
+    stored_as, newest = _insert_artifacts(tx, every)
     choices = {inbox_kind: choose_artifact(known) for inbox_kind, known in newest.items()}
     places = {
         id_: place for known in newest.values() for id_, place in supersessions(known).items()
     }
     _update_states(tx, newest.values(), places)
     new = {stored_as[each.artifact.id]: each for each in every if each.artifact.id in stored_as}
-    event_log.record(
-        tx, [*_available_events(new, places, now), *_conflict_events(new, choices, now, new_id)]
-    )
     faults.point("artifacts.filed")
     outcomes: defaultdict[str, list[tuple[ArtifactKind, str]]] = defaultdict(list)
     for each in every:
         outcome = _filing_outcome(stored_as.get(each.artifact.id), places)
         outcomes[each.message.filing.message_id].append((each.artifact.kind, outcome))
-    return outcomes
+    return outcomes, [
+        *_available_events(new, places, now),
+        *_conflict_events(new, choices, now, new_id),
+    ]
 
 
 def newest_by_kind(tx: Transaction, wanted: set[InboxKind]) -> dict[InboxKind, list[Artifact]]:
     """Return the artifacts of inboxes among which the choice is made."""
+    return by_kind(send_newest(tx, wanted), wanted)
+
+
+def send_newest(tx: Transaction, wanted: set[InboxKind]) -> SentStatement:
+    """Send the query for these artifacts; ``by_kind`` reads its result."""
     rows = sorted((inbox, kind.value, proven) for inbox, kind in wanted for proven in (0, 1))
+    return tx.send_many(_sql.newest, rows, most=_MOST_CANDIDATES)
+
+
+def by_kind(newest: SentStatement, wanted: set[InboxKind]) -> dict[InboxKind, list[Artifact]]:
+    """Return the artifacts that a query found, by their inbox and kind."""
     found: dict[InboxKind, list[Artifact]] = {inbox_kind: [] for inbox_kind in wanted}
-    for each in map(to_artifact, tx.many(_sql.newest, rows, most=_MOST_CANDIDATES)):
+    for each in map(to_artifact, newest.rows()):
         found[each.inbox_id, each.kind].append(each)
     return found
 
@@ -178,25 +190,31 @@ def _incoming(message: FiledMessage, artifact: NewArtifact) -> _IncomingArtifact
     )
 
 
-def _insert_artifacts(tx: Transaction, every: Sequence[_IncomingArtifact]) -> dict[str, str]:
+def _insert_artifacts(
+    tx: Transaction, every: Sequence[_IncomingArtifact]
+) -> tuple[dict[str, str], dict[InboxKind, list[Artifact]]]:
     """Insert new values and count repeated ones.
 
     Return the stored artifact of each that an event reports: the new ones, and those whose
-    repeat makes a stored artifact match that did not match before.
+    repeat makes a stored artifact match that did not match before. Return also the newest
+    artifacts, as they are now.
     """
     ordered = sorted(every, key=lambda each: (each.fingerprint, each.artifact.id))
     first = {each.fingerprint: each for each in reversed(ordered)}
-    rows = sorted(map(_artifact_row, first.values()))
-    stored_as = {str(id_): str(id_) for (id_,) in tx.many(_sql.insert, rows)}
+    inserted = tx.send_many(_sql.insert, sorted(map(_artifact_row, first.values())))
+    wanted = {each.inbox_kind for each in every}
+    newest = send_newest(tx, wanted)
+    stored_as = {str(id_): str(id_) for (id_,) in inserted.rows()}
+    repeats = [each for each in ordered if each.artifact.id not in stored_as]
     # One after the other: where two repeats are better than the stored one, the better one wins.
-    for each in [each for each in ordered if each.artifact.id not in stored_as]:
+    for each in repeats:
         known = tx.many(_sql.seen_again, [each.fingerprint])
         if not known:
             raise DatabaseBusy("the value of the artifact was overwritten just now; try again")
         better = tx.run_many(_sql.better, [_repeat_row(each)])
         if better and not known[0][1] and each.matched:
             stored_as[each.artifact.id] = str(known[0][0])
-    return stored_as
+    return stored_as, newest_by_kind(tx, wanted) if repeats else by_kind(newest, wanted)
 
 
 def _artifact_row(new: _IncomingArtifact) -> Row:
@@ -238,8 +256,7 @@ def _update_states(
         if not same or (each.superseded_by, each.warnings) != (place.superseded_by, place.warnings):
             warnings = msgspec.json.encode(place.warnings)
             rows.append((each.id, place.state.value, place.superseded_by, warnings))
-    if rows:
-        tx.run_many(_sql.stand, sorted(rows))
+    tx.send_many(_sql.stand, sorted(rows))
 
 
 def _filing_outcome(id_: str | None, places: Mapping[str, Supersession]) -> str:

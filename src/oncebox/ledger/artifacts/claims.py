@@ -123,8 +123,7 @@ class ClaimResolver:
         """Return the results of claims in the present state."""
         filters = {n: each.artifact_filter for n, each in requests.items() if each.artifact_filter}
         inbox_kinds: set[InboxKind] = {(each.inbox_id, each.kind) for each in filters.values()}
-        owners = _owners(tx, {inbox for inbox, _kind in inbox_kinds})
-        newest = artifacts.newest_by_kind(tx, inbox_kinds)
+        owners, newest = _owners_and_newest(tx, inbox_kinds)
         hosts = self._hosts(tx, filters.values(), newest)
         found: dict[int, ClaimResult | _PendingGrant] = {}
         skipped: dict[int, str] = {}
@@ -286,9 +285,13 @@ def _skipped_successor(
     return next((each.id for each in newer if each.message_id in wanted.excluded_messages), "")
 
 
-def _owners(tx: Transaction, inboxes: set[str]) -> dict[str, _Owner]:
-    rows = tx.many(_sql.owners, [(id_,) for id_ in sorted(inboxes)])
-    return {str(id_): (str(tenant), owner) for id_, tenant, owner in rows}
+def _owners_and_newest(
+    tx: Transaction, wanted: set[InboxKind]
+) -> tuple[dict[str, _Owner], dict[InboxKind, list[Artifact]]]:
+    inboxes = sorted({inbox for inbox, _kind in wanted})
+    owned = tx.send_many(_sql.owners, [(id_,) for id_ in inboxes])
+    newest = artifacts.newest_by_kind(tx, wanted)
+    return {str(id_): (str(tenant), owner) for id_, tenant, owner in owned.rows()}, newest
 
 
 def _may_see(claimant: ArtifactClaimant, owner: _Owner | None) -> bool:

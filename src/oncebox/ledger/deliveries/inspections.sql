@@ -52,7 +52,7 @@ SELECT id FROM oncebox_deliveries WHERE tenant = :tenant AND source = :source LI
 -- Deliveries in a state that few are in, newest first, found without reading the others.
 SELECT id FROM oncebox_deliveries
 WHERE (tenant, state, id) < (:tenant, :state, :before) AND (tenant, state) >= (:tenant, :state)
-    AND state IN ('dead', 'held', 'failed')
+    AND (state = 'dead' OR state = 'held' OR state = 'failed')
     AND (CAST(:source AS TEXT) IS NULL OR source = :source)
 ORDER BY tenant DESC, state DESC, id DESC LIMIT :most;
 
@@ -105,7 +105,8 @@ WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at 
 -- name: attention
 -- The number of deliveries that need an operator, by state.
 SELECT state, COUNT(*) FROM oncebox_deliveries
-WHERE tenant = :tenant AND state IN ('dead', 'held') AND state IN ('dead', 'held', 'failed')
+WHERE tenant = :tenant AND state IN ('dead', 'held')
+    AND (state = 'dead' OR state = 'held' OR state = 'failed')
 GROUP BY state;
 
 -- name: payload

@@ -23,6 +23,8 @@ _MOST_DEAD_LETTERED = 100
 
 #: columns of ``due`` and ``expired``
 _ID, _FENCE, _GIVE_UP_AT, _SIZE = 0, 9, 12, 13
+#: the last column of ``claim``: how many deliveries were due
+_DUE = -1
 
 #: headers and bodies that were read separately; the elements of a batch share one
 Payloads = dict[str, tuple[bytes, bytes]]
@@ -99,6 +101,13 @@ def claim_from(tx: Transaction, who: DeliveryClaimant, most: int, now: int, floo
 
 
 def _claim_due(tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int) -> Claimed:
+    find = _find_and_lease if tx.is_serial else _lease_at_once
+    return find(tx, who, most, now, floor)
+
+
+def _find_and_lease(
+    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int
+) -> Claimed:
     due = tx.all(
         _sql.due,
         tenant=who.tenant,
@@ -116,6 +125,28 @@ def _claim_due(tx: Transaction, who: DeliveryClaimant, most: int, now: int, floo
         wanted = _still_ours(tx, who, wanted)
     payloads: Payloads = {}
     return Claimed([_delivery(tx, row, payloads) for row in wanted], is_all)
+
+
+def _lease_at_once(
+    tx: Transaction, who: DeliveryClaimant, most: int, now: int, floor: int
+) -> Claimed:
+    """The same in one statement, where others may claim at the same time."""
+    rows = tx.all(
+        _sql.claim,
+        tenant=who.tenant,
+        source=who.source,
+        worker=who.worker,
+        floor=floor,
+        now=now,
+        until=now + who.lease,
+        most=most,
+        bytes=_MOST_BYTES,
+        give_up_at=now + who.budget,
+    )
+    count = rows[0][_DUE] if rows else 0
+    is_all = len(rows) == count < most
+    payloads: Payloads = {}
+    return Claimed([_delivery(tx, row[:_DUE], payloads, claimed=0) for row in rows], is_all)
 
 
 def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery | None:

@@ -25,6 +25,7 @@ UPDATE oncebox_gates SET allowance = allowance - :taken
 WHERE tenant = :tenant AND source = :source AND allowance >= :taken;
 
 -- name: due
+-- only: sqlite
 -- Claimable deliveries, oldest first, with everything a handler needs. The floor is only a hint:
 -- the next query without one finds what is before it. Large bodies are fetched separately, and so
 -- are batches, once for all their elements; a mail to several inboxes is stored whole for each.
@@ -35,9 +36,10 @@ SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tr
 FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
 WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
-ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE OF due SKIP LOCKED */;
+ORDER BY due_at LIMIT :most;
 
 -- name: lease
+-- only: sqlite
 -- bulk: id text, fence bigint, give_up_at bigint
 -- spans: yes
 -- Claim: count the try, raise the fence, start or continue the time budget. Time in the queue
@@ -49,6 +51,33 @@ SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker
 /* from rows */
 WHERE id = :id AND fence = :fence AND state IN ('received', 'failed')
     AND COALESCE(due_at, CAST(:now AS BIGINT) + 1) <= :now;
+
+-- name: claim
+-- only: postgres
+-- `due` and `lease` in one statement, up to a total size, but always the first; the last column is
+-- how many were due. A locked row stays in its place, by which it is found, and a payload is looked up
+-- for each (`OFFSET 0`): joined by id, a thousand rows would make the planner read whole tables.
+WITH due AS MATERIALIZED (
+    SELECT ctid AS place, fence AS seen_fence, size AS own_size, payload_id AS own_payload,
+        COALESCE(give_up_at + (:now - due_at), :give_up_at) AS gives_up_at
+    FROM oncebox_deliveries
+    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+        AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
+    ORDER BY due_at LIMIT :most FOR UPDATE SKIP LOCKED
+),
+wanted AS (SELECT *, SUM(own_size) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM due)
+UPDATE oncebox_deliveries AS leased
+SET state = 'processing', fence = fence + 1, tries = tries + 1, worker = :worker,
+    claimed_at = :now, give_up_at = gives_up_at, due_at = :until
+FROM wanted LEFT JOIN LATERAL (
+    SELECT headers, body FROM oncebox_payloads AS stored WHERE stored.id = own_payload OFFSET 0
+) AS payload ON TRUE
+WHERE leased.ctid = place AND fence = seen_fence AND state IN ('received', 'failed')
+    AND (total <= :bytes OR total = own_size)
+RETURNING id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
+    give_up_at, size,
+    headers, CASE WHEN size <= 65536 AND (payload_id = id OR source = '@mail') THEN body END,
+    verdict, sequence, payload_id, slice_start, (SELECT COUNT(*) FROM due);
 
 -- name: payload
 -- Headers and body, fetched only for claimed deliveries.

@@ -171,7 +171,8 @@ def _complete_with_hooks(
     rows = sorted(
         (each.delivery.id, each.delivery.fence, str(each.outcome)) for each in settlements
     )
-    ended = {(str(id_), int(fence)) for id_, fence in tx.many(_sql.fulfil, rows, now=now)}
+    fulfilled = tx.send_many(_sql.fulfil, rows, now=now)
+    ended = {(str(id_), int(fence)) for id_, fence in fulfilled.rows()}
     by_key = {(each.delivery.id, each.delivery.fence): each for each in settlements}
     return [each for key, each in by_key.items() if key in ended]
 

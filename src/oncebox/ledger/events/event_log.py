@@ -30,8 +30,7 @@ def record(
         )
         for each, number in zip(events, numbers, strict=False)
     ]  # fmt: skip
-    if rows:
-        tx.run_many(_sql.record, rows)
+    tx.send_many(_sql.record, rows)
 
 
 #: numbers scanned for one batch if a filter may exclude most events

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from oncebox.core import ids
-from oncebox.db.database import Row, Transaction, Value
+from oncebox.db.database import Row, SentStatement, Transaction, Value
 from oncebox.db.queries import load
 from oncebox.errors import NotFound
 from oncebox.ledger.admin.api_keys import Requester
@@ -73,8 +73,24 @@ def get(tx: Transaction, requester: Requester, id_: str) -> Inbox:
     """
     row = tx.one(_sql.one, id=id_, tenant=requester.tenant, owner=requester.owner)
     if row is None:
-        raise NotFound("there is no such inbox; list them with: oncebox inbox list")
+        raise not_found()
     return _to_inbox(row)
+
+
+def send_get(tx: Transaction, requester: Requester, id_: str) -> SentStatement:
+    """Send the query for one inbox."""
+    return tx.send(_sql.one, id=id_, tenant=requester.tenant, owner=requester.owner)
+
+
+def found(sent: SentStatement) -> Inbox | NotFound:
+    """Return the inbox that the query found, or the error."""
+    rows = sent.rows()
+    return _to_inbox(rows[0]) if rows else not_found()
+
+
+def not_found() -> NotFound:
+    """Return the error of a request for an inbox that the requester has not."""
+    return NotFound("there is no such inbox; list them with: oncebox inbox list")
 
 
 def newest(

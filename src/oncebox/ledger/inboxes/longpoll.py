@@ -6,7 +6,7 @@ wait is missed. See docs/decisions/0021-use-one-long-poll-hub-per-process-for-wa
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Self
@@ -64,6 +64,10 @@ class InboxPosition(NamedTuple):
     def is_after(self, other: "InboxPosition | None") -> bool:
         """Return whether anything has happened since another position."""
         return other is None or any(mine > its for mine, its in zip(self, other, strict=True))
+
+    def merged(self, other: "InboxPosition | None") -> "InboxPosition":
+        """Return the later of each; a read may be older than a message filed meanwhile."""
+        return self if other is None else InboxPosition(*map(max, self, other))
 
 
 def read_positions(tx: Transaction, inboxes: Iterable[InboxRef]) -> dict[InboxRef, InboxPosition]:
@@ -137,17 +141,8 @@ def find_matches(
     tx: Transaction, cipher: MailCipher, queries: Sequence[WaitQuery], now: int
 ) -> list[WaitResult]:
     """Return the matches of each query; what several queries need is read once."""
-    known = _SharedReads(tx, cipher, now)
+    known = _SharedReads(tx, cipher, queries, now)
     found = [known.inboxes(each) for each in queries]
-    known.newest = artifacts.newest_by_kind(
-        tx,
-        {
-            (inbox.id, query.awaited.kind)
-            for query, each in zip(queries, found, strict=True)
-            if isinstance(each, tuple)
-            for inbox in each
-        },
-    )
     return [
         tuple(known.matches(query, inbox) for inbox in each) if isinstance(each, tuple) else each
         for query, each in zip(queries, found, strict=True)
@@ -185,25 +180,33 @@ def explain_no_match(
 class _SharedReads:
     """Rows shared by all queries of one read."""
 
-    def __init__(self, tx: Transaction, cipher: MailCipher, now: int) -> None:
-        self.newest: Mapping[artifacts.InboxKind, Sequence[Artifact]] = {}
+    def __init__(
+        self, tx: Transaction, cipher: MailCipher, queries: Sequence[WaitQuery], now: int
+    ) -> None:
+        """Read keys, inboxes and their newest artifacts, in one round trip."""
         self._tx = tx
         self._cipher = cipher
-        self._now = now
-        self._keys: dict[str, bool] = {}
-        self._inboxes: dict[tuple[Requester, str], Inbox | NotFound] = {}
         self._over: dict[str, bool] = {}
         self._sorted: dict[tuple[WaitFilter, str], _SortedMessages] = {}
         self._read: dict[str, FullMessage] = {}
         self._bytes = 0
+        kinds = {(id_, each.awaited.kind) for each in queries for id_ in each.inboxes}
+        wanted = {(each.requester, id_) for each in queries for id_ in each.inboxes}
+        keys = {each.key.id: api_keys.send_get(tx, each.key) for each in queries}
+        found = {each: inboxes.send_get(tx, *each) for each in wanted}
+        newest = artifacts.send_newest(tx, kinds)
+        self._keys = {id_: api_keys.found_active(sent, now) for id_, sent in keys.items()}
+        self._inboxes = {each: inboxes.found(sent) for each, sent in found.items()}
+        #: also of inboxes that the requester may not see; ``inboxes`` leaves these out
+        self._newest = artifacts.by_kind(newest, kinds)
 
     def inboxes(self, query: WaitQuery) -> tuple[Inbox, ...] | NotFound | Unauthenticated:
         """Return the inboxes of a query, or the error."""
-        if not self._is_active(query.key):
+        if not self._keys[query.key.id]:
             return Unauthenticated()
         found = []
         for id_ in query.inboxes:
-            inbox = self._inbox(query.requester, id_)
+            inbox = self._inboxes[query.requester, id_]
             if isinstance(inbox, NotFound):
                 return inbox
             found.append(inbox)
@@ -225,7 +228,7 @@ class _SharedReads:
         )
         found = tuple(
             each
-            for each in self.newest[inbox.id, awaited.kind]
+            for each in self._newest[inbox.id, awaited.kind]
             if each.purged_at is None and artifact_filter.matches(each)
         )
         return InboxMatches(
@@ -239,7 +242,7 @@ class _SharedReads:
         if rules == WaitFilter(kind=awaited.kind):
             return _ANY
         if (rules, inbox.id) not in self._sorted:
-            with_artifacts = {each.message_id for each in self.newest[inbox.id, awaited.kind]}
+            with_artifacts = {each.message_id for each in self._newest[inbox.id, awaited.kind]}
             found = {id_: self._mismatch(rules, inbox, id_) for id_ in with_artifacts}
             fitting = frozenset(id_ for id_, why in found.items() if not why)
             # A purged message can no longer be compared.
@@ -256,25 +259,12 @@ class _SharedReads:
                 self._read[message_id] = whole
         return mismatch_reason(rules, whole.message, whole.document, inbox.created_at)
 
-    def _is_active(self, key: ApiKey) -> bool:
-        if key.id not in self._keys:
-            self._keys[key.id] = api_keys.is_active(self._tx, key, self._now)
-        return self._keys[key.id]
-
     def _is_over(self, inbox: Inbox) -> bool:
         if inbox.state not in _ENDED:
             return False
         if inbox.id not in self._over:
             self._over[inbox.id] = not _count_unread(self._tx, inbox)
         return self._over[inbox.id]
-
-    def _inbox(self, requester: Requester, id_: str) -> Inbox | NotFound:
-        if (requester, id_) not in self._inboxes:
-            try:
-                self._inboxes[requester, id_] = inboxes.get(self._tx, requester, id_)
-            except NotFound as error:
-                self._inboxes[requester, id_] = error
-        return self._inboxes[requester, id_]
 
 
 def _artifact_reason(kind: ArtifactKind, own: Sequence[Artifact]) -> str:
@@ -376,15 +366,26 @@ class LongPollHub:
         await self.matches.close()
         await self._poller.close()
 
+    def message_filed(self, inbox: InboxRef, sequence: int) -> None:
+        """Wake the waiters of an inbox, here at once, and in other processes.
+
+        This process has filed a message and knows its number, so nothing needs to be read.
+        """
+        self._advance(inbox, InboxPosition(sequence, 0, 0))
+        self._ledger.notify_others(MESSAGES)
+
     async def _poll(self) -> None:
         found = await self._ledger.read(read_positions, list(self._watched))
         for inbox, position in found.items():
-            watched = self._watched.get(inbox)
-            if watched is None or not position.is_after(watched.position):
-                continue
-            watched.position = position
-            for each in watched.waiters:
-                each.wake()
+            self._advance(inbox, position)
+
+    def _advance(self, inbox: InboxRef, position: InboxPosition) -> None:
+        watched = self._watched.get(inbox)
+        if watched is None or not position.is_after(watched.position):
+            return
+        watched.position = position.merged(watched.position)
+        for each in watched.waiters:
+            each.wake()
 
 
 class Waiter:

@@ -53,6 +53,8 @@ class MailIntake:
             database,
             self._accept,
             insert=_insert_new,
+            # Mails come a few at a time, and there a small batch costs as much as a large one.
+            in_order=database.round_trips,
             waiting=limits.waiting,
             size=lambda mail: len(mail[0].body),
             committed=self._after_commit,

@@ -4,14 +4,14 @@ See docs/decisions/0007-use-commit-order-for-message-and-event-numbers.md.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
 from oncebox.core import faults
-from oncebox.db.database import Row, Transaction
+from oncebox.db.database import Row, SentStatement, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound, RowRefused
 from oncebox.errors.mail import MailDecryptionFailed
@@ -69,18 +69,18 @@ def file(
     ordered = sorted(
         filings, key=lambda each: (each.inbox_id, each.delivery.received_at, each.delivery.id)
     )
-    inboxes = sorted({each.inbox_id for each in ordered})
-    if len(tx.many(_sql.lock, [(id_,) for id_ in inboxes])) < len(inboxes):
-        raise RowRefused("there is no such inbox")
-    # A first try has not been filed before: a delivery and its message are committed together.
-    again = [(each.delivery.id,) for each in filings if each.delivery.fence > 1]
-    known = {str(id_): str(message) for id_, message in tx.many(_sql.brought, again)}
+    known, stored, marked = _lock_and_look(tx, ordered)
     fresh = [each for each in ordered if each.delivery.id not in known]
-    first, copies = _split_duplicates(tx, cipher, fresh)
-    reused = _reused_message_ids(tx, first)
+    first, copies = _split_duplicates(cipher, fresh, stored)
+    reused = _reused_message_ids(first, marked)
     filed = _number_messages(tx, first, copies)
-    _insert_messages(tx, filed, copies, reused, now)
-    outcomes = artifacts.file(tx, filed, now)
+    warnings = _warnings_of(filed, copies, reused)
+    inserts = _insert_messages(tx, filed, copies, warnings, now)
+    outcomes, events = artifacts.file(tx, filed, now)
+    if any(sent.count() < expected for sent, expected in inserts):
+        raise DatabaseBusy("the same mail was filed at the same time; try again")
+    received = [_received_event(each, warnings, now) for each in filed]
+    numbered = event_log.record_numbered(tx, [*received, *events])
     faults.point("mail.filed")
     results = {id_: NewMessageResult(message_id=message) for id_, message in known.items()}
     for filing, sequence, *_ in filed:
@@ -90,6 +90,7 @@ def file(
             sequence=sequence,
             reused=filing.message_id in reused,
             artifacts=tuple(outcomes.get(filing.message_id, ())),
+            numbered=numbered,
         )
     for filing, original, differs in copies:
         results[filing.delivery.id] = NewMessageResult(
@@ -110,15 +111,42 @@ def tenants_with_mail(tx: Transaction, now: int) -> list[str]:
     return [str(tenant) for (tenant,) in tx.all(_sql.waiting, now=now)]
 
 
+def _lock_and_look(
+    tx: Transaction, filings: Sequence[NewMessage]
+) -> tuple[dict[str, str], list[Row], list[Row]]:
+    """Lock the inboxes, then look in one round trip for what was stored before.
+
+    Return the messages that deliveries stored, by delivery, the messages with the same identity,
+    and the Message-IDs that the inboxes received.
+
+    Raises: RowRefused.
+    """
+    inboxes = sorted({each.inbox_id for each in filings})
+    locked = tx.send_many(_sql.lock, [(id_,) for id_ in inboxes])
+    # A first try has not been filed before: a delivery and its message are committed together.
+    again = [(each.delivery.id,) for each in filings if each.delivery.fence > 1]
+    brought = tx.send_many(_sql.brought, again)
+    stored = tx.send_many(_sql.known, sorted(_identities(filings)))
+    marked = tx.send_many(_sql.marked, sorted({mark for _, mark in _message_marks(filings)}))
+    if len(locked.rows()) < len(inboxes):
+        raise RowRefused("there is no such inbox")
+    known = {str(id_): str(message) for id_, message in brought.rows()}
+    return known, stored.rows(), marked.rows()
+
+
+def _identities(filings: Iterable[NewMessage]) -> set[tuple[str, bytes]]:
+    """Return by what the messages are recognised in their inboxes."""
+    return {(each.inbox_id, identity) for each in filings for identity in each.identities}
+
+
 def _split_duplicates(
-    tx: Transaction, cipher: MailCipher, fresh: Sequence[NewMessage]
+    cipher: MailCipher, fresh: Sequence[NewMessage], stored: Iterable[Row]
 ) -> tuple[list[NewMessage], list[_DuplicateMail]]:
     """Separate new messages from copies of stored messages or of earlier ones in this call."""
-    wanted = {(each.inbox_id, identity) for each in fresh for identity in each.identities}
     originals: dict[tuple[str, bytes], _OriginalMessage] = {}
-    for inbox, identity, id_, tenant, warnings, stored in tx.many(_sql.known, sorted(wanted)):
+    for inbox, identity, id_, tenant, warnings, encrypted in stored:
         known = msgspec.json.decode(warnings, type=tuple[str, ...])
-        document = _decrypt_document(cipher, tenant, id_, stored) if stored else None
+        document = _decrypt_document(cipher, tenant, id_, encrypted) if encrypted else None
         original = _OriginalMessage(str(id_), known, document, new=False)
         originals[str(inbox), bytes(identity)] = original
     first, copies = [], []
@@ -136,17 +164,20 @@ def _split_duplicates(
     return first, copies
 
 
-def _reused_message_ids(tx: Transaction, first: Sequence[NewMessage]) -> set[str]:
-    """Return the new messages under whose Message-ID another text arrived before."""
-    marks = [
+def _message_marks(filings: Iterable[NewMessage]) -> list[tuple[str, tuple[str, bytes]]]:
+    """Return messages with the marks of their Message-IDs in their inboxes."""
+    return [
         (each.message_id, (each.inbox_id, each.document.parsed.message_mark))
-        for each in first
+        for each in filings
         if each.document.parsed.message_mark is not None
     ]
-    rows = tx.many(_sql.marked, sorted({mark for _, mark in marks}))
-    taken = {(str(inbox), bytes(mark)) for inbox, mark in rows}
+
+
+def _reused_message_ids(first: Sequence[NewMessage], stored: Iterable[Row]) -> set[str]:
+    """Return the new messages under whose Message-ID another text arrived before."""
+    taken = {(str(inbox), bytes(mark)) for inbox, mark in stored}
     reused = set()
-    for message_id, mark in marks:
+    for message_id, mark in _message_marks(first):
         if mark in taken:
             reused.add(message_id)
         taken.add(mark)
@@ -185,25 +216,32 @@ def _number_messages(
 # writing
 
 
+def _warnings_of(
+    filed: Sequence[FiledMessage], copies: Sequence[_DuplicateMail], reused: set[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the warnings of new messages, by id."""
+    differing = {copy.original.message_id for copy in copies if copy.differs}
+    return {each.filing.message_id: _warnings(each, differing, reused) for each in filed}
+
+
 def _insert_messages(
     tx: Transaction,
     filed: Sequence[FiledMessage],
     copies: Sequence[_DuplicateMail],
-    reused: set[str],
+    warnings: Mapping[str, tuple[str, ...]],
     now: int,
-) -> None:
+) -> list[tuple[SentStatement, int]]:
+    """Send the inserts; return each with the number of rows it must insert."""
     count = Counter(copy.original.message_id for copy in copies)
-    differing = {copy.original.message_id for copy in copies if copy.differs}
-    warnings = {each.filing.message_id: _warnings(each, differing, reused) for each in filed}
     rows = [_message_row(each, count, warnings) for each in filed]
     links = [_copy_row(each.filing, each.filing.message_id, ()) for each in filed]
     links += [_copy_row(each.filing, each.original.message_id, each.differs) for each in copies]
-    if tx.run_many(_sql.insert, rows) < len(rows) or (
-        tx.run_many(_sql.copy, sorted(links), now=now) < len(links)
-    ):
-        raise DatabaseBusy("the same mail was filed at the same time; try again")
-    tx.run_many(_sql.count_copies, _copy_count_rows(copies, count, differing))
-    event_log.record(tx, [_received_event(each, warnings, now) for each in filed])
+    inserts = [
+        (tx.send_many(_sql.insert, rows), len(rows)),
+        (tx.send_many(_sql.copy, sorted(links), now=now), len(links)),
+    ]
+    tx.send_many(_sql.count_copies, _copy_count_rows(copies, count))
+    return inserts
 
 
 def _warnings(filed: FiledMessage, differing: set[str], reused: set[str]) -> tuple[str, ...]:
@@ -232,10 +270,9 @@ def _copy_row(filing: NewMessage, message_id: str, differs: tuple[str, ...]) -> 
     return (delivery.id, delivery.tenant, message_id, msgspec.json.encode(differs))
 
 
-def _copy_count_rows(
-    copies: Sequence[_DuplicateMail], count: Counter[str], differing: set[str]
-) -> list[Row]:
+def _copy_count_rows(copies: Sequence[_DuplicateMail], count: Counter[str]) -> list[Row]:
     """Return the changes to messages that were stored before."""
+    differing = {copy.original.message_id for copy in copies if copy.differs}
     rows = {}
     for _filing, original, _differs in copies:
         if original.new:

@@ -83,12 +83,12 @@ WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
 WITH RECURSIVE found (tenant) AS (
     SELECT MIN(tenant) FROM oncebox_deliveries
     WHERE source = '@mail' AND due_at IS NOT NULL
-        AND state IN ('received', 'failed', 'processing')
+        AND (state = 'received' OR state = 'failed' OR state = 'processing')
     UNION ALL
     SELECT (
         SELECT MIN(oncebox_deliveries.tenant) FROM oncebox_deliveries
         WHERE source = '@mail' AND due_at IS NOT NULL
-            AND state IN ('received', 'failed', 'processing')
+            AND (state = 'received' OR state = 'failed' OR state = 'processing')
             AND oncebox_deliveries.tenant > found.tenant
     )
     FROM found WHERE found.tenant IS NOT NULL
@@ -97,7 +97,7 @@ SELECT found.tenant FROM found
 WHERE found.tenant IS NOT NULL AND (
     SELECT MIN(due_at) FROM oncebox_deliveries
     WHERE source = '@mail' AND due_at IS NOT NULL
-        AND state IN ('received', 'failed', 'processing')
+        AND (state = 'received' OR state = 'failed' OR state = 'processing')
         AND oncebox_deliveries.tenant = found.tenant
 ) <= :now;
 

@@ -548,7 +548,7 @@ class Outbox:
         for answer in answers:
             if not (answer.created or answer.rearmed):
                 kind = "drift" if answer.drift else str(answer.status)
-                self._telemetry.duplicates.labels("send", kind).inc()
+                self._telemetry.count_duplicate("send", kind)
                 age = self.clock() - answer.send.created_at
                 self._telemetry.send_key_age.observe(max(0, age) / 1000)
 

@@ -13,7 +13,6 @@ Many callers share a commit, so a refusal is a result, not an exception.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -348,17 +347,26 @@ def _store_bodies(tx: Transaction, stored: Sequence[tuple[str, NewSend]], now: i
     return ended
 
 
-_COMMON_FIELDS = sorted(
-    set(NewSend.__struct_fields__) & set(Send.__struct_fields__) - {"transport"}
-)
-_common_values = attrgetter(*_COMMON_FIELDS)
-
-
 def new_send(new: NewSend, transport: str, now: int, *, fence: int = 0) -> Send:
     """Return a send as it is right after its intent was stored; with a fence, it is leased."""
     lease = new.lease if fence else None
     return Send(
-        **dict(zip(_COMMON_FIELDS, _common_values(new), strict=True)),
+        id=new.id,
+        tenant=new.tenant,
+        key=new.key,
+        protected=new.protected,
+        content=new.content,
+        message_id=new.message_id,
+        event_type=new.event_type,
+        entity_id=new.entity_id,
+        owner=new.owner,
+        attempt_id=new.attempt_id,
+        delivery_id=new.delivery_id,
+        effect=new.effect,
+        on_unknown=new.on_unknown,
+        send_at=new.send_at,
+        valid_until=new.valid_until,
+        retention=new.retention,
         state=SendState.CLAIMED if lease else SendState.PENDING,
         transport=transport,
         created_at=now,

@@ -1,5 +1,6 @@
 """DMARC (RFC 7489): the published policy, alignment, and organisational domains."""
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -31,6 +32,7 @@ class DmarcRecord(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
 
 
+@functools.lru_cache(maxsize=512)  # the links of a mail have few hosts
 def organisational_domain(domain: str) -> str:
     """Return the registered domain, such as example.co.uk.
 

@@ -37,13 +37,15 @@ _LONGEST_WORD = 40
 _LONG_DIGITS = 4
 _FEWEST_DIGITS, _MOST_DIGITS = 2, 5
 
-_DIGIT, _LETTER, _NEITHER = b"0", b"Aa", b"."
+_DIGIT, _NEITHER = b"0", b"."
 _CHARACTER_KINDS = (
     (string.ascii_uppercase, b"A"),
     (string.ascii_lowercase, b"a"),
     (string.digits, _DIGIT),
     # Other characters become a question mark, which may be a gap.
     (" ?-|\n", b" "),
+    # A number may go on behind them.
+    (".,:/\\", b","),
 )
 _CLASSES = bytes(
     next(
@@ -55,8 +57,13 @@ _CLASSES = bytes(
 _LETTER_OR_DIGIT = bytes.maketrans(b"A0", b"aa")
 #: a literal at the beginning makes the search faster
 _DIGITS = re.compile(rb"00*+")
+#: numbers that are long, touch a letter, or are followed by another number
+_NOTABLE_DIGITS = re.compile(
+    rb"0(?<!00)(?:0{3,}+(?!,0)|0*+(?=[Aa])|(?<=[Aa]0)0*+(?!,0)|0{1,4}(?= {1,3}00))"
+)
 _FOUR_LARGE = re.compile(rb"AAAAA*")
-#: two single characters in a row; four of them contain such a pair
+#: a single character, and two in a row; four of them contain such a pair
+_SINGLE = b" a "
 _SINGLE_PAIRS = (b" a a ", b" a  a ", b" a   a ")
 _SINGLE_PAIR = re.compile(rb" a(?= {1,3}a )")
 
@@ -121,7 +128,7 @@ class MatchPositions:
         """Starts of single characters, if several occur in a row."""
         alike = self._classes.translate(_LETTER_OR_DIGIT)
         # In a text of so few characters, a search from the end takes a quarter of the time.
-        if all(alike.rfind(pair) < 0 for pair in _SINGLE_PAIRS):
+        if alike.rfind(_SINGLE) < 0 or all(alike.rfind(pair) < 0 for pair in _SINGLE_PAIRS):
             return
         after = 0
         for pair in _SINGLE_PAIR.finditer(alike):
@@ -132,18 +139,12 @@ class MatchPositions:
 
     @cached_property
     def _numbers(self) -> list[tuple[int, int]]:
-        """Ranges of numbers of several digits."""
-        classes, ascii_only = self._classes, self._ascii
-        numbers = [match.span() for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS)]
-        # A single digit counts if it touches a letter, or perhaps an invisible character.
-        return [
-            (start, end)
-            for start, end in numbers
-            if end - start > 1
-            or not ascii_only
-            or classes[start - 1] in _LETTER
-            or classes[end] in _LETTER
-        ]
+        """Ranges of numbers that may belong to a code, up to the limit of numbers."""
+        classes = self._classes
+        # Any number may touch an invisible character, which has no class of its own.
+        if not self._ascii or classes.count(_DIGIT) > _MOST_NUMBERS:
+            return [match.span() for match in islice(_DIGITS.finditer(classes), _MOST_NUMBERS)]
+        return [match.span() for match in _NOTABLE_DIGITS.finditer(classes)]
 
 
 #: separators between the groups of a code

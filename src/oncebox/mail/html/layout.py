@@ -107,6 +107,8 @@ NO_BREAK = 0
 INLINE_BREAKS = tuple(range(8))
 CELL_BREAKS = tuple(p | (_CELL_BEHIND if p & _LINE else _CELL_BEFORE) for p in range(8))
 LINE_BREAKS = tuple(p & _CELL_BEFORE | _LINE for p in range(8))
+#: white space in ASCII, but for spaces and line ends
+ODD_SPACES = "\t\v\f\r\x1c\x1d\x1e\x1f"
 #: limits of a page: blocks, links
 _MOST_BLOCKS = 20_000
 _MOST_ANCHORS = 2_000
@@ -116,7 +118,7 @@ _Flat = Literal["line", "cell"]
 _Kind = Literal["line", "cell", "heading", "button", "run"]
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Block(msgspec.Struct, frozen=True, gc=False):
     """A block of text: a line, a table cell, a heading, a button.
 
     Cells of one line are separated by one space, lines by one line end. A ``run`` is a bold,
@@ -166,7 +168,7 @@ def plain_page(text: str) -> Page:
         bare = line.strip()
         if bare:
             start = at + line.index(bare)
-            blocks.append(Block(start=start, end=start + len(bare)))
+            blocks.append(Block(start, start + len(bare)))
             if len(blocks) == _MOST_BLOCKS:
                 break
         at += len(line) + 1
@@ -176,10 +178,12 @@ def plain_page(text: str) -> Page:
 class PageBuilder:
     """Builds a page from pieces of text and the breaks between them.
 
-    The page has one space between words and no empty lines.
+    The page has one space between words and no empty lines. ``odd_spaces`` says whether a text
+    may have white space in ASCII other than spaces and line ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, odd_spaces: bool) -> None:
+        self._odd_spaces = odd_spaces
         self._lines: list[str] = []
         self._blocks: list[Block] = []
         self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
@@ -220,18 +224,18 @@ class PageBuilder:
     def _end_line(self) -> None:
         """Add the cells of the current line to the page."""
         kind: _Flat = "cell" if self._has_cells else "line"
-        at, texts = self._at, []
+        at, texts, blocks, odd_spaces = self._at, [], self._blocks, self._odd_spaces
         for cell in self._cells:
             text, emphasis = cell[0]
             if len(cell) > 1 or (emphasis is not None and emphasis.link is not None):
                 bare = self._add_runs(cell, at, kind)
             else:
-                bare = _single_spaced(text)
+                bare = _single_spaced(text, odd_spaces)
                 if bare and emphasis is None:
-                    self._blocks.append(Block(start=at, end=at + len(bare), kind=kind))
+                    blocks.append(Block(at, at + len(bare), kind))
                 elif bare and emphasis is not None:
                     seen = "heading" if emphasis.heading else kind
-                    self._blocks.append(_block(at, at + len(bare), seen, emphasis))
+                    blocks.append(_block(at, at + len(bare), seen, emphasis))
             if bare:
                 texts.append(bare)
                 at += len(bare) + 1
@@ -241,8 +245,8 @@ class PageBuilder:
 
     def _add_runs(self, cell: Sequence[_Piece], at: int, kind: _Flat) -> str:
         """Add a cell with several pieces or a link; return its text."""
-        bare = _single_spaced("".join([text for text, _ in cell]))
-        runs = _emphasised_runs(cell, at)
+        bare = _single_spaced("".join([text for text, _ in cell]), self._odd_spaces)
+        runs = _emphasised_runs(cell, at, self._odd_spaces)
         self._note_links(runs)
         if bare and runs:
             self._blocks += _blocks(at, at + len(bare), kind, runs)
@@ -277,16 +281,18 @@ class PageBuilder:
         return tuple(found)
 
 
-def _single_spaced(text: str) -> str:
+def _single_spaced(text: str, odd_spaces: bool) -> str:  # noqa: FBT001 - called for every text
     """Return a text with single spaces between words."""
     bare = text.strip()
     # Other white space is not printable, so most texts are returned unchanged.
-    if "  " not in bare and bare.isprintable():
+    if "  " not in bare and (
+        bare.isprintable() if odd_spaces or not bare.isascii() else "\n" not in bare
+    ):
         return bare
     return " ".join(bare.split())
 
 
-def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
+def _emphasised_runs(cell: Sequence[_Piece], at: int, odd_spaces: bool) -> list[_Run]:  # noqa: FBT001
     """Return the ranges of the emphasised pieces of a cell.
 
     White space becomes single spaces, so the ranges can be computed from the lengths.
@@ -295,7 +301,7 @@ def _emphasised_runs(cell: Sequence[_Piece], at: int) -> list[_Run]:
     start = at
     apart = False
     for text, emphasis in cell:
-        bare = _single_spaced(text)
+        bare = _single_spaced(text, odd_spaces)
         if bare:
             at += len(bare) + (at > start and (apart or text[0].isspace()))
             apart = text[-1].isspace()
@@ -332,14 +338,7 @@ def _blocks(start: int, end: int, kind: _Flat, runs: Sequence[_Run]) -> list[Blo
 
 
 def _block(start: int, end: int, kind: _Kind, emphasis: Emphasis) -> Block:
-    return Block(
-        start=start,
-        end=end,
-        kind=kind,
-        strong=emphasis.strong,
-        size=emphasis.size,
-        spaced=emphasis.spaced,
-    )
+    return Block(start, end, kind, emphasis.strong, emphasis.size, emphasis.spaced)
 
 
 def _cover_whole(runs: Sequence[_Run], start: int, end: int) -> bool:

@@ -133,6 +133,7 @@ def _attributes_end(html: str) -> int:
 
 #: elements whose content is no visible text
 _STRIPPED_TAGS = ("script", "style", "template")
+_HAS_REMOVED = re.compile("<(?:[sS][cCtTvV]|[tT][eE]|[mM][aA])")
 _HAS_STRIPPED = re.compile("<(?:[sS][cCtT]|[tT][eE])")
 _HAS_FOREIGN = re.compile("<(?:[sS][vV]|[mM][aA])")
 #: elements with another meaning inside SVG and MathML
@@ -170,10 +171,11 @@ def serialize_html(html: str, *, straight: bool = False) -> SerializedHtml:
     """Return HTML as parsed; ``straight`` drops ambiguous names."""
     tree = LexborHTMLParser(html)
     css = ""
-    if _HAS_STRIPPED.search(html):
+    removed = _HAS_REMOVED.search(html)
+    if removed and _HAS_STRIPPED.search(html, removed.start()):
         css = "\n".join([node.text() for node in tree.css("style")])
         tree.strip_tags(list(_STRIPPED_TAGS))
-    if _HAS_FOREIGN.search(html):
+    if removed and _HAS_FOREIGN.search(html, removed.start()):
         for node in tree.css(_MISNAMED):
             node.decompose()
     if tree.root is None:
@@ -258,6 +260,8 @@ class _ComputedStyle(msgspec.Struct, kw_only=True):
     is_inline: bool = False
     #: whether text is visible here
     readable: bool = True
+    #: text is visible here, and its white space does not count
+    flows: bool = True
     #: the emphasis of its text; None if plain
     emphasis: Emphasis | None = None
     #: the state of complex selectors
@@ -270,6 +274,7 @@ class _ComputedStyle(msgspec.Struct, kw_only=True):
     def __post_init__(self) -> None:
         unreadable = self.hidden or self.unrendered or self.code or self.invisible or self.tiny
         self.readable = not (unreadable or _is_unreadable(self.text_colour, self.background))
+        self.flows = self.readable and not self.preserves_space
 
 
 #: the style inside an element, and its breaks
@@ -307,7 +312,7 @@ class _Renderer:
     """Reads serialised HTML once, from left to right."""
 
     def __init__(self, page: SerializedHtml) -> None:
-        self.draft = PageBuilder()
+        self.draft = PageBuilder(odd_spaces=any(map(page.html.__contains__, layout.ODD_SPACES)))
         self.hidden: list[str] = []
         self.unrendered: list[str] = []
         sheet = StyleSheet(page.css) if page.css else None
@@ -321,29 +326,46 @@ class _Renderer:
         """Whether the limit of style tests was exceeded."""
         return self._sheet is not None and self._sheet.exhausted
 
-    def _walk(self) -> None:  # noqa: C901, PLR0912 - inlined for speed
-        """Read all pieces; tags that occurred before in the same context are cached."""
+    def _walk(self) -> None:  # noqa: C901, PLR0912, PLR0915 - inlined for speed
+        """Read all pieces; tags that occurred before in the same context are cached.
+
+        Most pieces are tags without a text, and are looked up as they are.
+        """
         put = self.draft.put
-        current, ends, parted = _ComputedStyle(), INLINE_BREAKS, NO_BREAK
+        end_tags: set[str] = set()
+        parted = NO_BREAK
+        inside = current, ends = _ComputedStyle(), INLINE_BREAKS
         around: list[_ElementStep] = []
         for piece in self._pieces:
+            if piece in end_tags:
+                parted = ends[parted]
+                inside = current, ends = around.pop()
+                continue
+            if (step := current.by_tag.get(piece)) is not None:
+                around.append(inside)
+                inside = current, ends = step
+                parted = ends[parted]
+                continue
             tag, closed, text = piece.partition(">")
+            tag += closed
             if tag[:1] == "/":
                 parted = ends[parted]
-                current, ends = around.pop()
-            elif (step := current.by_tag.get(tag)) is not None and closed:
-                around.append((current, ends))
-                current, ends = step
+                inside = current, ends = around.pop()
+                if not text:
+                    end_tags.add(tag)
+            elif (step := current.by_tag.get(tag)) is not None:
+                around.append(inside)
+                inside = current, ends = step
                 parted = ends[parted]
             else:
                 step, text, parted = self._enter_element(current, piece, parted)
                 if step is not None:
-                    around.append((current, ends))
-                    current, ends = step
+                    around.append(inside)
+                    inside = current, ends = step
             if text:
                 if "&" in text:
                     text = unescape_text(text)
-                if current.preserves_space or not current.readable:
+                if not current.flows:
                     parted = self._put(text, current, parted)
                 elif not (parted and text.isspace()):
                     put(text, current.emphasis, parted)
@@ -374,7 +396,7 @@ class _Renderer:
             inside, text = self._raw(name, text)
             return None, text, self._put(inside, inner, parted)
         if name != "a":  # every link has its own emphasis
-            current.by_tag[tag] = (inner, ends)
+            current.by_tag[tag + closed] = (inner, ends)
         return (inner, ends), text, parted
 
     def _comment(self, piece: str) -> str:

@@ -66,7 +66,7 @@ _FOLDED = _FoldingTable({
     **{ord(space): " " for space in _SPACES},
     **{ord(mark): "'" for mark in _APOSTROPHES},
 })  # fmt: skip
-_FOLDED_ASCII = bytes.maketrans(b"-\n\t\r`", b"    '")
+_FOLDED_ASCII = bytes(range(256)).lower().translate(bytes.maketrans(b"-\n\t\r`", b"    '"))
 
 
 def fold_digits(text: str) -> str:
@@ -80,7 +80,7 @@ def fold_same_length(text: str) -> str:
     """Return a text of the same length in lower case, without accents, with plain spaces."""
     if not text.isascii():
         return text.translate(_FOLDED)
-    return text.encode("ascii").lower().translate(_FOLDED_ASCII).decode("ascii")
+    return text.encode("ascii").translate(_FOLDED_ASCII).decode("ascii")
 
 
 def has_mixed_digits(text: str) -> bool:

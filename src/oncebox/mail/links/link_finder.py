@@ -14,7 +14,7 @@ import msgspec
 from oncebox.mail.auth import dmarc
 from oncebox.mail.html.layout import Page
 from oncebox.mail.links import meaning, occurrences, url_secrets, wrappers
-from oncebox.mail.links.meaning import LinkMeaning
+from oncebox.mail.links.meaning import LinkMeaning, Meanings
 from oncebox.mail.links.occurrences import LinkOccurrence
 from oncebox.mail.links.wrappers import Wrapper
 from oncebox.model.inboxes.received_mail import (
@@ -57,8 +57,9 @@ class ScoredLink(msgspec.Struct):
     wrapper: Wrapper | None = None
     #: the secret in its URL
     token: str = ""
-    #: the evidence of its score
+    #: the evidence of its score, and the sum of all points
     evidence: list[CandidateEvidence] = []
+    score: int = 0
 
     @property
     def leads_to(self) -> str:
@@ -71,11 +72,6 @@ class ScoredLink(msgspec.Struct):
         return self.wrapper is not None and not self.wrapper.target
 
     @property
-    def score(self) -> int:
-        """The sum of all points."""
-        return sum(each.points for each in self.evidence)
-
-    @property
     def best(self) -> LinkOccurrence:
         """The most significant occurrence."""
         return max(self.occurrences, key=lambda spot: (bool(spot.label), spot.button))
@@ -84,6 +80,7 @@ class ScoredLink(msgspec.Struct):
         """Add one piece of evidence."""
         start, end = (None, None) if spot is None else (spot.start, spot.end)
         self.evidence.append(CandidateEvidence(name=name, points=points, start=start, end=end))
+        self.score += points
 
 
 def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
@@ -113,13 +110,13 @@ def _wording_points(spot: LinkOccurrence) -> list[tuple[str, int]]:
     found = _label_points(label)
     before = _meaning_before(spot.before) if spot.before else LinkMeaning.NOTHING
     around = before | (meaning.text_meaning(spot.after) if spot.after else LinkMeaning.NOTHING)
-    if LinkMeaning.IF_NOT_YOU in before:
-        found.append(("unless", -20 if LinkMeaning.MAY_IGNORE in before else -80))
+    if before & LinkMeaning.IF_NOT_YOU:
+        found.append(("unless", -20 if before & LinkMeaning.MAY_IGNORE else -80))
     elif spot.before.endswith((":", "\uff1a")) and not spot.label:
         words = len(spot.before[:-1].rpartition(":")[2].split())
         found.append(("announced" if words > _CAPTION_WORDS else "captioned", 4))
     if label & _ANY_ACTION:
-        if LinkMeaning.ACTION in around:
+        if around & LinkMeaning.ACTION:
             found.append(("sentence_does", 6))
         if spot.lead and _is_if_not_you(meaning.text_meaning(spot.lead)):
             found.append(("lead_unless", -90 if _lead_in_names_link(spot.lead) else -15))
@@ -127,63 +124,63 @@ def _wording_points(spot: LinkOccurrence) -> list[tuple[str, int]]:
     found += _sentence_points(before, around)
     if spot.lead and not before & (_ANY_ACTION | LinkMeaning.OTHER_PURPOSE):
         lead = _lead_in_points(spot.lead)
-        if LinkMeaning.BUSINESS in label:  # the label outweighs the text before the link
+        if label & LinkMeaning.BUSINESS:  # the label outweighs the text before the link
             business = any(name == "lead_business" for name, _ in lead)
             lead = [(name, each // 2) for name, each in lead if each < 0 or not business]
         found += lead
     return found
 
 
-def _label_points(said: LinkMeaning) -> list[tuple[str, int]]:
+def _label_points(said: Meanings) -> list[tuple[str, int]]:
     found = []
-    if LinkMeaning.ACTION in said:
+    if said & LinkMeaning.ACTION:
         found.append(("label_does", 40))
-    elif LinkMeaning.POSSIBLE_ACTION in said:
+    elif said & LinkMeaning.POSSIBLE_ACTION:
         found.append(("label_may", 22))
     if said & (LinkMeaning.REFUSAL | LinkMeaning.MAY_IGNORE):
         found.append(("label_against", -80))
     elif said & (LinkMeaning.OTHER_PURPOSE | LinkMeaning.OTHER_LABEL):
-        found.append(("label_other", -45 if LinkMeaning.ACTION in said else -80))
-    if LinkMeaning.BUSINESS in said:
+        found.append(("label_other", -45 if said & LinkMeaning.ACTION else -80))
+    if said & LinkMeaning.BUSINESS:
         found.append(("label_business", -24 if said & _ANY_ACTION else -15))
     return found
 
 
-def _meaning_before(text: str) -> LinkMeaning:
+def _meaning_before(text: str) -> Meanings:
     """Return the meaning of a sentence: ``unsubscribe from invitations`` is no invitation."""
     said = meaning.text_meaning(text)
-    if LinkMeaning.OTHER_PURPOSE in said and LinkMeaning.POSSIBLE_ACTION in said:
+    if said & LinkMeaning.OTHER_PURPOSE and said & LinkMeaning.POSSIBLE_ACTION:
         opening = meaning.text_meaning(" ".join(text.split(maxsplit=2)[:2]))
-        if LinkMeaning.OTHER_PURPOSE in opening and LinkMeaning.POSSIBLE_ACTION not in opening:
+        if opening & LinkMeaning.OTHER_PURPOSE and not opening & LinkMeaning.POSSIBLE_ACTION:
             return said & ~LinkMeaning.POSSIBLE_ACTION
     return said
 
 
-def _sentence_points(before: LinkMeaning, around: LinkMeaning) -> list[tuple[str, int]]:
+def _sentence_points(before: Meanings, around: Meanings) -> list[tuple[str, int]]:
     found = []
-    if LinkMeaning.ACTION in around:
+    if around & LinkMeaning.ACTION:
         found.append(("sentence_does", 32))
-    elif LinkMeaning.POSSIBLE_ACTION in around:
+    elif around & LinkMeaning.POSSIBLE_ACTION:
         found.append(("sentence_may", 14))
-    if LinkMeaning.OTHER_PURPOSE in before and not around & _ANY_ACTION:
+    if before & LinkMeaning.OTHER_PURPOSE and not around & _ANY_ACTION:
         found.append(("sentence_other", -45))
     if (
-        LinkMeaning.REFUSAL in before
-        and LinkMeaning.IF_NOT_YOU not in before
-        and LinkMeaning.ACTION not in around
+        before & LinkMeaning.REFUSAL
+        and not before & LinkMeaning.IF_NOT_YOU
+        and not around & LinkMeaning.ACTION
     ):
         found.append(("sentence_against", -60))
-    if LinkMeaning.BUSINESS in around:
+    if around & LinkMeaning.BUSINESS:
         found.append(("sentence_business", -16))
     return found
 
 
-def _is_if_not_you(said: LinkMeaning) -> bool:
+def _is_if_not_you(said: Meanings) -> bool:
     """Say whether the next text is for readers who did not ask for the mail.
 
     "If it was not you, ignore this" does not refer to the link below; without its end, it does.
     """
-    return LinkMeaning.IF_NOT_YOU in said and LinkMeaning.MAY_IGNORE not in said
+    return bool(said & LinkMeaning.IF_NOT_YOU) and not said & LinkMeaning.MAY_IGNORE
 
 
 def _lead_in_names_link(lead: str) -> bool:
@@ -191,9 +188,10 @@ def _lead_in_names_link(lead: str) -> bool:
     if lead.endswith((":", ",", "\uff1a", "\uff0c", "\u3001", "\u060c")):
         return True
     condition = _COMMA.search(lead)
-    if condition is None:
-        return max(lead) >= _FIRST_COMMALESS and LinkMeaning.ACTION in meaning.text_meaning(lead)
-    return LinkMeaning.ACTION in meaning.text_meaning(lead[condition.end() :])
+    if condition is None and max(lead) < _FIRST_COMMALESS:
+        return False
+    action = lead[condition.end() :] if condition else lead
+    return bool(meaning.text_meaning(action) & LinkMeaning.ACTION)
 
 
 def _lead_in_points(lead: str) -> list[tuple[str, int]]:
@@ -202,13 +200,13 @@ def _lead_in_points(lead: str) -> list[tuple[str, int]]:
     if said & (LinkMeaning.IF_NOT_YOU | LinkMeaning.MAY_IGNORE):
         unless = [("lead_unless", -90 if _lead_in_names_link(lead) else -35)]
         return unless if _is_if_not_you(said) else []
-    if LinkMeaning.ACTION in said:
+    if said & LinkMeaning.ACTION:
         found.append(("lead_does", 24))
-    elif LinkMeaning.POSSIBLE_ACTION in said:
+    elif said & LinkMeaning.POSSIBLE_ACTION:
         found.append(("lead_may", 10))
-    if said & (LinkMeaning.OTHER_PURPOSE | LinkMeaning.REFUSAL) and LinkMeaning.ACTION not in said:
+    if said & (LinkMeaning.OTHER_PURPOSE | LinkMeaning.REFUSAL) and not said & LinkMeaning.ACTION:
         found.append(("lead_other", -30))
-    if LinkMeaning.BUSINESS in said:
+    if said & LinkMeaning.BUSINESS:
         found.append(("lead_business", -10))
     return found
 
@@ -217,15 +215,15 @@ def _score_url(link: ScoredLink) -> None:
     if link.opaque:
         return
     said, rather_not = meaning.url_meaning(link.leads_to)
-    if LinkMeaning.ACTION in said:
+    if said & LinkMeaning.ACTION:
         link.add("address_does", 20)
-    elif LinkMeaning.POSSIBLE_ACTION in said:
+    elif said & LinkMeaning.POSSIBLE_ACTION:
         link.add("address_may", 8)
-    if LinkMeaning.OTHER_PURPOSE in said:
-        link.add("address_other", -35 if LinkMeaning.ACTION in said else -75)
+    if said & LinkMeaning.OTHER_PURPOSE:
+        link.add("address_other", -35 if said & LinkMeaning.ACTION else -75)
     elif rather_not:
         link.add("address_rather_not", -12)
-    if LinkMeaning.BUSINESS in said:
+    if said & LinkMeaning.BUSINESS:
         link.add("address_business", -25)
 
 
@@ -383,19 +381,19 @@ def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str
         candidates[0].add("first", 3)
 
 
-def _score_by_subject(links: Sequence[ScoredLink], about: LinkMeaning) -> None:
-    business = LinkMeaning.BUSINESS in about
-    asks = LinkMeaning.ACTION in about or (LinkMeaning.POSSIBLE_ACTION in about and not business)
+def _score_by_subject(links: Sequence[ScoredLink], about: Meanings) -> None:
+    business = bool(about & LinkMeaning.BUSINESS)
+    asks = about & LinkMeaning.ACTION or (about & LinkMeaning.POSSIBLE_ACTION and not business)
     circular = not asks and any(map(is_unsubscribe, links))
     for link in links:
         said = {each.name for each in link.evidence}
-        if LinkMeaning.ACTION in about:
+        if about & LinkMeaning.ACTION:
             # "Order confirmed" is weaker than "Confirm".
             points = (24 if "nothing_said" in said else 8) - (7 if business else 0)
             link.add("subject_does", points)
-        elif LinkMeaning.POSSIBLE_ACTION in about:
+        elif about & LinkMeaning.POSSIBLE_ACTION:
             link.add("subject_may", 4)
-        if business and LinkMeaning.ACTION not in about:
+        if business and not about & LinkMeaning.ACTION:
             link.add("subject_business", -10)
         if circular and "label_may" in said:
             link.add("circular", -35)

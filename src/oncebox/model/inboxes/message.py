@@ -92,6 +92,8 @@ class NewMessageResult(msgspec.Struct, frozen=True, kw_only=True):
     reused: bool = False
     #: the outcome of each code and link
     artifacts: tuple[tuple[ArtifactKind, str], ...] = ()
+    #: its events have their numbers already
+    numbered: bool = False
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

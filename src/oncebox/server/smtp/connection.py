@@ -340,10 +340,12 @@ class SmtpConnection(asyncio.Protocol):
         """Send the session's replies, and wait for the client's next command."""
         session = self._session
         replies = session.output
-        if replies:
-            self._transport.write(replies[0] if len(replies) == 1 else b"".join(replies))
-            session.output = []
-            self._timeouts.wait()
+        if not replies:
+            return
+        self._transport.write(replies[0] if len(replies) == 1 else b"".join(replies))
+        session.output = []
+        self._timeouts.wait()
+        if session.refusal_codes:
             for code in session.refusal_codes:
                 self._telemetry.smtp_refused.labels(code.decode()).inc()
             session.refusal_codes = []

@@ -101,6 +101,8 @@ _LINE_END = b"\r\n"
 _DOT = b"\r\n."
 # With as many CR as LF, a bare LF never occurs without a bare CR.
 _BARE_CR = re.compile(rb"\r(?:[^\n]|\Z)")
+#: a bare CR, or one whose line end is followed by a dot or by nothing
+_SPECIAL_CR = re.compile(rb"\r(?!\n[^.])")
 #: possible beginnings of the end of a mail at the end of a piece, the longest first
 _PARTIAL_ENDS = (b"\r\n.\r", b"\r\n.", b"\r\n", b"\r")
 #: bytes beyond the size limit that are still read, and discarded
@@ -152,16 +154,20 @@ class MailContent:
         """Add bytes; return the bytes after the mail, or None if it is not complete."""
         faults.point("smtp.after-354")
         data = self._carry + data
-        # In most mails the first dot at the beginning of a line is the last.
-        dot = data.find(_DOT)
+        # In most mails the first CR that is special begins the end of the mail.
+        special = _SPECIAL_CR.search(data)
+        first = len(data) if special is None else special.start()
+        dot = data.find(_DOT, first)
         end = dot if dot < 0 or data.startswith(_MAIL_END, dot) else data.find(_MAIL_END, dot)
         if end >= 0:
-            self._take(data[: end + len(_LINE_END)], is_stuffed=dot < end)
+            content = data[: end + len(_LINE_END)]
+            self._take(content, is_stuffed=dot < end, may_be_bare=first < end)
             return data[end + len(_MAIL_END) :]
         half = next((half for half in _PARTIAL_ENDS if data.endswith(half)), b"")
         self._carry = half
-        if len(half) < len(data):
-            self._take(data[: len(data) - len(half)], is_stuffed=dot >= 0)
+        length = len(data) - len(half)
+        if length:
+            self._take(data[:length], is_stuffed=dot >= 0, may_be_bare=first < length)
         return None
 
     def release(self) -> list[bytes]:
@@ -174,9 +180,9 @@ class MailContent:
         self.refusal = reply
         self.release()
 
-    def _take(self, data: bytes, *, is_stuffed: bool) -> None:
-        """Add bytes that do not end inside a line end."""
-        if data.count(b"\r") != data.count(b"\n") or _BARE_CR.search(data):
+    def _take(self, data: bytes, *, is_stuffed: bool, may_be_bare: bool) -> None:
+        """Add bytes that do not end inside a line end; perhaps with a bare CR."""
+        if data.count(b"\r") != data.count(b"\n") or (may_be_bare and _BARE_CR.search(data)):
             self._bare = True
         self._measure(data)
         if is_stuffed:
@@ -370,8 +376,9 @@ class SmtpSession:
 
     def _line(self) -> bytes | None:
         """Return the next line with its end; None if it is not complete, b"" if it was too long."""
-        end = self._buffer.find(b"\n", self._at)
-        length = (len(self._buffer) if end < 0 else end) - self._at + self._skipped
+        buffer, at = self._buffer, self._at
+        end = buffer.find(b"\n", at)
+        length = (len(buffer) if end < 0 else end) - at + self._skipped
         if length > self._limits.line:
             self.end(smtp_replies.LINE_TOO_LONG)
             return None
@@ -379,7 +386,7 @@ class SmtpSession:
             if length > self._limits.command:
                 self._skipped, self._buffer, self._at = length, b"", 0
             return None
-        line = self._buffer[self._at : end + 1]
+        line = buffer[at : end + 1]
         self._at = end + 1
         if length >= self._limits.command:
             self._skipped = 0
@@ -394,8 +401,9 @@ class SmtpSession:
             self._reject_command(smtp_replies.NOT_PRINTABLE)
             return
         word, _, argument = line[:-2].partition(b" ")
+        run = self._COMMANDS.get(word.upper()) or self._COMMANDS[b""]
         try:
-            self._COMMANDS.get(word.upper(), self._COMMANDS[b""])(self, argument)
+            run(self, argument)
         except CommandRefused as refused:
             self._reject_command(refused.reply)
 

@@ -28,7 +28,7 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery, Settlement
 from oncebox.settings import WorkerSettings
 from oncebox.workers.deliveries.handlers import Handlers, release_settlement
-from oncebox.workers.deliveries.middleware import DeliveryProcessor, Process, compose
+from oncebox.workers.deliveries.middleware import DeliveryProcessor
 from oncebox.workers.lease_renewal import RENEW_EVERY, renew_periodically
 from oncebox.workers.scan_floor import ScanFloor
 
@@ -353,7 +353,7 @@ def _try_key(delivery: Delivery) -> tuple[str, int]:
 
 
 #: seconds that settlements wait for others, while as many handlers as this are executing
-_LINGER = 0.01
+_LINGER = 0.025
 _LINGER_FROM = 16
 #: seconds between two log lines about an unavailable database
 _LOG_EVERY = 30.0
@@ -381,7 +381,6 @@ class DeliveryWorker:
         self._ledger = ledger
         self._claimer = claimer
         self._processor = processor
-        self._process = compose((self._observe, self._settle_failures), processor.process)
         self._telemetry = telemetry
         self._settings = settings
         self._in_flight = InFlightDeliveries(
@@ -475,8 +474,10 @@ class DeliveryWorker:
         self._in_flight.start(delivery, self._run_try(delivery), limit)
 
     async def _run_try(self, delivery: Delivery) -> None:
-        """Process one delivery and pass its settlement on."""
+        """Process one delivery, measure how long it takes, and pass its settlement on."""
+        began = clock.steady()
         settlement = await self._process(delivery)
+        self._telemetry.observe_handler(delivery.source, clock.steady() - began)
         if settlement is None:
             self._telemetry.lease_conflicts.inc()
             self._in_flight.remove(delivery)
@@ -484,17 +485,10 @@ class DeliveryWorker:
             self._in_flight.handler_ended(delivery)
             self._settlements.enqueue(settlement)
 
-    async def _observe(self, process: Process, delivery: Delivery) -> Settlement | None:
-        """Middleware: measure how long a try takes."""
-        began = clock.steady()
-        settlement = await process(delivery)
-        self._telemetry.observe_handler(delivery.source, clock.steady() - began)
-        return settlement
-
-    async def _settle_failures(self, process: Process, delivery: Delivery) -> Settlement | None:
-        """Middleware: turn errors into settlements; return None if the lease was lost."""
+    async def _process(self, delivery: Delivery) -> Settlement | None:
+        """Process one delivery; an error becomes a settlement, a lost lease None."""
         try:
-            return await process(delivery)
+            return await self._processor.process(delivery)
         except LeaseLost:
             return None
         except asyncio.CancelledError as error:

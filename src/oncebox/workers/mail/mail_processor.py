@@ -19,7 +19,8 @@ from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
-from oncebox.ledger.notifications import EVENTS, MAIL, MESSAGES
+from oncebox.ledger.inboxes.longpoll import LongPollHub
+from oncebox.ledger.notifications import EVENTS, MAIL, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.auth.trust import covers_candidate
 from oncebox.model.deliveries.delivery import (
@@ -183,6 +184,7 @@ class MailProcessor:
         telemetry: Telemetry,
         mail_cipher: MailCipher,
         *,
+        longpoll: LongPollHub,
         rules: RetryRules,
         limit: float,
         random: Callable[[], float],
@@ -194,6 +196,7 @@ class MailProcessor:
         self._artifact_cipher = artifact_cipher
         self._telemetry = telemetry
         self._mail_cipher = mail_cipher
+        self._longpoll = longpoll
         #: one function for all mails: commit hooks with the same function share one call
         self._file = partial(messages.file, cipher=mail_cipher)
         self._rules = rules
@@ -235,7 +238,7 @@ class MailProcessor:
             delivery=delivery,
             state=DeliveryState.DONE,
             outcome=DeliveryOutcome.HANDLED,
-            commit_hook=CommitHook(self._file, message, self._on_filed),
+            commit_hook=CommitHook(self._file, message, partial(self._on_filed, message)),
         )
 
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
@@ -255,10 +258,11 @@ class MailProcessor:
         recipient = next((each for each in envelope.recipients if each.inbox_id == inbox_id), None)
         if recipient is None:
             raise Permanent("the envelope does not name the inbox")
-        policy = await self._policies.read((inbox_id, delivery.tenant))
+        policy, (delivery, parsed) = await asyncio.gather(
+            self._policies.read((inbox_id, delivery.tenant)), self._decrypt_and_parse(delivery)
+        )
         if policy is None:
             raise Permanent("there is no such inbox")
-        delivery, parsed = await self._decrypt_and_parse(delivery)
         faults.point("mail.parsed")
         try:
             verdict = await self._authenticate(envelope, parsed, delivery.body, self._parser.check)
@@ -321,15 +325,18 @@ class MailProcessor:
         identity = self._mail_cipher.message_fingerprint(parsed.identity)
         return delivery, msgspec.structs.replace(parsed, identity=identity)
 
-    def _on_filed(self, filed: NewMessageResult) -> None:
+    def _on_filed(self, message: NewMessage, filed: NewMessageResult) -> None:
         """Count a filed message, and wake the long polls that wait for it."""
         faults.point("mail.committed")
         if filed.sequence is not None:
+            self._longpoll.message_filed(
+                (message.inbox_id, message.delivery.tenant), filed.sequence
+            )
+            self._ledger.notify(STREAM if filed.numbered else EVENTS)
             self._telemetry.messages.labels(filed.status).inc()
             for kind, end in filed.artifacts:
                 self._telemetry.artifacts.labels(kind.value, end).inc()
                 if end == "duplicate":
                     self._telemetry.artifact_duplicates.labels(kind.value).inc()
-            self._ledger.notify(MESSAGES, EVENTS)
         elif filed.duplicate:
             self._telemetry.duplicates.labels("message", "copy").inc()

@@ -4,6 +4,7 @@ See docs/decisions/0025-use-bounded-pure-functions-for-dkim-and-spf.md.
 """
 
 import asyncio
+import functools
 import ipaddress
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
@@ -165,6 +166,7 @@ async def _run_within(
     return (*(["timed_out"] if pending else []), *(["check_failed"] if failed else []))
 
 
+@functools.lru_cache(maxsize=512)  # most mail comes from few clients
 def _public_address(client: str) -> str:
     """Return the client's address; empty unless it is public."""
     try:
