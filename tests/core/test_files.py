@@ -13,7 +13,7 @@ from oncebox.core.files import (
 )
 from oncebox.core.metrics import Telemetry
 from oncebox.db import startup
-from oncebox.db.sqlite import refuse_old_library
+from oncebox.db.sqlite import SqliteSession, refuse_old_library
 from oncebox.errors import DatabaseUnsafe
 
 MOUNTS = r"""
@@ -85,6 +85,20 @@ async def _modes_of_a_new_database(path: Path) -> dict[str, int]:
         return {each.name: _mode(each) for each in path.parent.iterdir()}
     finally:
         await database.close()
+
+
+def test_a_second_session_leaves_the_locks_of_the_first(tmp_path: Path) -> None:
+    """The system drops all locks of a process on a file when any handle of it is closed."""
+    path = tmp_path / "oncebox.db"
+    first = SqliteSession(path, writable=True)
+    first.connection.execute("CREATE TABLE t (x); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)")
+    held = Path("/proc/locks").read_text().count(f":{path.stat().st_ino} ")
+    second = SqliteSession(path, writable=True)
+    still_held = Path("/proc/locks").read_text().count(f":{path.stat().st_ino} ")
+    second.close()
+    first.close()
+
+    assert still_held >= held > 0
 
 
 def test_the_mode_of_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:

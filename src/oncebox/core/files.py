@@ -48,9 +48,11 @@ def create_private_folder(folder: Path) -> None:
 def create_private_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless there is one.
 
-    SQLite gives the files that it creates beside it the same mode.
+    SQLite gives the files that it creates beside it the same mode. A file that exists is not even
+    opened: closing it would drop the locks that SQLite holds on it in this process.
     """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if not path.exists():
+        write_private_file(path, b"")
 
 
 def write_private_file(path: Path, content: bytes) -> None:
