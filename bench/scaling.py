@@ -149,10 +149,10 @@ def main() -> None:
         scaling_page.write(stored["rows"], stored["figures"])
         return
     databases = [options.database] if options.database else list(DATABASES)
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    figures = stored["figures"] if stored.get("rows") == options.rows else {}
-    figures |= measure(options.rows, databases, options.rounds)
-    RESULTS.write_text(json.dumps({"rows": options.rows, "figures": figures}, indent=1) + "\n")
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": [], "figures": {}}
+    figures = stored["figures"] | measure(options.rows, databases, options.rounds)
+    rows = max(stored["rows"], options.rows, key=len)
+    RESULTS.write_text(json.dumps({"rows": rows, "figures": figures}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

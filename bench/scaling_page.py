@@ -1,4 +1,4 @@
-"""Table and plot of `bench.scaling` for the documentation: `docs/scaling.md` and `.svg`."""
+"""Table and plot of `bench.scaling` for the documentation: `docs/reference/scaling.md`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from bench.environment import ROOT
 
-PAGE = ROOT / "docs" / "scaling.md"
-PLOT = ROOT / "docs" / "scaling.svg"
+PAGE = ROOT / "docs" / "reference" / "scaling.md"
+PLOT = PAGE.with_suffix(".svg")
 #: what is measured, and its unit
 UNITS = {"intake": "1/s", "claim": "1/s", "list": "pages/s", "wait": "ms, p99", "send": "1/s"}
 NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
@@ -38,8 +38,9 @@ def table(rows: Sequence[int], figures: Figures) -> str:
     for key, values in figures.items():
         name, kind = key.split()
         digits = 1 if name == "wait" else 0
-        cells = " | ".join(f"{value:,.{digits}f}" for value in values)
-        lines.append(f"| {name}, {NAMES[kind]} | {UNITS[name]} | {cells} |")
+        cells = [f"{value:,.{digits}f}" for value in values]
+        cells += ["not measured"] * (len(rows) - len(values))
+        lines.append(f"| {name}, {NAMES[kind]} | {UNITS[name]} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -80,7 +81,7 @@ def _panel(kind: str, rows: Sequence[int], figures: Figures, left: int) -> str:
     lines = [key.split()[0] for key in figures if key.endswith(kind)]
     for name, colour in zip(lines, _COLOURS, strict=False):
         values = shares(name, figures[f"{name} {kind}"])
-        points = " ".join(f"{x(c):.1f},{y(s):.1f}" for c, s in zip(rows, values, strict=True))
+        points = " ".join(f"{x(c):.1f},{y(s):.1f}" for c, s in zip(rows, values, strict=False))
         parts.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>\n'
         )
