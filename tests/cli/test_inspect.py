@@ -193,7 +193,9 @@ async def _purge() -> None:
     async with Oncebox() as box:
         now = box.components.database.clock() + 1
         cutoffs = {("default", "shop"): now}
-        await box.components.database.write(maintenance.purge_bodies, cutoffs, now)
+        ledger = box.components.ledger
+        found = await ledger.read(maintenance.find_purgeable_bodies, cutoffs)
+        await ledger.write(maintenance.purge_bodies, found, now)
 
 
 def test_a_body_that_is_gone_is_said_to_be_gone(ledger: Ledger) -> None:

@@ -16,6 +16,7 @@ from oncebox.db.postgres import PostgresSession
 from oncebox.db.postgres_transaction import PostgresTransaction
 from oncebox.db.queries import insert_of_rows
 from oncebox.db.sqlite import SqliteSession
+from oncebox.ledger import maintenance
 from oncebox.ledger.admin import audit
 from oncebox.ledger.ciphers import MailCipher
 from oncebox.ledger.deliveries import (
@@ -74,6 +75,11 @@ class Clerk:
     ) -> T:
         """Run a verb in one transaction."""
         return self.session.run(lambda tx: verb(tx, *args, **kwargs))
+
+    def purge_bodies(self, cutoffs: maintenance.Cutoffs) -> int:
+        """Purge every body that ended before these times."""
+        found = self.run(maintenance.find_purgeable_bodies, cutoffs)
+        return self.run(maintenance.purge_bodies, found, self.now)
 
     def run_by(
         self,

@@ -23,37 +23,52 @@ _sql = load(__package__, "maintenance.sql")
 ANY_TENANT = "*"
 #: by tenant and source: bodies of deliveries that ended before this time may be purged
 Cutoffs = Mapping[tuple[str, str], int]
+#: sorts after every id
+LAST_ID = "~"
 
 
 class PurgeResult(NamedTuple):
     """How many rows were purged, and where the next call continues; None at the end."""
 
-    bodies: int
+    count: int
     after: str | None
 
 
-def purge_bodies(
-    tx: Transaction, cutoffs: Cutoffs, now: int, after: str = "", most: int = 500
-) -> PurgeResult:
-    """Purge bodies past their retention among the next ``most`` requests."""
-    kept = tx.all(_sql.kept, after=after, most=most)
+class PurgeableBodies(NamedTuple):
+    """Bodies that nothing needs any more, and where the search continues; None at the end."""
+
+    #: ids of requests
+    requests: list[Row]
+    #: their deliveries, each with the time before which it must have ended
+    deliveries: list[Row]
+    after: str | None
+
+
+def find_purgeable_bodies(
+    tx: Transaction, cutoffs: Cutoffs, after: str = "", upto: str = LAST_ID, most: int = 500
+) -> PurgeableBodies:
+    """Find bodies past their retention among the next ``most`` requests before ``upto``."""
+    kept = tx.all(_sql.kept, after=after, upto=upto, most=most)
     if not kept:
-        return PurgeResult(0, None)
+        return PurgeableBodies([], [], None)
     rows = sorted(
         (*tx.many(_sql.own, kept), *tx.many(_sql.elements, kept)), key=lambda row: row[:2]
     )
-    over: list[Row] = []
-    requests: list[Row] = []
-    for id_, deliveries in groupby(rows, key=lambda row: row[0]):
-        found = list(deliveries)
-        if all(_is_past_retention(row, cutoffs) for row in found):
-            over += [(row[1], _cutoff(row, cutoffs)) for row in found]
-            requests.append((id_,))
-    count = 0
-    if over:
-        tx.run_many(_sql.purge, sorted(over), now=now)
-        count = tx.run_many(_sql.delete_payloads, requests)
-    return PurgeResult(count, kept[-1][0])
+    found = PurgeableBodies([], [], str(kept[-1][0]))
+    for id_, group in groupby(rows, key=lambda row: row[0]):
+        deliveries = list(group)
+        if all(_is_past_retention(row, cutoffs) for row in deliveries):
+            found.deliveries.extend((row[1], _cutoff(row, cutoffs)) for row in deliveries)
+            found.requests.append((id_,))
+    return found
+
+
+def purge_bodies(tx: Transaction, found: PurgeableBodies, now: int) -> int:
+    """Purge bodies that were found and may still be purged; return how many."""
+    if not found.requests:
+        return 0
+    tx.run_many(_sql.purge, sorted(found.deliveries), now=now)
+    return tx.run_many(_sql.delete_payloads, found.requests)
 
 
 def purge_journals(tx: Transaction, before: int, after: str = "", most: int = 500) -> PurgeResult:

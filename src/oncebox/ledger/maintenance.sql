@@ -1,6 +1,6 @@
 -- name: kept
 -- Requests whose bodies are still stored, by id.
-SELECT id FROM oncebox_payloads WHERE id > :after ORDER BY id LIMIT :most;
+SELECT id FROM oncebox_payloads WHERE id > :after AND id < :upto ORDER BY id LIMIT :most;
 
 -- name: own
 -- bulk: request_id text

@@ -17,11 +17,15 @@ def _purge(clerk: Clerk, days: int = 30, source: str = SOURCE) -> int:
     cutoffs = {(TENANT, source): clerk.now - days * DAY}
     bodies, after = 0, ""
     while True:
-        purged = clerk.run(maintenance.purge_bodies, cutoffs, clerk.now, after, 2)
-        bodies += purged.bodies
-        if purged.after is None:
+        found = clerk.run(maintenance.find_purgeable_bodies, cutoffs, after, most=2)
+        bodies += clerk.run(maintenance.purge_bodies, found, clerk.now)
+        if found.after is None:
             return bodies
-        after = purged.after
+        after = found.after
+
+
+def _found(clerk: Clerk) -> maintenance.PurgeableBodies:
+    return clerk.run(maintenance.find_purgeable_bodies, {(TENANT, SOURCE): clerk.now})
 
 
 def _has_body(clerk: Clerk, id_: str) -> bool:
@@ -178,12 +182,12 @@ def test_purging_twice_does_nothing(clerk: Clerk) -> None:
 def test_a_replay_while_the_body_goes_is_refused(clerk: Clerk) -> None:
     id_ = _done(clerk)
     clerk.now += 30 * DAY
-    cutoffs, deed = {(TENANT, SOURCE): clerk.now}, clerk.deed()
+    found, deed = _found(clerk), clerk.deed()
 
     with pytest.raises(StateConflict):
         interleave(
             clerk.place,
-            lambda tx: maintenance.purge_bodies(tx, cutoffs, clerk.now),
+            lambda tx: maintenance.purge_bodies(tx, found, clerk.now),
             lambda tx: operations.replay(tx, id_, deed, {}),
         )
 
@@ -193,14 +197,26 @@ def test_a_replay_while_the_body_goes_is_refused(clerk: Clerk) -> None:
 def test_the_body_of_what_is_replayed_at_the_same_time_stays(clerk: Clerk) -> None:
     id_ = _done(clerk)
     clerk.now += 30 * DAY
-    cutoffs, deed = {(TENANT, SOURCE): clerk.now}, clerk.deed()
+    found, deed = _found(clerk), clerk.deed()
 
     interleave(
         clerk.place,
         lambda tx: operations.replay(tx, id_, deed, {}),
-        lambda tx: maintenance.purge_bodies(tx, cutoffs, clerk.now),
+        lambda tx: maintenance.purge_bodies(tx, found, clerk.now),
     )
 
+    assert clerk.claim_one().body == b"{}"
+
+
+def test_what_is_replayed_between_search_and_purge_keeps_its_body(clerk: Clerk) -> None:
+    id_ = _done(clerk)
+    clerk.now += 30 * DAY
+    found = _found(clerk)
+    assert found.requests
+
+    clerk.run(operations.replay, id_, clerk.deed(), {})
+
+    assert clerk.run(maintenance.purge_bodies, found, clerk.now) == 0
     assert clerk.claim_one().body == b"{}"
 
 
@@ -209,11 +225,11 @@ def test_a_redelivery_and_a_purge_at_once_leave_no_work_without_a_body(clerk: Cl
     clerk.give_up(delivery)
     clerk.run(operations.mark_seen, delivery.id, clerk.deed())
     clerk.now += 30 * DAY
-    cutoffs, again = {(TENANT, SOURCE): clerk.now}, clerk.arrival()
+    found, again = _found(clerk), clerk.arrival()
 
     interleave(
         clerk.place,
-        lambda tx: maintenance.purge_bodies(tx, cutoffs, clerk.now),
+        lambda tx: maintenance.purge_bodies(tx, found, clerk.now),
         lambda tx: deduplication.accept(tx, [again], clerk.now),
     )
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from oncebox.db.database import Transaction
+from oncebox.ledger import maintenance
 from oncebox.ledger.admin import idempotency
 from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.notifications import DUE
@@ -49,6 +50,39 @@ async def test_answers_are_forgotten_after_a_day_and_not_before(api: Api) -> Non
 
     assert not isinstance(early, FreshRequest)
     assert isinstance(late, FreshRequest)
+
+
+async def test_bodies_that_are_kept_are_not_looked_at_again_and_never_in_a_write(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.add_source("shop", retention=2, mode="handler")
+    await api.add_source("bank", mode="handler")
+    for number in range(3):
+        await api.accept("bank", f"k{number}", body=b"x")
+    searched: list[tuple[str, str | None]] = []
+    find = maintenance.find_purgeable_bodies
+
+    def recorded(
+        tx: Transaction, cutoffs: maintenance.Cutoffs, after: str, upto: str
+    ) -> maintenance.PurgeableBodies:
+        found = find(tx, cutoffs, after, upto)
+        searched.append((after, found.after))
+        return found
+
+    monkeypatch.setattr(maintenance, "find_purgeable_bodies", recorded)
+    monkeypatch.delattr(maintenance, "purge_bodies")
+
+    recent = later(api, 0)
+    await recent._purge_bodies()
+    assert searched == [("", None)], "younger than every retention"
+
+    searched.clear()
+    sweeper = later(api, 5)
+    await sweeper._purge_bodies()
+    await sweeper._purge_bodies()
+    last = searched[0][1]
+    assert last is not None
+    assert searched == [("", last), (last, None), (last, None)]
 
 
 async def test_bodies_go_when_their_source_keeps_them_no_longer(api: Api) -> None:

@@ -42,7 +42,7 @@ def _filed(room: Mailroom, raw: bytes) -> tuple[Delivery, str]:
 
 def _purge_raw(clerk: Clerk, days: int) -> int:
     cutoffs = {(maintenance.ANY_TENANT, MAIL_SOURCE): clerk.now - days * DAY}
-    return clerk.run(maintenance.purge_bodies, cutoffs, clerk.now).bodies
+    return clerk.purge_bodies(cutoffs)
 
 
 def _empty(clerk: Clerk, days: int, after: str = "", most: int = 500) -> emptying.EmptiedMessages:
@@ -125,7 +125,7 @@ def test_dead_mail_is_kept_until_a_person_has_seen_it(room: Mailroom) -> None:
 
 
 def _journals(clerk: Clerk, days: int) -> int:
-    return clerk.run(maintenance.purge_journals, clerk.now - days * DAY).bodies
+    return clerk.run(maintenance.purge_journals, clerk.now - days * DAY).count
 
 
 def _done(clerk: Clerk, state: EffectState = EffectState.DONE) -> Delivery:
@@ -144,7 +144,7 @@ def test_a_journal_is_never_gone_before_its_body(clerk: Clerk) -> None:
     assert _journals(clerk, 30) == 0
     assert set(clerk.journal(delivery.id)) == {"charge"}
 
-    clerk.run(maintenance.purge_bodies, {(TENANT, delivery.source): clerk.now}, clerk.now)
+    clerk.purge_bodies({(TENANT, delivery.source): clerk.now})
     assert _journals(clerk, 30) == 2
     assert clerk.journal(delivery.id) == {}
     assert clerk.inspect(delivery.id).tries == []
@@ -154,7 +154,7 @@ def test_a_journal_is_never_gone_before_its_body(clerk: Clerk) -> None:
 def test_a_journal_stays_for_its_time(clerk: Clerk) -> None:
     delivery = _done(clerk)
     clerk.now += 10 * DAY
-    clerk.run(maintenance.purge_bodies, {(TENANT, delivery.source): clerk.now}, clerk.now)
+    clerk.purge_bodies({(TENANT, delivery.source): clerk.now})
 
     assert _journals(clerk, 30) == 0
 
@@ -162,7 +162,7 @@ def test_a_journal_stays_for_its_time(clerk: Clerk) -> None:
 def test_the_journal_of_an_effect_in_doubt_stays(clerk: Clerk) -> None:
     delivery = _done(clerk, EffectState.UNKNOWN)
     clerk.now += 900 * DAY
-    clerk.run(maintenance.purge_bodies, {(TENANT, delivery.source): clerk.now}, clerk.now)
+    clerk.purge_bodies({(TENANT, delivery.source): clerk.now})
 
     assert _journals(clerk, 30) == 0
     assert clerk.journal(delivery.id)["charge"].state is EffectState.UNKNOWN

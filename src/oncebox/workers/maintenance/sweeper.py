@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from oncebox.core import ids
 from oncebox.core.clock import steady
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import StoreError
@@ -92,7 +93,9 @@ class Sweeper:
         self._events_kept = events.keep * _DAY
         self._retention = keep or RetentionSettings()
         self._purge_at = 0.0
-        #: all messages up to this one are empty; once a day the search starts again
+        #: bodies up to this one were looked at, messages up to this one are empty; once a day
+        #: both searches start again
+        self._purged_upto = ""
         self._emptied_upto = ""
         self._restart_at = 0.0
 
@@ -111,6 +114,9 @@ class Sweeper:
             await self._analyse()
         if steady() >= self._purge_at:
             self._purge_at = steady() + _PURGE_EVERY
+            if steady() >= self._restart_at:
+                self._restart_at = steady() + _DAY / 1000
+                self._purged_upto = self._emptied_upto = ""
             await self._purge_bodies()
             await self._purge_journals()
             await self._empty_messages()
@@ -135,10 +141,18 @@ class Sweeper:
         }
         if self._retention.raw_mail:
             cutoffs[maintenance.ANY_TENANT, MAIL_SOURCE] = self._before(self._retention.raw_mail)
-        after: str | None = ""
-        while cutoffs and after is not None:
-            purged = await self._ledger.write(maintenance.purge_bodies, cutoffs, now, after)
-            after = purged.after
+        if not cutoffs:
+            return
+        # What arrived after a time has not ended before it; a day for clocks that differ.
+        upto = ids.lowest("dlv", max(cutoffs.values()) + _DAY)
+        after: str | None = self._purged_upto
+        while after is not None:
+            self._purged_upto = after
+            # A read: most bodies are kept, and looking at them must not hold up any write.
+            found = await self._ledger.read(maintenance.find_purgeable_bodies, cutoffs, after, upto)
+            if found.requests:
+                await self._ledger.write(maintenance.purge_bodies, found, now)
+            after = found.after
 
     async def _purge_journals(self) -> None:
         """Delete journals of deliveries without a body, unless they are kept for ever."""
@@ -150,9 +164,6 @@ class Sweeper:
 
     async def _empty_messages(self) -> None:
         """Delete the parsed content of old messages."""
-        if steady() >= self._restart_at:
-            self._restart_at = steady() + _DAY / 1000
-            self._emptied_upto = ""
         has_more = bool(self._retention.documents)
         while has_more:
             before = self._before(self._retention.documents)
