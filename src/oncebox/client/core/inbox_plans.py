@@ -97,6 +97,8 @@ class WaitPlan:
     _long_again_at: float = 0.0
     #: the last answer
     _last: WaitResult | None = None
+    #: whether no poll follows this one
+    _is_last: bool = False
     #: what the service knows this worker by
     _request_key: str = field(default_factory=new_request_key)
 
@@ -112,29 +114,36 @@ class WaitPlan:
         """Return the granted code or link."""
         allowed: float = yield TimeoutStep()
         polls = self._polls = PollSchedule(within=self.within + self.grace, longest=_LONGEST_POLL)
-        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
         while True:
-            began = polls.now()
-            if began >= self._long_again_at:
+            if polls.now() >= self._long_again_at:
                 polls.longest = _LONGEST_POLL
-            poll = polls.next_poll(reserve)
-            # An answer to a request that does not wait is always early, so its pause is known.
-            early_pause = 0.0 if poll else polls.pause_after(began, inf)
-            is_last = polls.left - self.grace <= (poll or early_pause)
-            call = self._call(poll, min(allowed, _ANSWER_TIMEOUT), is_last=is_last)
-            try:
-                answer = yield from perform(call)
-            except OnceboxError as error:
-                pause = self._retry_or_raise(error)
-            else:
-                if answer.status not in {"timeout", "in_flight"}:
-                    return _grant_or_raise(answer)
-                self._last, self.resume = answer, answer.resume or self.resume
-                pause = polls.pause_after(began, poll) if poll else early_pause
-            if polls.left - self.grace <= pause:
+            result = yield from self._poll(min(allowed, _ANSWER_TIMEOUT))
+            if isinstance(result, Grant):
+                return result
+            pause, was_last = result, self._is_last
+            self._is_last = polls.left - self.grace <= pause
+            if self._is_last and (was_last or polls.left <= self.grace):
                 raise self._timed_out()
-            if pause:
+            if pause and not self._is_last:
                 yield PauseStep(pause)
+            # Else one more at once, so that the service knows that the wait ends with it.
+
+    def _poll(self, allowed: float) -> Plan[Grant | float]:
+        """Ask once; return what was granted, or the pause before the next poll."""
+        polls = self._polls
+        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
+        began, poll = polls.now(), polls.next_poll(reserve)
+        # An answer to a request that does not wait is always early, so its pause is known.
+        early_pause = 0.0 if poll else polls.pause_after(began, inf)
+        self._is_last |= polls.left - self.grace <= (poll or early_pause)
+        try:
+            answer = yield from perform(self._call(poll, allowed))
+        except OnceboxError as error:
+            return self._retry_or_raise(error)
+        if answer.status not in {"timeout", "in_flight"}:
+            return _grant_or_raise(answer)
+        self._last, self.resume = answer, answer.resume or self.resume
+        return polls.pause_after(began, poll) if poll else early_pause
 
     def _timed_out(self) -> WaitTimedOut:
         """Return the error of a wait whose time is over."""
@@ -162,14 +171,14 @@ class WaitPlan:
             raise error
         return pause
 
-    def _call(self, wait: float, allowed: float, *, is_last: bool) -> Call[WaitResult]:
+    def _call(self, wait: float, allowed: float) -> Call[WaitResult]:
         """Return one poll; the plan repeats it, with the time that is left."""
         fields = {
             **self.filters,
             "wait": wait,
             "resume": self.resume,
             "request_key": self._request_key,
-            "last": is_last,
+            "last": self._is_last,
         }
         path = api_path("inboxes", *self.inboxes, "wait")
         body = WaitRequest(kind=self.kind, **fields)
