@@ -15,6 +15,7 @@ from oncebox.db.database import Row, Transaction
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts.artifacts import _sql as artifacts_sql
 from oncebox.ledger.artifacts.claims import claimant_of
+from oncebox.ledger.ciphers import attempt_fingerprint
 from oncebox.model.inboxes.artifact import ArtifactValue
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.received_mail import ArtifactKind
@@ -71,6 +72,9 @@ def _row(box: Oncebox, number: int) -> Row:
     return (
         id_, tenant, INBOX, "bench", ids.new("msg"), number, "code",
         strongbox.value_fingerprint(tenant, INBOX, ArtifactKind.CODE, value),
+        attempt_fingerprint(
+            strongbox.unscoped_fingerprint(tenant, ArtifactKind.CODE, value), "bench"
+        ),
         strongbox.encrypt(tenant, id_, ArtifactValue(value=value)), 0, 900, 0, 1, "login",
         "no-reply@shop.example", "shop.example", "pass", 1, 1, None, b"[]",
     )  # fmt: skip

@@ -18,6 +18,7 @@ from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
 from oncebox.ledger.events.broadcast import EventBroadcast
 from oncebox.ledger.inboxes.allocation import InboxService
+from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory
@@ -36,7 +37,10 @@ from oncebox.settings import Settings
 RecheckRejected = Callable[[RejectedRequest], Awaitable[Sequence[NewDelivery]]]
 
 #: services with background tasks or connections, in the order in which they are closed
-_CLOSED = ("recipients", "broadcast", "longpoll", "outbox", "quarantine", "sources", "api_keys")
+_CLOSED = (
+    "recipients", "broadcast", "longpoll", "inbox_counter", "outbox", "quarantine", "sources",
+    "api_keys",
+)  # fmt: skip
 
 
 class Components:
@@ -163,9 +167,15 @@ class Components:
         return LongPollHub(self.ledger, self.mail_cipher, self.telemetry, self.settings.waits)
 
     @cached_property
+    def inbox_counter(self) -> InboxCounter:
+        """Counts polls, timeouts, duplicates, replays and conflicts per inbox."""
+        return InboxCounter(self.ledger, self.telemetry)
+
+    @cached_property
     def grants(self) -> Grants:
         """Grants codes and links to claimants."""
-        resolver = ClaimResolver(self.artifact_cipher, self._judge_link)
+        lease = round(self.settings.waits.lease * 1000)
+        resolver = ClaimResolver(self.artifact_cipher, self._judge_link, lease=lease)
         return Grants(self.database, resolver, self.telemetry)
 
     # sends

@@ -230,12 +230,15 @@ class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many requests may wait for codes, links and messages at once in one process."""
+    """How many requests may wait at once in one process, and for how long a worker has a code."""
 
     #: waits of one API key
     per_key: Count = 1_000
     #: waits of all
     most: Count = 5_000
+    #: seconds for which a code or link is kept for the worker that got it, before another worker
+    #: of the same attempt gets it; unless that worker says that it was used
+    lease: PositiveSeconds = 30.0
 
 
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ class Services(Workers):
         self.folder = folder / "data"
         self.set("ONCEBOX_HTTP__STOP_WITHIN", "5")
         self.set("ONCEBOX_SMTP__PORT", "0")
+        self.set("ONCEBOX_WAITS__LEASE", "0.3")
 
     def serve(self, *arguments: str, port: str = "0") -> "Running":
         """Start a service on a free port and wait until it says that it is up."""

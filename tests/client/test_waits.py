@@ -15,11 +15,12 @@ from oncebox.client.errors import (
     ServiceUnreachable,
     WaitContested,
     WaitEnded,
+    WaitInFlight,
     WaitTimedOut,
 )
 from oncebox.client.sync import Client
 from oncebox.errors import ConfigInvalid, NotFound
-from oncebox.errors.mail import AlreadyClaimed, ArtifactConflict, InboxInvalid
+from oncebox.errors.mail import AlreadyClaimed, ArtifactConflict, ArtifactUsed, InboxInvalid
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.schemas.artifacts import InspectedMessage, WaitReport
 from oncebox.schemas.inboxes import Policy
@@ -113,10 +114,42 @@ def test_a_grant_has_its_value_and_shows_it_to_nobody(speaker: Speaker) -> None:
     (heard,) = script.heard
     assert (heard.method, heard.path) == ("POST", "/v1/inboxes/inb_1/wait")
     assert heard.json["wait"] == inbox_plans._LONGEST_POLL
-    assert {n: v for n, v in heard.json.items() if v is not None and n != "wait"} == {
+    assert heard.json["request_key"].startswith("clm_")
+    poll = {"wait", "request_key"}
+    assert {n: v for n, v in heard.json.items() if v is not None and n not in poll} == {
         "kind": "code", "sender": "shop.example", "subject": "*code*", "purpose": "any",
-        "after": 0,
+        "after": 0, "last": False,
     }  # fmt: skip
+
+
+def test_all_polls_of_a_wait_have_one_request_key_and_one_of_them_is_the_last(
+    speaker: Speaker,
+) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut):
+        code_by(script.url, speaker, within=1)
+    with scripted(GRANTED) as another:
+        code_by(another.url, speaker)
+    *polls, last = script.heard
+
+    assert len({each.json["request_key"] for each in script.heard}) == 1
+    assert another.heard[0].json["request_key"] != last.json["request_key"]
+    assert [each.json["last"] for each in polls] == [False] * len(polls)
+    assert last.json["last"] is True
+
+
+def test_a_code_that_another_worker_holds_is_waited_for_and_said_to_be(speaker: Speaker) -> None:
+    held = {"artifact_id": "art_1", "inbox_id": "inb_1", "seconds_left": 12.0}
+    told = {"status": "in_flight", "in_flight": held, "resume": RESUME, "reports": [REPORT]}
+    with scripted(answer(told)) as script, pytest.raises(WaitInFlight) as ended:
+        code_by(script.url, speaker, within=0.5)
+    with scripted(answer(told), GRANTED) as patient:
+        grant = code_by(patient.url, speaker, within=5)
+
+    assert len(script.heard) > 1
+    assert (ended.value.artifact_id, ended.value.retry_after) == ("art_1", 12.0)
+    assert isinstance(ended.value, WaitTimedOut)
+    assert "do not request another one" in str(ended.value)
+    assert grant.value == "123456"
 
 
 def test_several_inboxes_are_one_wait(speaker: Speaker) -> None:
@@ -153,6 +186,16 @@ def test_a_timeout_tells_plainly_what_was_seen(speaker: Speaker) -> None:
         "  msg_1 (number 6): sender_not_allowed",
         "  msg_2 (number 7): no_code",
     ]
+
+
+def test_a_timeout_names_what_was_waited_for(speaker: Speaker) -> None:
+    with scripted(EMPTY) as script, pytest.raises(WaitTimedOut) as ended:
+        code_by(script.url, speaker, within=0.2, sender="acme.com", purpose="login", token="T-1")
+
+    assert ended.value.criteria == "sender acme.com, purpose login, token given"
+    assert str(ended.value).splitlines()[0] == (
+        "no matching code arrived within 0.2 s (sender acme.com, purpose login, token given)"
+    )
 
 
 def test_a_long_report_is_told_in_short() -> None:
@@ -371,6 +414,39 @@ def test_a_grant_whose_answer_was_lost_is_granted_again(service: Running, speake
 
     assert (grant.value, grant.repeated) == ("123456", True)
     assert len(proxy.lost) == 2
+
+
+def test_after_a_code_was_used_no_worker_gets_it(service: Running, speaker: Speaker) -> None:
+    inbox = ask(service, speaker, lambda c: c.inboxes.create(attempt_id="a")).id
+    bring(service, inbox, "123456")
+    grant = ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox))
+    used = [ask(service, speaker, lambda c: c.artifacts.used(grant.id)) for _ in range(2)]
+    with pytest.raises(ArtifactUsed) as refused:
+        ask(service, speaker, lambda c: c.inboxes.wait_for_code(inbox))
+
+    assert used[0] == used[1]
+    assert "123456" not in str(refused.value)
+
+
+async def test_a_grant_says_itself_that_it_was_used(service: Running) -> None:
+    async with AsyncClient(service.url, service.key) as client:
+        inbox = await client.inboxes.create(attempt_id="a")
+        await asyncio.to_thread(bring, service, inbox.id, "123456")
+        grant = await inbox.wait_for_code()
+        used = await grant.used()
+    with Client(service.url, service.key) as blocking:
+        again = blocking.inboxes.create(attempt_id="b")
+        bring(service, again.id, "123456")
+        attempt, other = blocking.attempt("b"), again.wait_for_code()
+        attempt.do("verify", lambda: "ok", uses=other)
+        with pytest.raises(ArtifactUsed):
+            again.wait_for_code()
+        repeated = other.used()
+
+    assert (used.id, used.claimed is not None and used.claimed.used_at) != (grant.id, None)
+    assert repeated.claimed is not None
+    assert repeated.claimed.used_at is not None
+    assert "123456" not in repr(grant) + repr(other)
 
 
 def test_a_second_agent_gets_already_claimed(service: Running, speaker: Speaker) -> None:

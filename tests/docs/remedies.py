@@ -55,6 +55,8 @@ REMEDIES: dict[str, str] = {
     "inbox_conflict": "repeat the original request, or use another label",
     "mail_decryption_failed": "use the right master key; a damaged mail cannot be decrypted",
     "resend_limit_reached": "do not request the mail again; wait for mail that is on its way",
+    "artifact_in_flight": "do not request another code; try again after `Retry-After`",
+    "artifact_used": "continue after it; pass `after` to wait for a newer one",
     "already_claimed": "do not request another code; the claim that holds it continues",
     "artifact_superseded": "claim the newer one",
     "artifact_unmatched": "relax the inbox's policy, or leave it",
@@ -130,6 +132,7 @@ REMEDIES: dict[str, str] = {
     "host_refused": "use the service's own name, or add the name to `http.hosts`",
     "origin_refused": "call it from a program, not from a web page",
     "wait_ended": "check `reports`",
+    "wait_in_flight": "do not request another code; wait again, with `resume`",
     "wait_timed_out": "wait again, or check `reports`; request the mail again at most once",
 }
 

@@ -7,7 +7,14 @@ _FILED, _CLAIMED = (
     "tests/contract/artifacts/test_artifacts.py",
     "tests/contract/artifacts/test_claims.py",
 )
+_LEASED = "tests/contract/artifacts/test_leases.py"
 _CHOSEN = "tests/model/test_artifact_choice.py"
+
+
+#: the condition under which a claimed artifact is given to the next worker
+_UNLEASED = (
+    "            AND used_at IS NULL AND COALESCE(lease_until, 0) <= :now))\n    AND (matched"
+)
 
 
 def _tests(file: str, *names: str) -> Selection:
@@ -31,8 +38,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/ledger/artifacts/claims.py",
-                "if artifact.claimed and not own:",
-                "if False and not own:",
+                '    if artifact.claimed:\n        return "already_claimed"\n',
+                "",
             ),
             Patch(
                 "src/oncebox/ledger/artifacts/claims.sql",
@@ -64,8 +71,9 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/ledger/artifacts/claims.py",
-                "        if not own and replaced:",
-                "        if False:",
+                "    if artifact.state is ArtifactState.SUPERSEDED and "
+                "artifact.superseded_by != skipped:",
+                "    if False:",
             ),
             Patch(
                 "src/oncebox/ledger/artifacts/claims.sql",
@@ -213,5 +221,114 @@ ARTIFACTS = (
             ),
         ),
         (_tests(_FILED, "test_what_an_artifact_says_is_overwritten_after_its_time"),),
+    ),
+    Mutant(
+        "every worker of a claim reads the code",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.py",
+                '    return "in_flight" if artifact.is_leased(now) and not reread else None',
+                "    return None",
+            ),
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.sql",
+                _UNLEASED,
+                "            AND used_at IS NULL))\n    AND (matched",
+            ),
+        ),
+        (_tests(_LEASED, "test_of_four_workers_of_one_claim_one_is_granted_in_one_commit"),),
+    ),
+    Mutant(
+        "a lease that a second process does not look at",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.sql",
+                _UNLEASED,
+                "            AND used_at IS NULL))\n    AND (matched",
+            ),
+        ),
+        (Torture("artifacts-workers", "postgres", ("doubled",)),),
+    ),
+    Mutant(
+        "a lease of a code that never ends",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/artifact.py",
+                "        return self.lease_until is not None and self.lease_until > now",
+                "        return self.lease_until is not None",
+            ),
+        ),
+        (_tests(_LEASED, "test_after_a_crash_the_lease_ends_and_the_next_worker_reads_it"),),
+    ),
+    Mutant(
+        "what was used is read again after the lease",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.py",
+                '    if artifact.used_at is not None:\n        return "used"\n',
+                "",
+            ),
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.sql",
+                _UNLEASED,
+                "            AND COALESCE(lease_until, 0) <= :now))\n    AND (matched",
+            ),
+        ),
+        (_tests(_LEASED, "test_what_was_used_is_granted_to_no_worker_any_more"),),
+    ),
+    Mutant(
+        "anybody's key says that a code was used",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.py",
+                "    if found.claimed_by != (requester.key or _TERMINAL_KEY):",
+                "    if False:",
+            ),
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.sql",
+                " AND state = 'claimed' AND claimed_by = :key_id;",
+                " AND state = 'claimed' AND :key_id <> '';",
+            ),
+        ),
+        (_tests(_LEASED, "test_only_the_key_that_claimed_it_can_say_that_it_was_used"),),
+    ),
+    Mutant(
+        "each inbox of an attempt grants the code",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/artifacts.py",
+                "    in_attempt = attempt_fingerprint(own.value_fingerprint, attempt_id) "
+                "if attempt_id else None",
+                "    in_attempt = None",
+            ),
+        ),
+        (
+            _tests(
+                _LEASED,
+                "test_the_same_code_in_two_inboxes_of_an_attempt_is_granted_once",
+                "test_the_same_code_in_one_commit_for_two_inboxes_is_one",
+            ),
+        ),
+    ),
+    Mutant(
+        "a code of another inbox is taken without a look whether it is free",
+        (
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.sql",
+                "    AND (oncebox_artifacts.state <> 'claimed'\n",
+                "    AND (oncebox_artifacts.state <> 'none'\n",
+            ),
+            Patch(
+                "src/oncebox/ledger/artifacts/claims.py",
+                '    if artifact.claimed:\n        return "already_claimed"\n',
+                "",
+            ),
+        ),
+        (
+            _tests(
+                _LEASED,
+                "test_the_same_code_in_two_inboxes_of_an_attempt_is_granted_once",
+            ),
+        ),
     ),
 )

@@ -190,11 +190,17 @@ class Finds:
         return Requester(tenant=TENANT, key=key)
 
     def ask(
-        self, artifact_id: str, key: str = AGENT, claim_key: str | None = None
+        self,
+        artifact_id: str,
+        key: str = AGENT,
+        claim_key: str | None = None,
+        worker: str = "",
     ) -> ArtifactClaimRequest:
         """Return a claim of one artifact."""
         return ArtifactClaimRequest(
-            claimant=claimant_of(self.asker(key), claim_key), artifact_id=artifact_id
+            claimant=claimant_of(self.asker(key), claim_key),
+            request_fingerprint=worker.encode(),
+            artifact_id=artifact_id,
         )
 
     def wish(
@@ -203,17 +209,24 @@ class Finds:
         key: str = AGENT,
         claim_key: str | None = None,
         inbox: str = "inb_1",
+        worker: str = "",
         **rest: Any,
     ) -> ArtifactClaimRequest:
         """Return a claim of whatever is meant."""
         wish = ArtifactFilter(inbox_id=inbox, kind=kind, **rest)
         return ArtifactClaimRequest(
-            claimant=claimant_of(self.asker(key), claim_key), artifact_filter=wish
+            claimant=claimant_of(self.asker(key), claim_key),
+            request_fingerprint=worker.encode(),
+            artifact_filter=wish,
         )
 
     def claim(self, *asks: ArtifactClaimRequest) -> list[ClaimResult]:
         """Claim, all in one commit."""
         return self.clerk.run(self.granter.claim, asks, self.clerk.now)
+
+    def use(self, artifact_id: str, key: str = AGENT) -> Artifact:
+        """Say that an artifact was used."""
+        return self.clerk.run(claims.confirm_used, self.asker(key), artifact_id, self.clerk.now)
 
     def release(self, artifact_id: str) -> Artifact:
         """Take an artifact back."""

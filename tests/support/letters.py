@@ -31,8 +31,8 @@ from tests.support.clerk import START, TENANT, VAULT, Clerk
 FILE = partial(messages.file, cipher=VAULT)
 
 _INSERT = """
-INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, owner, state, created_at,
-    metadata, policy) VALUES ({})
+INSERT INTO oncebox_inboxes (id, tenant, email, address, attempt_id, label, owner, state,
+    created_at, metadata, policy) VALUES ({})
 """
 
 
@@ -58,12 +58,14 @@ def add_inbox(
     tenant: str = TENANT,
     owner: str | None = None,
     policy: InboxPolicy | None = None,
+    attempt: str | None = "",
     postgres: bool = False,
 ) -> None:
-    """Add an inbox as the API would."""
+    """Add an inbox as the API would; its attempt has its name unless another is given."""
     email = f"{inbox_id}@oncebox.test"
     values = (
-        inbox_id, tenant, email, email, f"att_{inbox_id}", owner, "active", START,
+        inbox_id, tenant, email, email, f"att_{inbox_id}" if attempt == "" else attempt,
+        inbox_id if attempt else "", owner, "active", START,
         b"{}", msgspec.json.encode(policy or InboxPolicy()),
     )  # fmt: skip
     marks = ", ".join(["%s" if postgres else "?"] * len(values))

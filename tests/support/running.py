@@ -14,7 +14,13 @@ from oncebox.box import Oncebox
 from oncebox.model.admin.access import DEFAULT_TENANT
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.service import Role, Service, ServiceStarted
-from oncebox.settings import HttpSettings, RetrySettings, SmtpSettings, WorkerSettings
+from oncebox.settings import (
+    HttpSettings,
+    RetrySettings,
+    SmtpSettings,
+    WaitSettings,
+    WorkerSettings,
+)
 from tests.support.databases import Place
 from tests.support.program import settings
 
@@ -78,6 +84,7 @@ class Running:
                 smtp=SmtpSettings(port=0, stop_within=1),
                 worker=WorkerSettings(watchdog=0, lease=30),
                 retry=RetrySettings(first_wait=0.01, longest_wait=0.01),
+                waits=WaitSettings(lease=0.3),
             )
         )
         self._service = Service(self.box, self.role)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from oncebox.client.asynchronous import AsyncClient
     from oncebox.client.asynchronous.attempts import AsyncAction, AsyncAttempt
     from oncebox.client.asynchronous.deliveries import AsyncWork
-    from oncebox.client.asynchronous.inboxes import AsyncInbox
+    from oncebox.client.asynchronous.inboxes import AsyncGrant, AsyncInbox
     from oncebox.client.core.send_plans import send_request
     from oncebox.client.errors import (
         ActionHeld,
@@ -23,14 +23,21 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         WaitContested,
         WaitEnded,
+        WaitInFlight,
         WaitTimedOut,
         WorkMisused,
     )
     from oncebox.client.sync import Client
     from oncebox.client.sync.attempts import Action, Attempt
     from oncebox.client.sync.deliveries import Work
-    from oncebox.client.sync.inboxes import Inbox
-    from oncebox.errors.mail import AlreadyClaimed, ArtifactConflict, LinkRefused
+    from oncebox.client.sync.inboxes import Grant, Inbox
+    from oncebox.errors.mail import (
+        AlreadyClaimed,
+        ArtifactConflict,
+        ArtifactInFlight,
+        ArtifactUsed,
+        LinkRefused,
+    )
 
 __all__ = [
     "Action",
@@ -40,9 +47,12 @@ __all__ = [
     "AlreadyClaimed",
     "AnswerUnreadable",
     "ArtifactConflict",
+    "ArtifactInFlight",
+    "ArtifactUsed",
     "AsyncAction",
     "AsyncAttempt",
     "AsyncClient",
+    "AsyncGrant",
     "AsyncInbox",
     "AsyncWork",
     "Attempt",
@@ -50,6 +60,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "DeadlinePassed",
+    "Grant",
     "Inbox",
     "InboxClosed",
     "LinkRefused",
@@ -58,6 +69,7 @@ __all__ = [
     "ServiceUnreachable",
     "WaitContested",
     "WaitEnded",
+    "WaitInFlight",
     "WaitTimedOut",
     "Work",
     "WorkMisused",
@@ -69,13 +81,17 @@ _MODULES = {
     "Action": "client.sync.attempts",
     "AlreadyClaimed": "errors.mail",
     "ArtifactConflict": "errors.mail",
+    "ArtifactInFlight": "errors.mail",
+    "ArtifactUsed": "errors.mail",
     "AsyncAction": "client.asynchronous.attempts",
     "AsyncAttempt": "client.asynchronous.attempts",
     "AsyncClient": "client.asynchronous",
+    "AsyncGrant": "client.asynchronous.inboxes",
     "AsyncInbox": "client.asynchronous.inboxes",
     "AsyncWork": "client.asynchronous.deliveries",
     "Attempt": "client.sync.attempts",
     "Client": "client.sync",
+    "Grant": "client.sync.inboxes",
     "Inbox": "client.sync.inboxes",
     "LinkRefused": "errors.mail",
     "Work": "client.sync.deliveries",

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oncebox.errors import OnceboxError, StateConflict
-from oncebox.errors.mail import ArtifactConflict
+from oncebox.errors.mail import ArtifactConflict, ArtifactInFlight
 
 if TYPE_CHECKING:
+    from oncebox.schemas import artifacts as schemas
     from oncebox.schemas.artifacts import WaitConflict, WaitReport
 
 #: messages listed in the text of an error
@@ -115,9 +116,37 @@ class WaitTimedOut(WaitEnded):
         reports: "Sequence[WaitReport]" = (),
         *,
         resume: str | None = None,
+        criteria: str = "",
+        why: str = "",
     ) -> None:
-        super().__init__(f"no matching {kind} arrived within {within:g} s", reports)
+        wanted = f" ({criteria})" if criteria else ""
+        super().__init__(why or f"no matching {kind} arrived within {within:g} s{wanted}", reports)
         self.resume = resume
+        #: what was waited for, as one line
+        self.criteria = criteria
+
+
+class WaitInFlight(WaitTimedOut, ArtifactInFlight):
+    """It arrived, and another worker of the same attempt holds it; do not request another one."""
+
+    code = "wait_in_flight"
+
+    def __init__(
+        self,
+        kind: str,
+        within: float,
+        reports: "Sequence[WaitReport]" = (),
+        *,
+        resume: str | None,
+        in_flight: "schemas.WaitInFlight",
+    ) -> None:
+        why = (
+            f"another worker of this attempt holds the {kind} for {in_flight.seconds_left:.0f} s "
+            f"more ({in_flight.artifact_id}); do not request another one, but wait again"
+        )
+        super().__init__(kind, within, reports, resume=resume, why=why)
+        self.artifact_id = in_flight.artifact_id
+        self.retry_after = in_flight.seconds_left
 
 
 class WaitContested(WaitEnded, ArtifactConflict):

@@ -15,6 +15,7 @@ from prometheus_client.utils import floatToGoString
 from oncebox.core.logging import Log
 
 _SECONDS_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_WAIT_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
 _AGE_BUCKETS = (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -73,7 +74,9 @@ class Telemetry:
     )
     settled = Metric(Counter, "oncebox_settled", "Tries of deliveries by outcome", "outcome")
     lease_conflicts = Metric(
-        Counter, "oncebox_lease_conflicts", "Writes refused because the lease was lost"
+        Counter,
+        "oncebox_lease_conflicts",
+        "Leases that were lost before a write, or that another worker of the attempt held",
     )
     effects = Metric(Counter, "oncebox_effects", "Calls of once.do by outcome", "outcome")
     in_flight = Metric(Gauge, "oncebox_in_flight", "Handlers running in this process")
@@ -100,7 +103,7 @@ class Telemetry:
         Counter, "oncebox_sequencer_turns", "Times this process took over the numbering of events"
     )
     cursor_replays = Metric(
-        Counter, "oncebox_cursor_replays", "Cursors that returned to events already read", "list"
+        Counter, "oncebox_cursor_replays", "Cursors that returned to what was already read", "list"
     )
     event_streams = Metric(Gauge, "oncebox_event_streams", "Open event streams")
     # received mail
@@ -126,7 +129,27 @@ class Telemetry:
         Counter, "oncebox_resends", "Requests to have a mail sent again, by outcome", "outcome"
     )
     waits_open = Metric(Gauge, "oncebox_waits_open", "Open long polls for mail")
-    waits = Metric(Counter, "oncebox_waits", "Waits for a code or link by outcome", "end")
+    waits = Metric(
+        Counter,
+        "oncebox_waits",
+        "Waits for a code or link by outcome, each once, however many polls it took",
+        "end",
+    )
+    wait_timeouts = Metric(
+        Counter, "oncebox_wait_timeouts", "Waits that ended without a code or link"
+    )
+    poll_attempts = Metric(
+        Counter,
+        "oncebox_poll_attempts",
+        "Requests that may wait for a code, a link or a message",
+        "list",
+    )
+    time_to_first_message = Metric(
+        Histogram,
+        "oncebox_time_to_first_message_seconds",
+        "Time from the creation of an inbox to its first message",
+        buckets=_WAIT_BUCKETS,
+    )
     grant_seconds = Metric(
         Histogram,
         "oncebox_received_to_grant_seconds",
@@ -231,10 +254,12 @@ class CursorTracker:
         self._replays = replays
         self._positions: dict[tuple[str, ...], int] = {}
 
-    def resumed(self, list_: str, reader: tuple[str, ...], after: int) -> None:
-        """Note the cursor with which a reader continues."""
-        if after < self._positions.get((list_, *reader), 0):
+    def resumed(self, list_: str, reader: tuple[str, ...], after: int) -> bool:
+        """Note the cursor with which a reader continues; return whether it has been further."""
+        replayed = after < self._positions.get((list_, *reader), 0)
+        if replayed:
             self._replays.labels(list_).inc()
+        return replayed
 
     def advanced(self, list_: str, reader: tuple[str, ...], upto: int) -> None:
         """Note how far a reader has got; the least recently seen reader is forgotten."""

@@ -21,6 +21,8 @@ OnceboxError
 OnceboxError
 └── StateConflict
     ├── AlreadyClaimed            another claim holds it
+    ├── ArtifactInFlight          another worker of the claim holds it; may be retried
+    ├── ArtifactUsed              a worker of the claim has used it
     ├── ArtifactSuperseded        a newer one replaced it
     ├── ArtifactUnmatched         its message is not what the inbox expects
     ├── ArtifactPurged            its value was overwritten
@@ -115,6 +117,24 @@ class AlreadyClaimed(StateConflict):
     """Another claim holds this code or link; it is granted once."""
 
     code = "already_claimed"
+
+
+class ArtifactInFlight(StateConflict):
+    """Another worker of the same attempt holds this code or link; try again after its lease."""
+
+    code = "artifact_in_flight"
+    retry_safe = True
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        """Take the seconds until the lease ends."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ArtifactUsed(StateConflict):
+    """A worker of the same attempt has used this code or link."""
+
+    code = "artifact_used"
 
 
 class ArtifactSuperseded(StateConflict):

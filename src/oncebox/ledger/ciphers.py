@@ -98,9 +98,18 @@ class ArtifactCipher:
         """Return what makes two artifacts of one inbox the same."""
         return _artifact_hmac(self._value_key, tenant, inbox_id, kind.value, value)
 
+    def unscoped_fingerprint(self, tenant: str, kind: ArtifactKind, value: str) -> bytes:
+        """Return the key of ``attempt_fingerprint``; it is not stored."""
+        return _artifact_hmac(self._value_key, tenant, kind.value, value)
+
     def claim_fingerprint(self, tenant: str, key_id: str, claim_key: str) -> bytes:
         """Return what makes two claims the same: the API key and the claim key."""
         return _artifact_hmac(self._claim_key, tenant, key_id, claim_key)
+
+
+def attempt_fingerprint(unscoped: bytes, attempt_id: str) -> bytes:
+    """Return what makes two artifacts of one attempt the same."""
+    return hmac.digest(unscoped, attempt_id.encode(), "sha256")
 
 
 def _artifact_hmac(key: bytes, *parts: str) -> bytes:

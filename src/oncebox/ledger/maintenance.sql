@@ -112,7 +112,8 @@ WHERE purged_at IS NULL AND received_at <= :before ORDER BY received_at LIMIT :m
 -- bulk: id text, mark bytea
 -- Delete the value of an artifact, claimed or not; the record of the artifact and its claim stays.
 -- The mark is deleted too: if the same value arrives again, that is another artifact.
-UPDATE oncebox_artifacts SET sealed = :nothing, mark = :mark, purged_at = :now
+UPDATE oncebox_artifacts
+SET sealed = :nothing, mark = :mark, attempt_mark = NULL, purged_at = :now
 /* from rows */
 WHERE oncebox_artifacts.id = :id AND purged_at IS NULL AND received_at <= :before;
 

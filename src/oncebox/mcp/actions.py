@@ -8,6 +8,7 @@ from oncebox.client.core.work import new_request_key
 from oncebox.mcp.tool import (
     DEFAULT_LEASE,
     Fence,
+    Id,
     Lease,
     Line,
     Tool,
@@ -74,6 +75,9 @@ class FinishAction(ToolArguments, frozen=True, kw_only=True):
         Meta(description="not_done only if you know that it did not happen."),
     ]
     result: Annotated[Any, Meta(description="The result for repeats.")] = None
+    artifact_id: Annotated[
+        Id | None, Meta(description="The code or link that it used, from wait_for_….")
+    ] = None
 
 
 class FinishedAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -109,7 +113,8 @@ async def finish_action(context: ToolContext, args: FinishAction) -> FinishedAns
     """Record the outcome of an action."""
     attempts, action_id = context.client.attempts, (args.attempt_id, args.name, args.fence)
     if args.outcome == "done":
-        action = await attempts.done(*action_id, args.result)
+        uses = () if args.artifact_id is None else (args.artifact_id,)
+        action = await attempts.done(*action_id, args.result, uses=uses)
     else:
         action = await attempts.not_done(*action_id)
     return FinishedAnswer(

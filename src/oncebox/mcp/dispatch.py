@@ -36,6 +36,15 @@ _NO_GUESS = "Do not guess ids, and do not try ids of others."
 
 #: by error code; other errors get advice by whether a retry is safe
 ADVICE: dict[str, Advice] = {
+    "artifact_in_flight": Advice(
+        "Another worker of this attempt holds it for a short time: call again later.",
+        _NO_NEW_MAIL,
+    ),
+    "artifact_used": Advice(
+        "A worker of this attempt has used it. Continue with what comes after it; to wait for a "
+        "newer one, pass the sequence of the last as after.",
+        f"Do not use it again. {_NO_NEW_MAIL}",
+    ),
     "already_claimed": Advice(
         "Another caller has it: leave it to them. If it should be yours, ask the user who else is "
         "working on this attempt.",

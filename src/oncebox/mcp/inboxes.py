@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from oncebox.client.errors import WaitTimedOut
+from oncebox.client.errors import WaitInFlight, WaitTimedOut
 from oncebox.mcp.tool import (
     Id,
     Tool,
@@ -34,6 +34,10 @@ _RESPONSE_GRACE = 4.0
 #: messages that did not match, listed in an answer
 _MAX_UNMATCHED = 10
 
+_CONFIRM = (
+    "begin_action before, and finish_action with artifact_id after. After a crash, the same call "
+    "returns it again."
+)
 _NO_SECOND_MAIL = "Do not ask the site for another mail: a newer one would invalidate this one."
 
 
@@ -107,9 +111,16 @@ class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
     """The result of a wait."""
 
     status: Annotated[
-        Literal["granted", "waiting"], Meta(description="granted: it is yours; waiting: call again")
+        Literal["granted", "waiting", "in_flight"],
+        Meta(
+            description="granted: it is yours; waiting: call again; in_flight: another worker of "
+            "this attempt holds it"
+        ),
     ]
     artifact_id: str | None = None
+    seconds_left: Annotated[
+        float | None, Meta(description="If in_flight: until another worker may get it.")
+    ] = None
     sequence: Annotated[int | None, Meta(description="Number of the message in its inbox.")] = None
     sender_domain: str | None = None
     sender_verdict: Annotated[
@@ -191,8 +202,7 @@ async def wait_for_code(context: ToolContext, args: WaitForCode) -> CodeAnswer:
         return CodeAnswer(**_waiting_fields(late, "wait_for_code"))
     return CodeAnswer(
         code=grant.value,
-        next=f"Use the code now, once. After a crash, the same call returns it again. "
-        f"{_NO_SECOND_MAIL}",
+        next=f"Use the code now, once; {_CONFIRM} {_NO_SECOND_MAIL}",
         **_granted_fields(grant),
     )
 
@@ -210,8 +220,7 @@ async def wait_for_link(context: ToolContext, args: WaitForLink) -> LinkAnswer:
         url=grant.value,
         host=grant.link.host if grant.link else None,
         token=grant.link.token if grant.link else None,
-        next=f"Open the link now, once. After a crash, the same call returns it again. "
-        f"{_NO_SECOND_MAIL}",
+        next=f"Open the link now, once; {_CONFIRM} {_NO_SECOND_MAIL}",
         **_granted_fields(grant),
     )
 
@@ -263,6 +272,14 @@ def _waiting_fields(late: WaitTimedOut, tool: str) -> dict[str, Any]:
         "compare why in unfit with your arguments. Do not ask the site for another mail without "
         "request_resend.",
     }
+    if isinstance(late, WaitInFlight):
+        fields |= {
+            "status": "in_flight",
+            "artifact_id": late.artifact_id,
+            "seconds_left": late.retry_after,
+            "next": f"Another worker of this attempt holds it. Call {tool} again with the same "
+            "arguments and resume, after seconds_left. Do not ask the site for another mail.",
+        }
     report = late.report
     if report is not None:
         fields |= {
@@ -290,7 +307,7 @@ TOOLS = (
         name="wait_for_code",
         title="Wait for a code",
         description="Wait for the code that was mailed to an inbox, and claim it. It is granted "
-        "once; the same call returns it again, other callers get an error.",
+        "once and kept for this call; after a crash the same call returns it again.",
         arguments=WaitForCode,
         answer=CodeAnswer,
         run=wait_for_code,

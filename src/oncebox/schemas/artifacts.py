@@ -24,6 +24,16 @@ ClaimKey = Annotated[
         description="identifies the claimer: a repeat with the same key gets the same grant",
     ),
 ]
+RequestKey = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=8,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="identifies this worker's call: a repeat with the same key reads its lease "
+        "again; by default every request is a worker of its own",
+    ),
+]
 Purpose = Literal["signup", "login", "reset", "invite"]
 
 
@@ -39,6 +49,11 @@ class ClaimArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     #: default: the attempt of the inbox, or the inbox itself
     claim_key: ClaimKey | None = None
+    request_key: RequestKey | None = None
+
+
+class UseArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A report that a claimed artifact was used."""
 
 
 class ReleaseArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +77,10 @@ class ArtifactClaim(msgspec.Struct, frozen=True, kw_only=True):
     at: Timestamp
     #: whether it was claimed with the API key of this request
     mine: bool
+    #: until when it is kept for the worker that got it; null: for nobody
+    lease_until: Timestamp | None = None
+    #: when its claimer reported that it was used
+    used_at: Timestamp | None = None
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +113,8 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     claimed: ArtifactClaim | None
     #: whether the value has been deleted
     purged: bool
+    #: the artifact of another inbox of the attempt that has the same value; they are one claim
+    same_as: str | None = None
 
 
 class GrantedLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +200,9 @@ class WaitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     host: DomainName | None = None
     wait: Wait = 0
     resume: ResumeToken | None = None
+    request_key: RequestKey | None = None
+    #: whether nobody asks again after a timeout, so that the wait counts as timed out
+    last: bool = True
 
 
 class WaitAnyRequest(WaitRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -221,13 +245,24 @@ class WaitConflict(msgspec.Struct, frozen=True, kw_only=True):
     artifact_ids: list[str]
 
 
+class WaitInFlight(msgspec.Struct, frozen=True, kw_only=True):
+    """A matching artifact that another worker of the same attempt holds."""
+
+    artifact_id: str
+    inbox_id: str
+    #: until the lease ends, unless it is used before
+    seconds_left: float
+
+
 class WaitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a wait."""
 
-    status: Literal["granted", "conflict", "timeout", "inbox_closed"]
+    #: ``in_flight``: another worker of this attempt holds it; do not request another one
+    status: Literal["granted", "conflict", "timeout", "in_flight", "inbox_closed"]
     #: granted to you; a repeat of the same request gets the same grant
     grant: Grant | UnsetType = UNSET
     conflict: WaitConflict | UnsetType = UNSET
+    in_flight: WaitInFlight | UnsetType = UNSET
     #: after a timeout: send it with the same request to continue the wait
     resume: str | UnsetType = UNSET
     #: seconds since the first request of this wait

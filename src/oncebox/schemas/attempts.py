@@ -15,6 +15,7 @@ Lease = Annotated[
         ge=1, le=900, description="seconds until the lease expires without a heartbeat; default 30"
     ),
 ]
+ArtifactId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 SafetyChoice = Literal["idempotent", "once", "verify"]
 
 
@@ -62,6 +63,8 @@ class DoneAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     fence: Fence
     #: returned to repeats
     result: Any = None
+    #: artifacts that the action used: other workers of the attempt do not get them again
+    uses: Annotated[list[ArtifactId], msgspec.Meta(max_length=20)] = []
 
 
 class HeartbeatAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -237,7 +237,7 @@ class MessageStats(msgspec.Struct, frozen=True, kw_only=True):
     """Message counts and times."""
 
     messages: int
-    #: further copies of the same messages
+    #: further copies of the same messages, also those that SMTP delivered again
     duplicates: int
     #: messages that matched the policy
     matched: int
@@ -246,6 +246,16 @@ class MessageStats(msgspec.Struct, frozen=True, kw_only=True):
     last_message_at: Timestamp | None
     #: seconds from creation to the first message
     time_to_first_message: float | None
+    #: requests that waited for a code, a link or a message, or listed messages
+    polls: int = 0
+    #: waits that ended without a code or link
+    timeouts: int = 0
+    #: codes and links that arrived again in further messages
+    artifact_duplicates: int = 0
+    #: lists of messages that were read again from an earlier cursor
+    cursor_replays: int = 0
+    #: waits and claims that met the lease of another worker
+    lease_conflicts: int = 0
 
 
 class InboxStats(MessageStats, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ _SETTINGS = {
     "ONCEBOX_SMTP__STOP_WITHIN": "1",
     "ONCEBOX_HTTP__STOP_WITHIN": "1",
     "ONCEBOX_WORKER__STOP_WITHIN": "1",
+    # a test that waits for the same code again does so at once
+    "ONCEBOX_WAITS__LEASE": "1",
     # Every test connects from this machine, and there may be many of them.
     "ONCEBOX_SMTP__CONNECTIONS_PER_ADDRESS": "0",
     # No name server knows the domains of tests.

@@ -74,6 +74,7 @@ class Workers:
             self._telemetry,
             components.mail_cipher,
             longpoll=components.longpoll,
+            inbox_counter=components.inbox_counter,
             rules=rules,
             limit=reading.limit,
             random=random.random,

@@ -309,6 +309,17 @@ TABLES: Mapping[str, Columns] = {
         "received_at": _AT,
         "warnings": "{blob}'[]'{/blob}",
         "releases": "CASE WHEN i % 1000 = 0 THEN 1 ELSE 0 END",
+        "attempt_mark": "CASE WHEN i % 5 > 0 THEN {blob}'attempt value ' || i{/blob} END",
+        "same_as": f"CASE WHEN i % 20 = 1 THEN 'art_' || ({_ID} - 1) END",
+    },
+    "oncebox_inbox_counts": {
+        "inbox_id": f"'inb_' || {_ID}",
+        "tenant": _TENANT,
+        "polls": "1",
+        "timeouts": "0",
+        "artifact_duplicates": "0",
+        "cursor_replays": "0",
+        "lease_conflicts": "0",
     },
     "oncebox_attempts": {
         "tenant": "'acme'",

@@ -56,14 +56,16 @@ async def test_an_agent_sees_what_there_is_but_not_what_it_says(api: Api) -> Non
         "superseded_by": None,
         "claimed": None,
         "purged": False,
+        "same_as": None,
     }
     assert not {"481920", "canary", "no-reply"} & set(page.text.replace('"', " ").split())
 
 
 async def test_a_claim_gets_the_value_and_gets_it_again(api: Api) -> None:
     _, (id_,) = await brought(api, code("481920"))
-    first, again = await claim(api, id_), await claim(api, id_)
-    by_attempt = await claim(api, id_, claim_key="signup")
+    worker = {"request_key": "worker-1"}
+    first, again = await claim(api, id_, **worker), await claim(api, id_, **worker)
+    by_attempt = await claim(api, id_, claim_key="signup", **worker)
     shown = (await api.call("GET", f"/v1/artifacts/{id_}", scopes=AGENT)).json()
 
     assert (first.status_code, first.json()["value"], first.json()["link"]) == (
@@ -74,6 +76,26 @@ async def test_a_claim_gets_the_value_and_gets_it_again(api: Api) -> None:
     assert [each.json()["repeated"] for each in (first, again, by_attempt)] == [False, True, True]
     assert (shown["state"], shown["claimed"]["mine"]) == ("claimed", True)
     assert "value" not in shown
+
+
+async def test_another_worker_of_the_claim_hears_how_long_it_is_held(api: Api) -> None:
+    inbox_id, (id_,) = await brought(api, code("481920"))
+    first = await claim(api, id_)
+    rival = await claim(api, id_)
+    used = [await api.call("POST", f"/v1/artifacts/{id_}/used", {}, scopes=AGENT) for _ in "12"]
+    late = await claim(api, id_)
+    stats = (await api.call("GET", f"/v1/inboxes/{inbox_id}/stats", scopes=AGENT)).json()
+
+    assert first.json()["claimed"]["lease_until"] > first.json()["claimed"]["at"]
+    assert (rival.status_code, rival.json()["code"]) == (409, "artifact_in_flight")
+    assert 0 < int(rival.headers["retry-after"]) <= 30
+    assert "do not request another one" in rival.json()["detail"]
+    assert "481920" not in rival.text
+    assert [each.status_code for each in used] == [200, 200]
+    assert used[0].json() == used[1].json()
+    assert used[0].json()["claimed"]["used_at"] is not None
+    assert (late.status_code, late.json()["code"]) == (409, "artifact_used")
+    assert stats["lease_conflicts"] == 1
 
 
 async def test_another_claim_is_told_that_it_is_claimed(api: Api) -> None:
@@ -185,7 +207,7 @@ async def test_a_link_is_granted_in_parts_or_refused_by_code(linked: Api) -> Non
     url = "https://app.shop.example/verify?token=s3cret"
     policy = {"link_hosts": ["app.shop.example"]}
     _, (good,) = await brought(linked, link(url), policy=policy)
-    _, (bad,) = await brought(linked, link(url), label="2")
+    _, (bad,) = await brought(linked, link(f"{url}2"), label="2")
     granted, refused = await claim(linked, good), await claim(linked, bad)
 
     assert granted.json()["value"] == url

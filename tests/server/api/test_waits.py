@@ -92,12 +92,101 @@ async def test_what_comes_during_the_wait_is_granted_then(api: Api, desk: Arriva
 
 async def test_a_repeat_after_a_lost_answer_gets_the_same(api: Api, desk: Arrivals) -> None:
     await desk.bring("inb_1", code("123456"))
-    first = await wait(api)
-    again = await wait(api)
+    first = await wait(api, request_key="worker-1")
+    again = await wait(api, request_key="worker-1")
 
     assert code_of(first) == code_of(again) == "123456"
+    assert figure(api, "oncebox_waits_total", "granted") == 1
     assert first.json()["grant"]["id"] == again.json()["grant"]["id"]
     assert [each.json()["grant"]["repeated"] for each in (first, again)] == [False, True]
+
+
+async def test_of_four_workers_of_one_attempt_one_receives_the_code(
+    api: Api, desk: Arrivals
+) -> None:
+    key = await api.key("operator")  # one for all: a claim is bound to its key
+    waiting = [asyncio.create_task(wait(api, wait=2, key=key)) for _ in range(4)]
+    await asyncio.sleep(0.2)
+    await desk.bring("inb_1", code("123456"))
+    answers = [each.json() for each in await asyncio.gather(*waiting)]
+    (grant,) = [each["grant"] for each in answers if each["status"] == "granted"]
+    held = [each["in_flight"] for each in answers if each["status"] == "in_flight"]
+    stats = (await api.call("GET", "/v1/inboxes/inb_1/stats", scopes=("operator",))).json()
+
+    assert grant["value"] == "123456"
+    assert [each["artifact_id"] for each in held] == [grant["id"]] * 3
+    assert all(0 < each["seconds_left"] <= 30 for each in held)
+    assert "123456" not in json.dumps(held)
+    assert figure(api, "oncebox_lease_conflicts_total") == 3
+    assert (stats["lease_conflicts"], stats["polls"], stats["timeouts"]) == (3, 4, 3)
+
+
+async def test_workers_that_wait_hear_that_the_code_was_used(api: Api, desk: Arrivals) -> None:
+    await desk.bring("inb_1", code("123456"))
+    grant = (await wait(api)).json()["grant"]
+    waiting = [asyncio.create_task(wait(api, wait=LONG)) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    await api.call("POST", f"/v1/artifacts/{grant['id']}/used", {}, scopes=("operator",))
+    began = clock.steady()
+    answers = await asyncio.gather(*waiting)
+
+    assert [each.json()["code"] for each in answers] == ["artifact_used"] * 2
+    assert clock.steady() - began < 10
+
+
+async def test_a_worker_that_waits_gets_the_code_when_the_lease_of_another_ends(
+    api: Api, desk: Arrivals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api.box.components.grants.resolver, "_lease", 500)
+    await desk.bring("inb_1", code("123456"))
+    dead = (await wait(api)).json()["grant"]
+    heir = await wait(api, wait=LONG)
+
+    assert code_of(heir) == dead["value"]
+    assert (dead["repeated"], heir.json()["grant"]["repeated"]) == (False, True)
+    assert figure(api, "oncebox_waits_total", "granted") == 2
+
+
+async def test_the_same_code_after_a_rotation_is_granted_once(api: Api) -> None:
+    made = await api.call("POST", "/v1/inboxes", {"attempt_id": "signup"}, scopes=("operator",))
+    old = made.json()["id"]
+    new = await api.call("POST", f"/v1/inboxes/{old}/rotate", {}, scopes=("operator",))
+    desk = Arrivals(api.box)
+    for inbox in (old, new.json()["id"]):
+        await desk.bring(inbox, code("123456"))
+    first = await wait(api, old, claim_key="one")
+    second = await wait(api, new.json()["id"], claim_key="two")
+    worker = await wait(api, new.json()["id"], claim_key="one")
+
+    assert code_of(first) == "123456"
+    assert second.json()["code"] == "already_claimed"
+    assert worker.json()["status"] == "in_flight"
+
+
+async def test_a_wait_of_many_polls_is_one_wait(api: Api, desk: Arrivals) -> None:
+    polls = [await wait(api, request_key="worker-1", last=False) for _ in range(3)]
+    last = await wait(api, request_key="worker-1", resume=polls[-1].json()["resume"])
+    stats = (await api.call("GET", "/v1/attempts/att_inb_1/stats", scopes=("operator",))).json()
+
+    assert last.json()["status"] == "timeout"
+    assert figure(api, "oncebox_waits_total", "timeout") == 1
+    assert figure(api, "oncebox_wait_timeouts_total") == 1
+    assert figure(api, "oncebox_poll_attempts_total") == 4
+    assert (stats["polls"], stats["timeouts"]) == (4, 1)
+
+
+async def test_a_timeout_is_logged_with_what_was_waited_for(
+    api: Api, desk: Arrivals, caplog: pytest.LogCaptureFixture
+) -> None:
+    await desk.bring("inb_1", code("123456", subject=SECRET))
+    caplog.set_level("INFO", logger="oncebox")
+    await wait(api, sender="bank.example", purpose="login", token="T-1")
+    (line,) = [e.msg for e in caplog.records if e.msg["event"] == "wait_timed_out"]
+
+    assert (line["inbox"], line["attempt"]) == ("inb_1", "att_inb_1")
+    assert (line["cursor"], line["inspected"]) == (1, 1)
+    assert line["criteria"] == "kind code, sender bank.example, purpose login, token given"
+    assert not {SECRET, "123456", "T-1"} & set(map(str, line.values()))
 
 
 async def test_of_two_agents_who_wait_for_the_same_code_one_gets_it(
@@ -164,9 +253,10 @@ async def test_a_newer_message_that_does_not_fit_takes_no_ones_place(
     for name, value in (("ann", "111111"), ("bob", "222222")):
         await desk.bring("inb_1", code(value, subject=f"Code for {name}"))
         await asyncio.sleep(0.002)
-    older = await wait(api, subject="*ann*", claim_key="ann")
+    worker = {"request_key": "worker-1"}
+    older = await wait(api, subject="*ann*", claim_key="ann", **worker)
     newer = await wait(api, subject="*bob*", claim_key="bob")
-    again = await wait(api, subject="*ann*", claim_key="ann")
+    again = await wait(api, subject="*ann*", claim_key="ann", **worker)
     other = await wait(api, subject="*ann*", claim_key="eve")
 
     assert [code_of(each) for each in (older, newer, again)] == ["111111", "222222", "111111"]
@@ -448,12 +538,15 @@ async def test_a_repeat_over_many_inboxes_gets_the_same_and_not_one_more(
     api: Api, desk: Arrivals
 ) -> None:
     await desk.bring("inb_2", code("222222"))
-    first = await wait_any(api, "inb_1", "inb_2")
+    worker = {"request_key": "worker-1"}
+    first = await wait_any(api, "inb_1", "inb_2", **worker)
     await desk.bring("inb_1", code("111111"))
-    again = await wait_any(api, "inb_1", "inb_2")
-    other_order = await wait_any(api, "inb_2", "inb_1")
+    again = await wait_any(api, "inb_1", "inb_2", **worker)
+    other_order = await wait_any(api, "inb_2", "inb_1", **worker)
+    rival = await wait_any(api, "inb_1", "inb_2")
 
     assert code_of(first) == code_of(again) == code_of(other_order) == "222222"
+    assert rival.json()["status"] == "in_flight"
 
 
 async def test_a_closed_inbox_among_many_is_passed_over(api: Api, desk: Arrivals) -> None:

@@ -34,6 +34,7 @@ async def main(given: argparse.Namespace) -> None:
         ArtifactCipher(encryption.master_key_from_text(MASTER_KEY)), _no_links
     )
     grants = Grants(database, clerk, Telemetry())
+    worker = str(os.getpid()).encode() if given.worker else b""
     who = ArtifactClaimant(tenant=TENANT, key_id=KEY, owner=None, claim_key=given.claim_key)
     # Also for writing, so that the pipe never ends.
     pipe = os.open(given.pipe, os.O_RDWR | os.O_NONBLOCK)
@@ -43,7 +44,9 @@ async def main(given: argparse.Namespace) -> None:
     while True:
         order = await orders.get()
         outcome = await grants.request(
-            ArtifactClaimRequest(claimant=who, artifact_id=order.partition("/")[0])
+            ArtifactClaimRequest(
+                claimant=who, request_fingerprint=worker, artifact_id=order.partition("/")[0]
+            )
         )
         if isinstance(outcome, ClaimGranted):
             repeated = "again" if outcome.repeated else "first"
@@ -91,6 +94,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("pipe")
     parser.add_argument("claim_key")
     parser.add_argument("--naive", action="store_true")
+    parser.add_argument("--worker", action="store_true", help="not the same as its predecessor")
     return parser.parse_args(arguments)
 
 

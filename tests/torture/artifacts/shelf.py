@@ -8,7 +8,7 @@ from pathlib import Path
 from oncebox.core import encryption, ids
 from oncebox.db.database import Row, Transaction
 from oncebox.ledger.artifacts.artifacts import _sql
-from oncebox.ledger.ciphers import ArtifactCipher
+from oncebox.ledger.ciphers import ArtifactCipher, attempt_fingerprint
 from oncebox.model.inboxes.artifact import ArtifactValue
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from tests.support.postgres import PostgresServer
@@ -73,6 +73,9 @@ def _row(thing: Thing, number: int) -> Row:
     return (
         thing.id, TENANT, _INBOX, "torture", ids.new("msg"), number, "code",
         _STRONGBOX.value_fingerprint(TENANT, _INBOX, ArtifactKind.CODE, thing.value),
+        attempt_fingerprint(
+            _STRONGBOX.unscoped_fingerprint(TENANT, ArtifactKind.CODE, thing.value), "torture"
+        ),
         _STRONGBOX.encrypt(TENANT, thing.id, ArtifactValue(value=thing.value)),
         0, 900, 0, 1, "login",
         f"s{number}@shop.example", "shop.example", "pass", 1, 1, None, b"[]",

@@ -13,7 +13,7 @@ from oncebox.cli.output.times import duration, iso_time, parse_duration
 from oncebox.components import Components
 from oncebox.db.database import Transaction
 from oncebox.ledger.admin.api_keys import Requester
-from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes import inbox_counts, inboxes
 from oncebox.ledger.inboxes.allocation import AllocatedInbox
 from oncebox.ledger.lookup import IdKind, find_id
 from oncebox.ledger.notifications import EVENTS
@@ -206,11 +206,13 @@ def show(call: CommandContext, *, wanted: str, tenant: str | None) -> None:
     with call.reader() as reader:
         requester = Requester(tenant=tenant_of(reader, tenant))
         id_ = reader.read(find_id, IdKind.INBOX, requester.tenant, wanted)
-        found = reader.read(inboxes.get, requester, id_)
+        found, counts = reader.read(inbox_counts.inbox_stats, requester, id_)
+    counted = msgspec.structs.asdict(counts)
     if call.out.as_json:
-        call.out.record(_inbox_record(found))
+        call.out.record(_inbox_record(found) | counted)
     else:
         call.out.outline(_inbox_lines(found))
+        call.out.outline((name.replace("_", " "), n) for name, n in counted.items() if n)
 
 
 @click.command("close")

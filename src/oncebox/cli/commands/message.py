@@ -163,7 +163,7 @@ def _address_cells(person: HeaderAddress) -> tuple[str, ...]:
 _ARTIFACT_COLUMNS = (
     "artifact", "kind", "state", "sure", "from", "verdict", "purpose", "number", "received",
 )  # fmt: skip
-_INTERNAL_FIELDS = ("claim_fingerprint", "rank")
+_INTERNAL_FIELDS = ("claim_fingerprint", "lease_fingerprint", "rank")
 
 
 @click.command("list", epilog=examples("oncebox artifact list inb_… --state available --json"))
@@ -301,6 +301,19 @@ def _artifact_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
     yield from _history_lines(artifact)
 
 
+def _claim_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
+    if artifact.same_as:
+        yield ("same as", artifact.same_as, "in another inbox of the attempt")
+    if artifact.claimed_at is not None:
+        yield ("claimed by", artifact.claimed_by, iso_time(artifact.claimed_at))
+    if artifact.used_at is not None:
+        yield ("used", iso_time(artifact.used_at))
+    elif artifact.lease_until is not None:
+        yield ("leased until", iso_time(artifact.lease_until))
+    if artifact.releases:
+        yield ("released", f"{artifact.releases} times")
+
+
 def _history_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
     if not artifact.matched:
         yield ("matched", "no: its message does not match the inbox's policy")
@@ -308,9 +321,6 @@ def _history_lines(artifact: Artifact) -> Iterator[tuple[object, ...]]:
         yield ("warnings", *artifact.warnings)
     if artifact.superseded_by:
         yield ("superseded by", artifact.superseded_by)
-    if artifact.claimed_at is not None:
-        yield ("claimed by", artifact.claimed_by, iso_time(artifact.claimed_at))
-    if artifact.releases:
-        yield ("released", f"{artifact.releases} times")
+    yield from _claim_lines(artifact)
     if artifact.purged_at is not None:
         yield ("overwritten", iso_time(artifact.purged_at))

@@ -1,5 +1,6 @@
 """`client.attempts`, and the handles `Attempt` and `Action`."""
 
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -10,6 +11,7 @@ from oncebox.client.core.actions import DEFAULT_LEASE, ActionOptions, BaseAction
 from oncebox.errors import LeaseLost
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function, choose_safety
 from oncebox.schemas import attempts as schemas
+from oncebox.schemas.artifacts import Grant
 
 
 class AsyncAttempts(AsyncResource):
@@ -33,10 +35,19 @@ class AsyncAttempts(AsyncResource):
         return await self._run(actions.begin_call(attempt_id, name, body))
 
     async def done(
-        self, attempt_id: str, name: str, fence: int, result: Any = None
+        self,
+        attempt_id: str,
+        name: str,
+        fence: int,
+        result: Any = None,
+        *,
+        uses: Sequence[str] = (),
     ) -> schemas.Action:
-        """Record that an action happened, and the result for repeats; also after its lease."""
-        return await self._run(actions.done_call(attempt_id, name, fence, result))
+        """Record that an action happened, and the result for repeats; also after its lease.
+
+        ``uses`` are the ids of the codes and links that it used: nobody gets them any more.
+        """
+        return await self._run(actions.done_call(attempt_id, name, fence, result, uses))
 
     async def not_done(self, attempt_id: str, name: str, fence: int) -> schemas.Action:
         """Record that an action did not happen, so it may begin again.
@@ -152,6 +163,7 @@ class AsyncAttempt(AsyncResource):
         lease: float = DEFAULT_LEASE,
         window: float = KEY_WINDOW,
         wait: float = 0.0,
+        uses: Grant | None = None,
     ) -> AsyncAction:
         """Return an action of this attempt; ``async with`` begins it.
 
@@ -159,11 +171,14 @@ class AsyncAttempt(AsyncResource):
         ``"once"`` holds it for a person, ``"idempotent"`` lets the next caller repeat it with
         the same key while ``window`` lasts, ``"verify"`` makes the next caller verify first; a
         function does that (it returns ``Done(…)`` or raises ``NotDone``). ``wait`` is how many
-        seconds to wait while another caller is doing it.
+        seconds to wait while another caller is doing it. ``uses`` is a grant that counts as used
+        when the action is done.
 
         Raises: ActionMisused.
         """
-        options = action_options(self.id, name, safe, lease, window, wait)
+        options = action_options(
+            self.id, name, safe, lease=lease, window=window, wait=wait, uses=uses
+        )
         return AsyncAction(self._runner, options)
 
     async def do(
@@ -177,6 +192,7 @@ class AsyncAttempt(AsyncResource):
         timeout: float | None = None,
         window: float = KEY_WINDOW,
         wait: float = 60.0,
+        uses: Grant | None = None,
         **kwargs: Any,
     ) -> Any:
         """Call a function at most once per attempt and name; a repeat gets the stored result.
@@ -190,7 +206,7 @@ class AsyncAttempt(AsyncResource):
         """
         bound = partial(function, *args, **kwargs)
         chosen = choose_safety(safe, bound).value if not callable(safe) else safe
-        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait)
+        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait, uses=uses)
         return await self._run(action._do_plan(bound, actions.call_timeout(timeout, lease)))
 
     async def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:

@@ -1,27 +1,47 @@
 """`client.inboxes`, `client.messages`, `client.artifacts` (codes and links), and `Inbox`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Self
 
 import msgspec
 
 from oncebox.client.asynchronous.runner import AsyncResource, AsyncRunner
 from oncebox.client.core import actions
 from oncebox.client.core.calls import create_call, get_call, page_call, post_call
-from oncebox.client.core.inbox_plans import close_call, messages_call, wait_plan
+from oncebox.client.core.inbox_plans import (
+    claim_call,
+    close_call,
+    messages_call,
+    used_call,
+    wait_plan,
+)
 from oncebox.model.inboxes.artifact import ArtifactState
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.model.inboxes.received_mail import ArtifactKind
+from oncebox.schemas import artifacts as artifact_schemas
 from oncebox.schemas import inboxes as schemas
-from oncebox.schemas.artifacts import (
-    Artifact,
-    ArtifactPage,
-    ArtifactQuery,
-    ClaimArtifact,
-    Grant,
-    ReleaseArtifact,
-)
+from oncebox.schemas.artifacts import Artifact, ArtifactPage, ArtifactQuery, ReleaseArtifact
 from oncebox.schemas.attempts import AttemptStats
 from oncebox.schemas.messages import Message, MessagePage
+
+
+class AsyncGrant(artifact_schemas.Grant, frozen=True, kw_only=True, dict=True):
+    """A code or link that was granted, with its ``value``, kept for the caller for a short lease.
+
+    Meanwhile other workers of the attempt wait; after a crash the next one gets it.
+    """
+
+    @classmethod
+    def of(cls, runner: AsyncRunner, grant: artifact_schemas.Grant) -> Self:
+        """Return the answer of the service with its method."""
+        made = cls(**msgspec.structs.asdict(grant))
+        made.__dict__["_runner"] = runner
+        return made
+
+    async def used(self) -> Artifact:
+        """Report that it was used, so that no other worker gets it; a repeat changes nothing."""
+        runner: AsyncRunner = self.__dict__["_runner"]
+        return await runner.run(used_call(self.id))
 
 
 class AsyncInbox(AsyncResource):
@@ -66,16 +86,18 @@ class AsyncInbox(AsyncResource):
         after: int = 0,
         resume: str | None = None,
         grace: float = 0.0,
-    ) -> Grant:
+    ) -> AsyncGrant:
         """Wait for a code in this inbox, and claim it.
 
         ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
-        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
-        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
-        the last answer to arrive.
+        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
+        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
+        with the same arguments. ``grace`` is added to ``within``, only for the last answer to
+        arrive.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        InboxClosed, NotFound.
         """
         plan = wait_plan(
             "code",
@@ -91,7 +113,7 @@ class AsyncInbox(AsyncResource):
             claim_key=claim_key,
             after=after,
         )
-        return await self._run(plan)
+        return AsyncGrant.of(self._runner, await self._run(plan))
 
     async def wait_for_link(
         self,
@@ -107,13 +129,14 @@ class AsyncInbox(AsyncResource):
         after: int = 0,
         resume: str | None = None,
         grace: float = 0.0,
-    ) -> Grant:
+    ) -> AsyncGrant:
         """Wait for a link in this inbox, and claim it.
 
         A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
         if that is given. The other parameters are as for codes.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        LinkRefused, InboxClosed, NotFound.
         """
         plan = wait_plan(
             "link",
@@ -130,7 +153,7 @@ class AsyncInbox(AsyncResource):
             claim_key=claim_key,
             after=after,
         )
-        return await self._run(plan)
+        return AsyncGrant.of(self._runner, await self._run(plan))
 
     async def close(self, *, drain: float | None = None) -> schemas.Inbox:
         """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
@@ -284,16 +307,18 @@ class AsyncInboxes(AsyncResource):
         after: int = 0,
         resume: str | None = None,
         grace: float = 0.0,
-    ) -> Grant:
+    ) -> AsyncGrant:
         """Wait for a code in an inbox, or in any of several, and claim it.
 
         ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
-        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
-        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
-        the last answer to arrive.
+        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
+        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
+        with the same arguments. ``grace`` is added to ``within``, only for the last answer to
+        arrive.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        InboxClosed, NotFound.
         """
         plan = wait_plan(
             "code",
@@ -309,7 +334,7 @@ class AsyncInboxes(AsyncResource):
             claim_key=claim_key,
             after=after,
         )
-        return await self._run(plan)
+        return AsyncGrant.of(self._runner, await self._run(plan))
 
     async def wait_for_link(
         self,
@@ -326,13 +351,14 @@ class AsyncInboxes(AsyncResource):
         after: int = 0,
         resume: str | None = None,
         grace: float = 0.0,
-    ) -> Grant:
+    ) -> AsyncGrant:
         """Wait for a link in an inbox, or in any of several, and claim it.
 
         A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
         if that is given. The other parameters are as for codes.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        LinkRefused, InboxClosed, NotFound.
         """
         plan = wait_plan(
             "link",
@@ -349,7 +375,7 @@ class AsyncInboxes(AsyncResource):
             claim_key=claim_key,
             after=after,
         )
-        return await self._run(plan)
+        return AsyncGrant.of(self._runner, await self._run(plan))
 
 
 class AsyncMessages(AsyncResource):
@@ -413,13 +439,19 @@ class AsyncArtifacts(AsyncResource):
         """Return one code or link; without its value."""
         return await self._run(get_call(Artifact, "artifacts", id))
 
-    async def claim(self, id: str, *, claim_key: str | None = None) -> Grant:
-        """Return the value of a code or link. It is granted once; the same claim gets it again.
+    async def claim(self, id: str, *, claim_key: str | None = None) -> AsyncGrant:
+        """Return the value of a code or link, kept for this call until ``grant.used()``.
 
-        Without a ``claim_key`` the attempt claims. Another claim gets ``AlreadyClaimed``.
+        Without a ``claim_key`` the attempt claims; after a short lease it gets the value again.
+        Another claim gets ``AlreadyClaimed``.
+
+        Raises: AlreadyClaimed, ArtifactInFlight, ArtifactUsed, ArtifactSuperseded, NotFound.
         """
-        body = ClaimArtifact(claim_key=claim_key)
-        return await self._run(post_call(Grant, body, "artifacts", id, "claim", repeatable=True))
+        return AsyncGrant.of(self._runner, await self._run(claim_call(id, claim_key)))
+
+    async def used(self, id: str) -> Artifact:
+        """Report that a claimed code or link was used; no worker gets it any more."""
+        return await self._run(used_call(id))
 
     async def release(self, id: str, *, why: str) -> Artifact:
         """Take a code or link back from its claimant; audited. For operators."""

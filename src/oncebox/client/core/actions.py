@@ -1,6 +1,7 @@
 """Actions of an attempt: steps done once, as plans; no I/O."""
 
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ from oncebox.model.deliveries.effects import (
     Safety,
     proves_not_done,
 )
+from oncebox.schemas.artifacts import Grant
 from oncebox.schemas.attempts import (
     Action,
     AttemptStats,
@@ -53,9 +55,12 @@ def begin_call(attempt_id: str, name: str, body: BeginAction) -> Call[BeginActio
     return post_call(BeginActionResult, body, *path, repeatable=repeatable)
 
 
-def done_call(attempt_id: str, name: str, fence: int, result: Any) -> Call[Action]:
-    """Return a call that records that an action happened."""
-    return _action_call(attempt_id, name, "done", DoneAction(fence=fence, result=result))
+def done_call(
+    attempt_id: str, name: str, fence: int, result: Any, uses: Sequence[str] = ()
+) -> Call[Action]:
+    """Return a call that records that an action happened, and which artifacts it used."""
+    body = DoneAction(fence=fence, result=result, uses=[*uses])
+    return _action_call(attempt_id, name, "done", body)
 
 
 def not_done_call(attempt_id: str, name: str, fence: int) -> Call[Action]:
@@ -96,6 +101,8 @@ class ActionOptions:
     window: float
     #: how long to wait while another caller is doing it
     wait: float
+    #: the artifacts that it uses
+    uses: tuple[str, ...] = ()
 
 
 class BaseAction:
@@ -234,7 +241,8 @@ class BaseAction:
         yield from self._post_done(result, None)
 
     def _post_done(self, result: Any, stored: msgspec.Raw | None) -> Plan[None]:
-        call = done_call(self._options.attempt_id, self.name, self._fence, stored)
+        options = self._options
+        call = done_call(options.attempt_id, self.name, self._fence, stored, options.uses)
         action = yield from perform(replace(call, within=2 * self._options.lease))
         self._ended = True
         stored_result = result if action.result is None else action.result
@@ -288,8 +296,15 @@ class BaseAction:
         return min(most, self._options.lease - (clock.steady() - self._requested_at))
 
 
-def action_options(
-    attempt_id: str, name: str, safe: str | Function, lease: float, window: float, wait: float
+def action_options(  # noqa: PLR0913 - the options of an action
+    attempt_id: str,
+    name: str,
+    safe: str | Function,
+    *,
+    lease: float,
+    window: float,
+    wait: float,
+    uses: Grant | None = None,
 ) -> ActionOptions:
     """Check the options of an action."""
     verify = safe if callable(safe) else None
@@ -304,6 +319,7 @@ def action_options(
         lease=lease,
         window=window,
         wait=wait,
+        uses=() if uses is None else (uses.id,),
     )
 
 

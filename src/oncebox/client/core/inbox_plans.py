@@ -1,8 +1,8 @@
 """Inbox requests without I/O: wait for a code or link by long poll, list messages, close.
 
 Long polls come first. Where a proxy cuts or buffers them, short polls with the resume token and
-pauses with backoff follow, until a long poll is tried again. The service grants the same artifact
-to a repeated request, so a lost answer is harmless.
+pauses with backoff follow, until a long poll is tried again. All polls of a wait have one request
+key, by which the service gives them the same artifact, so a lost answer is harmless.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,26 @@ from oncebox.client.core.calls import (
     perform,
     post_call,
 )
-from oncebox.client.errors import DeadlinePassed, InboxClosed, WaitContested, WaitTimedOut
+from oncebox.client.core.work import new_request_key
+from oncebox.client.errors import (
+    DeadlinePassed,
+    InboxClosed,
+    WaitContested,
+    WaitInFlight,
+    WaitTimedOut,
+)
 from oncebox.errors import ConfigInvalid, OnceboxError
 from oncebox.errors.mail import InboxInvalid
-from oncebox.schemas.artifacts import Grant, WaitAnyRequest, WaitRequest, WaitResult
+from oncebox.model.inboxes.wait_filter import wait_criteria
+from oncebox.schemas.artifacts import (
+    Artifact,
+    ClaimArtifact,
+    Grant,
+    UseArtifact,
+    WaitAnyRequest,
+    WaitRequest,
+    WaitResult,
+)
 from oncebox.schemas.inboxes import CloseInbox, Inbox
 from oncebox.schemas.messages import MessagePage, MessageQuery
 
@@ -81,6 +97,10 @@ class WaitPlan:
     _long_again_at: float = 0.0
     #: the last answer
     _last: WaitResult | None = None
+    #: whether no poll follows this one
+    _is_last: bool = False
+    #: what the service knows this worker by
+    _request_key: str = field(default_factory=new_request_key)
 
     def __post_init__(self) -> None:
         if not 0 < self.within < inf:
@@ -94,27 +114,48 @@ class WaitPlan:
         """Return the granted code or link."""
         allowed: float = yield TimeoutStep()
         polls = self._polls = PollSchedule(within=self.within + self.grace, longest=_LONGEST_POLL)
-        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
         while True:
-            began = polls.now()
-            if began >= self._long_again_at:
+            if polls.now() >= self._long_again_at:
                 polls.longest = _LONGEST_POLL
-            poll = polls.next_poll(reserve)
-            try:
-                answer = yield from perform(self._call(poll, min(allowed, _ANSWER_TIMEOUT)))
-            except OnceboxError as error:
-                pause = self._retry_or_raise(error)
-            else:
-                if answer.status != "timeout":
-                    return _grant_or_raise(answer)
-                self._last, self.resume = answer, answer.resume or self.resume
-                # An answer to a request that did not wait is always early.
-                pause = polls.pause_after(began, poll or inf)
-            if polls.left - self.grace <= pause:
-                reports = self._last.reports if self._last is not None else []
-                raise WaitTimedOut(self.kind, self.within, reports, resume=self.resume)
-            if pause:
+            result = yield from self._poll(min(allowed, _ANSWER_TIMEOUT))
+            if isinstance(result, Grant):
+                return result
+            pause, was_last = result, self._is_last
+            self._is_last = polls.left - self.grace <= pause
+            if self._is_last and (was_last or polls.left <= self.grace):
+                raise self._timed_out()
+            if pause and not self._is_last:
                 yield PauseStep(pause)
+            # Else one more at once, so that the service knows that the wait ends with it.
+
+    def _poll(self, allowed: float) -> Plan[Grant | float]:
+        """Ask once; return what was granted, or the pause before the next poll."""
+        polls = self._polls
+        reserve = self.grace or min(_ANSWER_RESERVE, self.within * _MAX_RESERVE_SHARE)
+        began, poll = polls.now(), polls.next_poll(reserve)
+        # An answer to a request that does not wait is always early, so its pause is known.
+        early_pause = 0.0 if poll else polls.pause_after(began, inf)
+        self._is_last |= polls.left - self.grace <= (poll or early_pause)
+        try:
+            answer = yield from perform(self._call(poll, allowed))
+        except OnceboxError as error:
+            return self._retry_or_raise(error)
+        if answer.status not in {"timeout", "in_flight"}:
+            return _grant_or_raise(answer)
+        self._last, self.resume = answer, answer.resume or self.resume
+        return polls.pause_after(began, poll) if poll else early_pause
+
+    def _timed_out(self) -> WaitTimedOut:
+        """Return the error of a wait whose time is over."""
+        last, criteria = self._last, wait_criteria(self.filters)
+        reports = [] if last is None else last.reports
+        if last is None or last.in_flight is UNSET:
+            return WaitTimedOut(
+                self.kind, self.within, reports, resume=self.resume, criteria=criteria
+            )
+        return WaitInFlight(
+            self.kind, self.within, reports, resume=self.resume, in_flight=last.in_flight
+        )
 
     def _retry_or_raise(self, error: OnceboxError) -> float:
         """Return the pause after a transient error; raise others, and if no answer ever came."""
@@ -132,7 +173,13 @@ class WaitPlan:
 
     def _call(self, wait: float, allowed: float) -> Call[WaitResult]:
         """Return one poll; the plan repeats it, with the time that is left."""
-        fields = {**self.filters, "wait": wait, "resume": self.resume}
+        fields = {
+            **self.filters,
+            "wait": wait,
+            "resume": self.resume,
+            "request_key": self._request_key,
+            "last": self._is_last,
+        }
         path = api_path("inboxes", *self.inboxes, "wait")
         body = WaitRequest(kind=self.kind, **fields)
         if len(self.inboxes) > 1:
@@ -157,6 +204,17 @@ def _grant_or_raise(answer: WaitResult) -> Grant:
     if answer.conflict is not UNSET:
         raise WaitContested(answer.conflict, answer.reports)
     raise InboxClosed(answer.reports)
+
+
+def claim_call(artifact_id: str, claim_key: str | None) -> Call[Grant]:
+    """Return a call that claims an artifact; its repeats have the same request key."""
+    body = ClaimArtifact(claim_key=claim_key, request_key=new_request_key())
+    return post_call(Grant, body, "artifacts", artifact_id, "claim", repeatable=True)
+
+
+def used_call(artifact_id: str) -> Call[Artifact]:
+    """Return a call that reports that an artifact was used."""
+    return post_call(Artifact, UseArtifact(), "artifacts", artifact_id, "used", repeatable=True)
 
 
 def close_call(inbox_id: str, drain: float | None) -> Call[Inbox]:

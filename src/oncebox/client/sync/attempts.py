@@ -1,6 +1,7 @@
 # Generated from oncebox/client/asynchronous/attempts.py by `make sync-client`; do not edit.
 """`client.attempts`, and the handles `Attempt` and `Action`."""
 
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -11,6 +12,7 @@ from oncebox.client.sync.runner import Heartbeats, Resource, SyncRunner
 from oncebox.errors import LeaseLost
 from oncebox.model.deliveries.effects import KEY_WINDOW, Function, choose_safety
 from oncebox.schemas import attempts as schemas
+from oncebox.schemas.artifacts import Grant
 
 
 class Attempts(Resource):
@@ -33,9 +35,20 @@ class Attempts(Resource):
         body = schemas.BeginAction(safe=safe, lease=lease, window=window, request_key=request_key)
         return self._run(actions.begin_call(attempt_id, name, body))
 
-    def done(self, attempt_id: str, name: str, fence: int, result: Any = None) -> schemas.Action:
-        """Record that an action happened, and the result for repeats; also after its lease."""
-        return self._run(actions.done_call(attempt_id, name, fence, result))
+    def done(
+        self,
+        attempt_id: str,
+        name: str,
+        fence: int,
+        result: Any = None,
+        *,
+        uses: Sequence[str] = (),
+    ) -> schemas.Action:
+        """Record that an action happened, and the result for repeats; also after its lease.
+
+        ``uses`` are the ids of the codes and links that it used: nobody gets them any more.
+        """
+        return self._run(actions.done_call(attempt_id, name, fence, result, uses))
 
     def not_done(self, attempt_id: str, name: str, fence: int) -> schemas.Action:
         """Record that an action did not happen, so it may begin again.
@@ -147,6 +160,7 @@ class Attempt(Resource):
         lease: float = DEFAULT_LEASE,
         window: float = KEY_WINDOW,
         wait: float = 0.0,
+        uses: Grant | None = None,
     ) -> Action:
         """Return an action of this attempt; ``with`` begins it.
 
@@ -154,11 +168,14 @@ class Attempt(Resource):
         ``"once"`` holds it for a person, ``"idempotent"`` lets the next caller repeat it with
         the same key while ``window`` lasts, ``"verify"`` makes the next caller verify first; a
         function does that (it returns ``Done(…)`` or raises ``NotDone``). ``wait`` is how many
-        seconds to wait while another caller is doing it.
+        seconds to wait while another caller is doing it. ``uses`` is a grant that counts as used
+        when the action is done.
 
         Raises: ActionMisused.
         """
-        options = action_options(self.id, name, safe, lease, window, wait)
+        options = action_options(
+            self.id, name, safe, lease=lease, window=window, wait=wait, uses=uses
+        )
         return Action(self._runner, options)
 
     def do(
@@ -172,6 +189,7 @@ class Attempt(Resource):
         timeout: float | None = None,
         window: float = KEY_WINDOW,
         wait: float = 60.0,
+        uses: Grant | None = None,
         **kwargs: Any,
     ) -> Any:
         """Call a function at most once per attempt and name; a repeat gets the stored result.
@@ -185,7 +203,7 @@ class Attempt(Resource):
         """
         bound = partial(function, *args, **kwargs)
         chosen = choose_safety(safe, bound).value if not callable(safe) else safe
-        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait)
+        action = self.action(name, safe=chosen, lease=lease, window=window, wait=wait, uses=uses)
         return self._run(action._do_plan(bound, actions.call_timeout(timeout, lease)))
 
     def request_resend(self, *, idempotency_key: str | None = None) -> schemas.ResendGrant:

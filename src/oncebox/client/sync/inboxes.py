@@ -2,27 +2,47 @@
 """`client.inboxes`, `client.messages`, `client.artifacts` (codes and links), and `Inbox`."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import msgspec
 
 from oncebox.client.core import actions
 from oncebox.client.core.calls import create_call, get_call, page_call, post_call
-from oncebox.client.core.inbox_plans import close_call, messages_call, wait_plan
+from oncebox.client.core.inbox_plans import (
+    claim_call,
+    close_call,
+    messages_call,
+    used_call,
+    wait_plan,
+)
 from oncebox.client.sync.runner import Resource, SyncRunner
 from oncebox.model.inboxes.artifact import ArtifactState
 from oncebox.model.inboxes.inbox import InboxState
 from oncebox.model.inboxes.received_mail import ArtifactKind
+from oncebox.schemas import artifacts as artifact_schemas
 from oncebox.schemas import inboxes as schemas
-from oncebox.schemas.artifacts import (
-    Artifact,
-    ArtifactPage,
-    ArtifactQuery,
-    ClaimArtifact,
-    Grant,
-    ReleaseArtifact,
-)
+from oncebox.schemas.artifacts import Artifact, ArtifactPage, ArtifactQuery, ReleaseArtifact
 from oncebox.schemas.attempts import AttemptStats
 from oncebox.schemas.messages import Message, MessagePage
+
+
+class Grant(artifact_schemas.Grant, frozen=True, kw_only=True, dict=True):
+    """A code or link that was granted, with its ``value``, kept for the caller for a short lease.
+
+    Meanwhile other workers of the attempt wait; after a crash the next one gets it.
+    """
+
+    @classmethod
+    def of(cls, runner: SyncRunner, grant: artifact_schemas.Grant) -> Self:
+        """Return the answer of the service with its method."""
+        made = cls(**msgspec.structs.asdict(grant))
+        made.__dict__["_runner"] = runner
+        return made
+
+    def used(self) -> Artifact:
+        """Report that it was used, so that no other worker gets it; a repeat changes nothing."""
+        runner: SyncRunner = self.__dict__["_runner"]
+        return runner.run(used_call(self.id))
 
 
 class Inbox(Resource):
@@ -71,12 +91,14 @@ class Inbox(Resource):
         """Wait for a code in this inbox, and claim it.
 
         ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
-        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
-        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
-        the last answer to arrive.
+        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
+        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
+        with the same arguments. ``grace`` is added to ``within``, only for the last answer to
+        arrive.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        InboxClosed, NotFound.
         """
         plan = wait_plan(
             "code",
@@ -92,7 +114,7 @@ class Inbox(Resource):
             claim_key=claim_key,
             after=after,
         )
-        return self._run(plan)
+        return Grant.of(self._runner, self._run(plan))
 
     def wait_for_link(
         self,
@@ -114,7 +136,8 @@ class Inbox(Resource):
         A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
         if that is given. The other parameters are as for codes.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        LinkRefused, InboxClosed, NotFound.
         """
         plan = wait_plan(
             "link",
@@ -131,7 +154,7 @@ class Inbox(Resource):
             claim_key=claim_key,
             after=after,
         )
-        return self._run(plan)
+        return Grant.of(self._runner, self._run(plan))
 
     def close(self, *, drain: float | None = None) -> schemas.Inbox:
         """Accept mail for ``drain`` seconds more, then close; a second time changes nothing."""
@@ -287,12 +310,14 @@ class Inboxes(Resource):
         """Wait for a code in an inbox, or in any of several, and claim it.
 
         ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. A repeat with the same key
-        and ``claim_key`` (default: the attempt) gets the same code again. ``resume`` continues a
-        wait that timed out, with the same arguments. ``grace`` is added to ``within``, only for
-        the last answer to arrive.
+        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
+        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
+        with the same arguments. ``grace`` is added to ``within``, only for the last answer to
+        arrive.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        InboxClosed, NotFound.
         """
         plan = wait_plan(
             "code",
@@ -308,7 +333,7 @@ class Inboxes(Resource):
             claim_key=claim_key,
             after=after,
         )
-        return self._run(plan)
+        return Grant.of(self._runner, self._run(plan))
 
     def wait_for_link(
         self,
@@ -331,7 +356,8 @@ class Inboxes(Resource):
         A link is granted only if it leads to one of the inbox's ``link_hosts``, and to ``host``
         if that is given. The other parameters are as for codes.
 
-        Raises: WaitTimedOut, ArtifactConflict, AlreadyClaimed, LinkRefused, InboxClosed, NotFound.
+        Raises: WaitTimedOut, WaitInFlight, ArtifactUsed, ArtifactConflict, AlreadyClaimed,
+        LinkRefused, InboxClosed, NotFound.
         """
         plan = wait_plan(
             "link",
@@ -348,7 +374,7 @@ class Inboxes(Resource):
             claim_key=claim_key,
             after=after,
         )
-        return self._run(plan)
+        return Grant.of(self._runner, self._run(plan))
 
 
 class Messages(Resource):
@@ -413,12 +439,18 @@ class Artifacts(Resource):
         return self._run(get_call(Artifact, "artifacts", id))
 
     def claim(self, id: str, *, claim_key: str | None = None) -> Grant:
-        """Return the value of a code or link. It is granted once; the same claim gets it again.
+        """Return the value of a code or link, kept for this call until ``grant.used()``.
 
-        Without a ``claim_key`` the attempt claims. Another claim gets ``AlreadyClaimed``.
+        Without a ``claim_key`` the attempt claims; after a short lease it gets the value again.
+        Another claim gets ``AlreadyClaimed``.
+
+        Raises: AlreadyClaimed, ArtifactInFlight, ArtifactUsed, ArtifactSuperseded, NotFound.
         """
-        body = ClaimArtifact(claim_key=claim_key)
-        return self._run(post_call(Grant, body, "artifacts", id, "claim", repeatable=True))
+        return Grant.of(self._runner, self._run(claim_call(id, claim_key)))
+
+    def used(self, id: str) -> Artifact:
+        """Report that a claimed code or link was used; no worker gets it any more."""
+        return self._run(used_call(id))
 
     def release(self, id: str, *, why: str) -> Artifact:
         """Take a code or link back from its claimant; audited. For operators."""

@@ -12,6 +12,7 @@ from oncebox.db.database import Row, SentStatement, Transaction
 from oncebox.db.queries import load
 from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.ciphers import attempt_fingerprint
 from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.artifact import (
     BEFORE_INBOX,
@@ -79,9 +80,10 @@ def file(
     """File the artifacts of new messages; return their outcomes, and the events to record.
 
     The caller has locked the inboxes. A value that its inbox has already makes no second
-    artifact. Supersessions and events belong to the same commit.
+    artifact, and one that another inbox of the attempt has is claimed there. Supersessions and
+    events belong to the same commit.
 
-    Raises: DatabaseBusy, when a value was overwritten at the same moment.
+    Raises: DatabaseBusy, when a value was overwritten or filed elsewhere at the same moment.
     """
     every = [_incoming(each, artifact) for each in messages for artifact in each.filing.artifacts]
     if not every:
@@ -92,11 +94,18 @@ def file(
         id_: place for known in newest.values() for id_, place in supersessions(known).items()
     }
     _update_states(tx, newest.values(), places)
-    new = {stored_as[each.artifact.id]: each for each in every if each.artifact.id in stored_as}
+    claimed = {each.id for known in newest.values() for each in known if each.claimed}
+    new = {
+        stored_as[each.artifact.id]: each
+        for each in every
+        if each.artifact.id in stored_as and stored_as[each.artifact.id] not in claimed
+    }
     faults.point("artifacts.filed")
     outcomes: defaultdict[str, list[tuple[ArtifactKind, str]]] = defaultdict(list)
+    elsewhere = {each.id for known in newest.values() for each in known if each.same_as}
     for each in every:
-        outcome = _filing_outcome(stored_as.get(each.artifact.id), places)
+        stored = stored_as.get(each.artifact.id)
+        outcome = _filing_outcome(None if stored in elsewhere else stored, places)
         outcomes[each.message.filing.message_id].append((each.artifact.kind, outcome))
     return outcomes, [
         *_available_events(new, places, now),
@@ -204,13 +213,17 @@ def _insert_artifacts(
     inserted = tx.send_many(_sql.insert, sorted(map(_artifact_row, first.values())))
     wanted = {each.inbox_kind for each in every}
     newest = send_newest(tx, wanted)
-    stored_as = {str(id_): str(id_) for (id_,) in inserted.rows()}
+    stored_as = {str(id_): str(id_) for id_, _same_as in inserted.rows()}
     repeats = [each for each in ordered if each.artifact.id not in stored_as]
     # One after the other: where two repeats are better than the stored one, the better one wins.
     for each in repeats:
         known = tx.many(_sql.seen_again, [each.fingerprint])
+        if not known and tx.many(_sql.insert, [_artifact_row(each)]):
+            # Another inbox of the attempt got the same value in this very call.
+            stored_as[each.artifact.id] = each.artifact.id
+            continue
         if not known:
-            raise DatabaseBusy("the value of the artifact was overwritten just now; try again")
+            raise DatabaseBusy("the same value was filed or overwritten just now; try again")
         better = tx.run_many(_sql.better, [_repeat_row(each)])
         if better and not known[0][1] and each.matched:
             stored_as[each.artifact.id] = str(known[0][0])
@@ -219,11 +232,12 @@ def _insert_artifacts(
 
 def _artifact_row(new: _IncomingArtifact) -> Row:
     message, own = new.message, new.artifact
-    filing = message.filing
+    filing, attempt_id = message.filing, message.attempt_id
+    in_attempt = attempt_fingerprint(own.value_fingerprint, attempt_id) if attempt_id else None
     return (
-        own.id, filing.delivery.tenant, filing.inbox_id, message.attempt_id, filing.message_id,
-        message.sequence, own.kind.value, own.fingerprint, own.encrypted, own.rank, own.confidence,
-        int(own.tied), *_message_columns(new),
+        own.id, filing.delivery.tenant, filing.inbox_id, attempt_id, filing.message_id,
+        message.sequence, own.kind.value, own.fingerprint, in_attempt, own.encrypted, own.rank,
+        own.confidence, int(own.tied), *_message_columns(new),
     )  # fmt: skip
 
 

@@ -1,18 +1,24 @@
 -- name: insert
--- bulk: id text, tenant text, inbox_id text, attempt_id text, message_id text, sequence bigint, kind text, mark bytea, sealed bytea, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
--- Insert artifacts, each value once per inbox and kind.
+-- bulk: id text, tenant text, inbox_id text, attempt_id text, message_id text, sequence bigint, kind text, mark bytea, attempt_mark bytea, sealed bytea, rank bigint, confidence bigint, tied bigint, matching bigint, purpose text, sender text, sender_domain text, sender_verdict text, proven bigint, received_at bigint, signed_at bigint, warnings bytea
+-- Insert artifacts, each value once per inbox and kind. A value that another inbox of the attempt
+-- has is the same as that one; of two that are inserted at once, the second is skipped.
 INSERT INTO oncebox_artifacts (
     id, tenant, inbox_id, attempt_id, message_id, sequence, kind, mark, sealed, state, rank,
     confidence, tied, matched, purpose, sender, sender_domain, sender_verdict, proven,
-    received_at, signed_at, warnings
+    received_at, signed_at, warnings, attempt_mark, same_as
 )
 SELECT :id, :tenant, :inbox_id, :attempt_id, :message_id, :sequence, :kind, :mark, :sealed,
     'available', :rank, :confidence, :tied, :matching, :purpose, :sender, :sender_domain,
-    :sender_verdict, :proven, :received_at, :signed_at, :warnings
+    :sender_verdict, :proven, :received_at, :signed_at, :warnings, :attempt_mark,
+    (
+        SELECT first.id FROM oncebox_artifacts AS first
+        WHERE first.attempt_mark = :attempt_mark AND first.attempt_mark IS NOT NULL
+            AND first.same_as IS NULL
+    )
 /* from rows */
 WHERE true
-ON CONFLICT (inbox_id, kind, mark) DO NOTHING
-RETURNING id;
+ON CONFLICT DO NOTHING
+RETURNING id, same_as;
 
 -- name: seen_again
 -- bulk: inbox_id text, kind text, mark bytea
@@ -42,16 +48,21 @@ WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
 -- bulk: inbox_id text, kind text, proven bigint
 -- The newest artifacts that match, the candidates of a choice; proven and unproven ones apart, so
 -- that unproven ones cannot displace the proven.
-SELECT found.* FROM /* rows */ /* postgres: , LATERAL */ (
-    SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
-        received_at, signed_at, warnings, id, tenant, oncebox_artifacts.inbox_id AS inbox_id,
-        attempt_id, oncebox_artifacts.kind AS kind, state, rank, confidence, tied, duplicates,
-        superseded_by, claimed_by, claim_mark, claimed_at, releases, purged_at
-    FROM oncebox_artifacts
+SELECT found.message_id, found.sequence, found.matched, found.purpose, found.sender,
+    found.sender_domain, found.sender_verdict, found.received_at, found.signed_at, found.warnings,
+    found.id, found.tenant, found.inbox_id, found.attempt_id, found.kind,
+    CASE WHEN first.state = 'claimed' THEN first.state ELSE found.state END, found.rank,
+    found.confidence, found.tied, found.duplicates, found.superseded_by,
+    COALESCE(first.claimed_by, found.claimed_by), COALESCE(first.claim_mark, found.claim_mark),
+    COALESCE(first.claimed_at, found.claimed_at), found.releases, found.purged_at,
+    COALESCE(first.lease_until, found.lease_until), COALESCE(first.lease_mark, found.lease_mark),
+    COALESCE(first.used_at, found.used_at), found.same_as
+FROM /* rows */ /* postgres: , LATERAL */ (
+    SELECT * FROM oncebox_artifacts
     WHERE oncebox_artifacts.inbox_id = :inbox_id AND oncebox_artifacts.kind = :kind
         AND oncebox_artifacts.proven = :proven AND matched = 1 AND COALESCE(purged_at, 0) = 0
     ORDER BY sequence DESC LIMIT :most
-) AS found;
+) AS found LEFT JOIN oncebox_artifacts AS first ON first.id = found.same_as;
 
 -- name: stand
 -- bulk: id text, state text, superseded_by text, warnings bytea
@@ -70,26 +81,45 @@ WHERE id = :id AND tenant = :tenant
 
 -- name: page
 -- Artifacts of an inbox, newest first, below an id.
-SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
-    received_at, signed_at, warnings, id, tenant, inbox_id, attempt_id, kind, state, rank,
-    confidence, tied, duplicates, superseded_by, claimed_by, claim_mark, claimed_at, releases,
-    purged_at
-FROM oncebox_artifacts
-WHERE (inbox_id, id) < (:inbox_id, :before) AND inbox_id >= :inbox_id
-    AND tenant || '' = :tenant
-    AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
-    AND (CAST(:state AS TEXT) IS NULL OR state = :state)
-ORDER BY inbox_id DESC, id DESC LIMIT :most;
+SELECT artifact.message_id, artifact.sequence, artifact.matched, artifact.purpose,
+    artifact.sender, artifact.sender_domain, artifact.sender_verdict, artifact.received_at,
+    artifact.signed_at, artifact.warnings, artifact.id, artifact.tenant, artifact.inbox_id,
+    artifact.attempt_id, artifact.kind,
+    CASE WHEN first.state = 'claimed' THEN first.state ELSE artifact.state END, artifact.rank,
+    artifact.confidence, artifact.tied, artifact.duplicates, artifact.superseded_by,
+    COALESCE(first.claimed_by, artifact.claimed_by),
+    COALESCE(first.claim_mark, artifact.claim_mark),
+    COALESCE(first.claimed_at, artifact.claimed_at), artifact.releases, artifact.purged_at,
+    COALESCE(first.lease_until, artifact.lease_until),
+    COALESCE(first.lease_mark, artifact.lease_mark), COALESCE(first.used_at, artifact.used_at),
+    artifact.same_as
+FROM oncebox_artifacts AS artifact
+LEFT JOIN oncebox_artifacts AS first ON first.id = artifact.same_as
+WHERE (artifact.inbox_id, artifact.id) < (:inbox_id, :before) AND artifact.inbox_id >= :inbox_id
+    AND artifact.tenant || '' = :tenant
+    AND (CAST(:kind AS TEXT) IS NULL OR artifact.kind = :kind)
+    AND (CAST(:state AS TEXT) IS NULL
+        OR CASE WHEN first.state = 'claimed' THEN first.state ELSE artifact.state END = :state)
+ORDER BY artifact.inbox_id DESC, artifact.id DESC LIMIT :most;
 
 -- name: one
 -- One artifact, if the requester may see it.
-SELECT message_id, sequence, matched, purpose, sender, sender_domain, sender_verdict,
-    received_at, signed_at, warnings, id, tenant, inbox_id, attempt_id, kind, state, rank,
-    confidence, tied, duplicates, superseded_by, claimed_by, claim_mark, claimed_at, releases,
-    purged_at
-FROM oncebox_artifacts
-WHERE id = :id AND tenant = :tenant
+SELECT artifact.message_id, artifact.sequence, artifact.matched, artifact.purpose,
+    artifact.sender, artifact.sender_domain, artifact.sender_verdict, artifact.received_at,
+    artifact.signed_at, artifact.warnings, artifact.id, artifact.tenant, artifact.inbox_id,
+    artifact.attempt_id, artifact.kind,
+    CASE WHEN first.state = 'claimed' THEN first.state ELSE artifact.state END, artifact.rank,
+    artifact.confidence, artifact.tied, artifact.duplicates, artifact.superseded_by,
+    COALESCE(first.claimed_by, artifact.claimed_by),
+    COALESCE(first.claim_mark, artifact.claim_mark),
+    COALESCE(first.claimed_at, artifact.claimed_at), artifact.releases, artifact.purged_at,
+    COALESCE(first.lease_until, artifact.lease_until),
+    COALESCE(first.lease_mark, artifact.lease_mark), COALESCE(first.used_at, artifact.used_at),
+    artifact.same_as
+FROM oncebox_artifacts AS artifact
+LEFT JOIN oncebox_artifacts AS first ON first.id = artifact.same_as
+WHERE artifact.id = :id AND artifact.tenant = :tenant
     AND (CAST(:owner AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM oncebox_inboxes
-        WHERE oncebox_inboxes.id = inbox_id AND owner = CAST(:owner AS TEXT)
+        WHERE oncebox_inboxes.id = artifact.inbox_id AND owner = CAST(:owner AS TEXT)
     ));

@@ -1,4 +1,4 @@
-"""Claims: grant an artifact to exactly one claim, link policy applied, through group commit.
+"""Claims: grant an artifact to one claim, leased to one worker of it, through group commit.
 
 See docs/decisions/0028-use-permanent-grants-for-codes-and-links.md.
 """
@@ -18,9 +18,11 @@ from oncebox.errors import DatabaseBusy, MasterKeyWrong, NotFound, OnceboxError,
 from oncebox.errors.mail import (
     AlreadyClaimed,
     ArtifactConflict,
+    ArtifactInFlight,
     ArtifactPurged,
     ArtifactSuperseded,
     ArtifactUnmatched,
+    ArtifactUsed,
     LinkRefused,
     MailDecryptionFailed,
 )
@@ -41,6 +43,7 @@ from oncebox.model.inboxes.artifact import (
     ClaimDenied,
     ClaimGranted,
     ClaimResult,
+    DenialReason,
     HostClass,
     LinkParts,
     choose_artifact,
@@ -55,6 +58,8 @@ _sql = load(__package__, "claims.sql")
 _MOST_ROUNDS = 5
 #: the key of an operator who claims at the terminal
 _TERMINAL_KEY = "terminal"
+#: milliseconds for which an artifact is kept for the worker that read it
+_LEASE = 30_000
 
 #: checks a link against the policy of its inbox; pure
 JudgeLink = Callable[[str, InboxPolicy], LinkVerdict]
@@ -79,13 +84,22 @@ class _PendingGrant(NamedTuple):
     #: the artifact that superseded it and is excluded; empty if there is none
     skipped_successor: str
 
+    @property
+    def claimed_id(self) -> str:
+        """The artifact that is claimed: the attempt's first with this value."""
+        return self.granted.artifact.same_as or self.granted.artifact.id
+
 
 class ClaimResolver:
     """Grants artifacts, many at a time, in the caller's transaction."""
 
-    def __init__(self, cipher: ArtifactCipher, judge_link: JudgeLink) -> None:
+    def __init__(
+        self, cipher: ArtifactCipher, judge_link: JudgeLink, *, lease: int = _LEASE
+    ) -> None:
+        """Keep what is granted for its worker for so many milliseconds."""
         self._cipher = cipher
         self._judge_link = judge_link
+        self._lease = lease
 
     def claim(
         self, tx: Transaction, requests: Sequence[ArtifactClaimRequest], now: int
@@ -101,12 +115,12 @@ class ClaimResolver:
         open_ = dict(enumerate(requests))
         for _ in range(_MOST_ROUNDS):
             pending: dict[int, _PendingGrant] = {}
-            for n, found in self._resolve(tx, open_).items():
+            for n, found in self._resolve(tx, open_, now).items():
                 if isinstance(found, _PendingGrant):
                     pending[n] = found
                 else:
                     results[n] = found
-            results |= _take_free(tx, open_, pending, now)
+            results |= _take_free(tx, open_, pending, now, now + self._lease)
             open_ = {n: request for n, request in open_.items() if n not in results}
             if not open_:
                 faults.point("artifacts.claimed")
@@ -118,7 +132,7 @@ class ClaimResolver:
         return artifact.belongs_to(self._fingerprint(claimant, artifact))
 
     def _resolve(
-        self, tx: Transaction, requests: dict[int, ArtifactClaimRequest]
+        self, tx: Transaction, requests: dict[int, ArtifactClaimRequest], now: int
     ) -> dict[int, ClaimResult | _PendingGrant]:
         """Return the results of claims in the present state."""
         filters = {n: each.artifact_filter for n, each in requests.items() if each.artifact_filter}
@@ -148,7 +162,7 @@ class ClaimResolver:
                 )
         rows = _rows_by_id(tx, meant.values())
         return found | {
-            n: self._decide(requests[n], rows.get(id_), skipped.get(n, ""))
+            n: self._decide(requests[n], rows.get(id_), skipped.get(n, ""), now)
             for n, id_ in meant.items()
         }
 
@@ -175,7 +189,7 @@ class ClaimResolver:
         return self._cipher.claim_fingerprint(claimant.tenant, claimant.key_id, claim_key)
 
     def _decide(
-        self, request: ArtifactClaimRequest, row: _ClaimRow | None, skipped: str
+        self, request: ArtifactClaimRequest, row: _ClaimRow | None, skipped: str, now: int
     ) -> ClaimResult | _PendingGrant:
         """Return the result of a claim of this artifact; ``skipped`` does not supersede it."""
         claimant = request.claimant
@@ -183,22 +197,17 @@ class ClaimResolver:
             return ClaimDenied(why="not_found")
         artifact, mark = row.artifact, self._fingerprint(claimant, row.artifact)
         own = artifact.belongs_to(mark)
-        if artifact.purged_at is not None:
-            return ClaimDenied(why="purged", artifact=artifact)
-        if artifact.claimed and not own:
-            return ClaimDenied(why="already_claimed", artifact=artifact)
-        replaced = artifact.state is ArtifactState.SUPERSEDED and artifact.superseded_by != skipped
-        if not own and replaced:
-            return ClaimDenied(why="superseded", artifact=artifact)
-        if not own and not artifact.matched:
-            return ClaimDenied(why="unmatched", artifact=artifact)
+        reread = own and artifact.is_leased(now) and _is_leased_to(request, artifact)
+        why = _own_denial(artifact, now, reread=reread) if own else _denial(artifact, skipped)
+        if why is not None:
+            return ClaimDenied(why=why, artifact=artifact)
         host = request.artifact_filter.host if request.artifact_filter else ""
         granted = self._decrypt(row, host, repeated=own)
-        return (
-            granted
-            if own or isinstance(granted, ClaimDenied)
-            else _PendingGrant(granted, mark, skipped)
-        )
+        if isinstance(granted, ClaimDenied):
+            return granted
+        if reread:
+            return msgspec.structs.replace(granted, reread=True)
+        return _PendingGrant(granted, mark, skipped)
 
     def _decrypt(self, row: _ClaimRow, host: str, *, repeated: bool) -> ClaimGranted | ClaimDenied:
         """Return the value of an artifact; a link only if the policy allows it."""
@@ -226,13 +235,34 @@ class ClaimResolver:
         )
 
 
+def use(tx: Transaction, requester: Requester, used: Iterable[str], now: int) -> None:
+    """Record that artifacts were used; those that the requester's key has not claimed are not."""
+    key_id = requester.key or _TERMINAL_KEY
+    rows = [(id_, requester.tenant, key_id) for id_ in sorted(set(used))]
+    tx.run_many(_sql.use, rows, now=now)
+
+
+def confirm_used(tx: Transaction, requester: Requester, id_: str, now: int) -> Artifact:
+    """Record that an artifact was used; a repeat changes nothing. Return it.
+
+    Raises: NotFound; AlreadyClaimed; StateConflict, when nobody has claimed it.
+    """
+    found = artifacts.get(tx, requester, id_)
+    if not found.claimed:
+        raise StateConflict("this artifact is not claimed; claim it before you use it")
+    if found.claimed_by != (requester.key or _TERMINAL_KEY):
+        raise AlreadyClaimed("another API key has claimed it; only that one can confirm its use")
+    use(tx, requester, [id_], now)
+    return artifacts.get(tx, requester, id_)
+
+
 def release(tx: Transaction, requester: Requester, id_: str, entry: AuditEntry) -> Artifact:
     """Release an artifact from its claim, so that it can be claimed again.
 
     Raises: NotFound; StateConflict, when it is not claimed.
     """
     found = artifacts.get(tx, requester, id_)
-    if not tx.run(_sql.release, id=id_, tenant=requester.tenant):
+    if not tx.run(_sql.release, id=found.same_as or id_, tenant=requester.tenant):
         raise StateConflict("this artifact is not claimed, so there is nothing to release")
     holder = f"claimed by {found.claimed_by}" if found.claimed_by else ""
     audit.record(tx, entry, "artifact.release", id_, holder)
@@ -301,31 +331,67 @@ def _may_see(claimant: ArtifactClaimant, owner: _Owner | None) -> bool:
     return claimant.owner is None or owner[1] == claimant.owner
 
 
+def _is_leased_to(request: ArtifactClaimRequest, artifact: Artifact) -> bool:
+    """Return whether the worker that read an artifact repeats its request."""
+    return artifact.lease_fingerprint == request.request_fingerprint
+
+
+def _own_denial(artifact: Artifact, now: int, *, reread: bool) -> DenialReason | None:
+    """Return why a worker does not get what its claim holds."""
+    if artifact.purged_at is not None:
+        return "purged"
+    if artifact.used_at is not None:
+        return "used"
+    return "in_flight" if artifact.is_leased(now) and not reread else None
+
+
+def _denial(artifact: Artifact, skipped: str) -> DenialReason | None:
+    """Return why a claim does not get what it does not hold."""
+    if artifact.purged_at is not None:
+        return "purged"
+    if artifact.claimed:
+        return "already_claimed"
+    if artifact.state is ArtifactState.SUPERSEDED and artifact.superseded_by != skipped:
+        return "superseded"
+    return None if artifact.matched else "unmatched"
+
+
 def _take_free(
     tx: Transaction,
     requests: dict[int, ArtifactClaimRequest],
     pending: dict[int, _PendingGrant],
     now: int,
+    until: int,
 ) -> dict[int, ClaimResult]:
     """Claim the artifacts that are still free; of several claims for one, the first wins."""
     first: dict[str, int] = {}
     for n, grant in sorted(pending.items()):
-        first.setdefault(grant.granted.artifact.id, n)
+        first.setdefault(grant.claimed_id, n)
     rows: list[Row] = []
-    for id_, n in sorted(first.items()):
-        claimant, (_, mark, skipped) = requests[n].claimant, pending[n]
-        rows.append((id_, claimant.tenant, claimant.key_id, mark, skipped))
-    if not rows:
-        return {}
+    same: list[Row] = []
+    for claimed_id, n in sorted(first.items()):
+        claimant, (granted, mark, skipped) = requests[n].claimant, pending[n]
+        by = (claimant.tenant, claimant.key_id, mark, skipped, requests[n].request_fingerprint)
+        if granted.artifact.same_as is None:
+            rows.append((claimed_id, *by))
+        else:
+            same.append((granted.artifact.id, claimed_id, *by))
+    taken = [
+        *(tx.many(_sql.take, rows, now=now, until=until) if rows else ()),
+        *(tx.many(_sql.take_same, same, now=now, until=until) if same else ()),
+    ]
     results: dict[int, ClaimResult] = {}
-    for (id_,) in tx.many(_sql.take, rows, now=now):
+    for (id_,) in taken:
         n = first[str(id_)]
+        before = pending[n].granted.artifact
         claimed = msgspec.structs.replace(
-            pending[n].granted.artifact,
+            before,
             state=ArtifactState.CLAIMED,
             claimed_by=requests[n].claimant.key_id,
             claim_fingerprint=pending[n].fingerprint,
-            claimed_at=now,
+            claimed_at=before.claimed_at or now,
+            lease_until=until,
+            lease_fingerprint=requests[n].request_fingerprint,
         )
         results[n] = msgspec.structs.replace(pending[n].granted, artifact=claimed)
     return results
@@ -360,18 +426,32 @@ class Grants:
         faults.point("artifacts.granted")
         return result
 
-    async def claim(self, claimant: ArtifactClaimant, artifact_id: str) -> ClaimGranted:
-        """Grant an artifact to a claim; the same claim gets it again.
+    async def claim(
+        self, claimant: ArtifactClaimant, artifact_id: str, request: bytes = b""
+    ) -> ClaimGranted:
+        """Grant an artifact to a claim; the same request gets it again.
 
-        Raises: NotFound, AlreadyClaimed, ArtifactSuperseded, ArtifactUnmatched, ArtifactPurged,
-        LinkRefused, MailDecryptionFailed, StoreUnavailable.
+        Raises: NotFound, AlreadyClaimed, ArtifactInFlight, ArtifactUsed, ArtifactSuperseded,
+        ArtifactUnmatched, ArtifactPurged, LinkRefused, MailDecryptionFailed, StoreUnavailable.
         """
         result = await self.request(
-            ArtifactClaimRequest(claimant=claimant, artifact_id=artifact_id)
+            ArtifactClaimRequest(
+                claimant=claimant, request_fingerprint=request, artifact_id=artifact_id
+            )
         )
         if isinstance(result, ClaimGranted):
             return result
-        raise grant_error(result)
+        raise grant_error(result, self._database.clock())
+
+    async def use(self, requester: Requester, artifact_id: str) -> Artifact:
+        """Record that the claimant has used an artifact; return it.
+
+        Raises: NotFound, AlreadyClaimed, StateConflict, StoreUnavailable.
+        """
+        now = self._database.clock()
+        used = await self._database.write(confirm_used, requester, artifact_id, now)
+        self._telemetry.artifacts.labels(used.kind.value, "used").inc()
+        return used
 
     async def release(self, requester: Requester, artifact_id: str, entry: AuditEntry) -> Artifact:
         """Release an artifact from its claim, on the decision of a person.
@@ -400,7 +480,7 @@ def claimant_of(requester: Requester, claim_key: str | None = None) -> ArtifactC
     )
 
 
-def grant_error(result: ClaimDenied | ClaimConflict | None) -> OnceboxError:
+def grant_error(result: ClaimDenied | ClaimConflict | None, now: int) -> OnceboxError:
     """Return the error of a claim that was not granted; it quotes no text of a sender."""
     if isinstance(result, ClaimConflict):
         return ArtifactConflict(
@@ -414,6 +494,13 @@ def grant_error(result: ClaimDenied | ClaimConflict | None) -> OnceboxError:
             f"the link policy refuses it: {result.reason} (host: {result.host}); "
             "name the allowed link hosts when you create the inbox"
         )
+    if result.why == "in_flight":
+        left = max(0, (result.artifact.lease_until or 0) - now) / 1000
+        return ArtifactInFlight(
+            f"another worker of this attempt holds it for {left:.0f} s more; do not request "
+            "another one, but try again then",
+            retry_after=left,
+        )
     if result.why == "superseded":
         newer = result.artifact.superseded_by
         return ArtifactSuperseded(f"a newer one has replaced it: claim {newer}")
@@ -425,6 +512,10 @@ _DENIALS: dict[str, tuple[type[OnceboxError], str]] = {
     "already_claimed": (
         AlreadyClaimed,
         "another claim has it; do not request another one, but find out who claimed it",
+    ),
+    "used": (
+        ArtifactUsed,
+        "a worker of this attempt has used it; for a newer one, pass its sequence as after",
     ),
     "unmatched": (
         ArtifactUnmatched,

@@ -18,6 +18,7 @@ from oncebox.db.queries import load
 from oncebox.errors import LeaseLost, NotFound, StateConflict
 from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.artifacts import claims
 from oncebox.ledger.attempts import attempts
 from oncebox.ledger.events import event_log
 from oncebox.ledger.notifications import EVENTS
@@ -75,6 +76,8 @@ class ActionReport(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
     #: encrypted; only of an action that is done
     result: bytes | None = None
+    #: artifacts that an action which is done has used
+    uses: tuple[str, ...] = ()
     #: the new end of the lease, of a renewal
     until: int = 0
 
@@ -119,6 +122,9 @@ def finish(tx: Transaction, reports: Sequence[ActionReport], now: int) -> list[A
     rows = [(*_holder(each), now, each.result) for each in reports]
     tx.run_many(_sql.prove, sorted(rows, key=lambda row: row[:3]))
     found = _visible_actions(tx, reports)
+    for report, action in zip(reports, found, strict=True):
+        if report.uses and action is not None:
+            claims.use(tx, report.ref.requester, report.uses, now)
     faults.point("actions.done-not-committed")
     return found
 
@@ -343,13 +349,15 @@ class AttemptRepository:
         self._telemetry.actions.labels("repeated" if repeated else begun.status.value).inc()
         return begun
 
-    async def done(self, ref: ActionRef, fence: int, result: bytes | None) -> Action:
-        """Record success, also from an earlier holder; return the action.
+    async def done(
+        self, ref: ActionRef, fence: int, result: bytes | None, uses: Iterable[str] = ()
+    ) -> Action:
+        """Record success, also from an earlier holder, and which artifacts it used.
 
         Raises: NotFound.
         """
         encrypted = None if result is None else self.encrypt_result(ref, result)
-        report = ActionReport(ref=ref, fence=fence, result=encrypted)
+        report = ActionReport(ref=ref, fence=fence, result=encrypted, uses=tuple(uses))
         action = _existing(await self._ledger.submit(finish, report))
         faults.point("actions.done")
         self._telemetry.actions.labels("done").inc()

@@ -14,7 +14,7 @@ from oncebox.errors import NotFound
 from oncebox.errors.mail import ResendLimitReached
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
-from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes import inbox_counts
 from oncebox.model.attempts import ActionState, AttemptCounts, ResendGrant
 from oncebox.model.events import EventData, EventType, NewEvent
 from oncebox.model.inboxes.inbox import AttemptInboxStats, InboxPolicy
@@ -80,7 +80,7 @@ def stats(
     """
     counts = figures(tx, requester, attempt_id)
     try:
-        return inboxes.attempt_stats(tx, requester, attempt_id), counts
+        return inbox_counts.attempt_stats(tx, requester, attempt_id), counts
     except NotFound:
         if counts is None:
             raise

@@ -445,7 +445,7 @@ class Waiter:
         self._woken.set()
 
     async def wait(self, within: float = inf) -> bool:
-        """Wait until an inbox has advanced since the last look; False if the wait is over."""
+        """Wait until an inbox has advanced since the last look; False if none has in time."""
         within = min(within, self._until - clock.steady())
         if within <= 0:
             return False
@@ -457,6 +457,11 @@ class Waiter:
         except TimeoutError:
             return False
         return not self._cancelled
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, the client has gone, or the service stops."""
+        return self._cancelled or clock.steady() >= self._until
 
     def leave(self) -> None:
         """Leave the hub."""

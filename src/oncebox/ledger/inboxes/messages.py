@@ -83,7 +83,8 @@ def file(
     numbered = event_log.record_numbered(tx, [*received, *events])
     faults.point("mail.filed")
     results = {id_: NewMessageResult(message_id=message) for id_, message in known.items()}
-    for filing, sequence, *_ in filed:
+    for filing, sequence, _attempt_id, created_at in filed:
+        since_inbox = max(0, filing.delivery.received_at - created_at)
         results[filing.delivery.id] = NewMessageResult(
             message_id=filing.message_id,
             status=str(filing.document.parsed.status),
@@ -91,6 +92,7 @@ def file(
             reused=filing.message_id in reused,
             artifacts=tuple(outcomes.get(filing.message_id, ())),
             numbered=numbered,
+            since_inbox=since_inbox if sequence == 1 else None,
         )
     for filing, original, differs in copies:
         results[filing.delivery.id] = NewMessageResult(

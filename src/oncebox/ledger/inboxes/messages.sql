@@ -111,7 +111,11 @@ WHERE id = :id AND tenant = :tenant
 -- Messages of an inbox after a number, in the order of their commits, with their documents if
 -- these are small.
 SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sender,
-    sender_domain, sender_verdict, matched, duplicates, warnings, delivery_id, payload_id,
+    sender_domain, sender_verdict, matched, duplicates + CAST(COALESCE((
+        SELECT SUM(count) FROM oncebox_copies
+        JOIN oncebox_sightings ON oncebox_sightings.delivery_id = oncebox_copies.delivery_id
+        WHERE oncebox_copies.message_id = oncebox_messages.id
+    ), 0) AS BIGINT), warnings, delivery_id, payload_id,
     LENGTH(document), CASE WHEN LENGTH(document) <= :longest THEN document END
 FROM oncebox_messages
 WHERE (inbox_id, sequence) > (:inbox_id, :after) AND inbox_id <= :inbox_id
@@ -121,7 +125,11 @@ ORDER BY inbox_id, sequence LIMIT :most;
 -- name: one
 -- One message, if the requester may see it.
 SELECT id, tenant, inbox_id, sequence, status, received_at, size, recipient, sender,
-    sender_domain, sender_verdict, matched, duplicates, warnings, delivery_id, payload_id,
+    sender_domain, sender_verdict, matched, duplicates + CAST(COALESCE((
+        SELECT SUM(count) FROM oncebox_copies
+        JOIN oncebox_sightings ON oncebox_sightings.delivery_id = oncebox_copies.delivery_id
+        WHERE oncebox_copies.message_id = oncebox_messages.id
+    ), 0) AS BIGINT), warnings, delivery_id, payload_id,
     LENGTH(document)
 FROM oncebox_messages
 WHERE id = :id AND tenant = :tenant

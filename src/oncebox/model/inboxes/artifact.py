@@ -97,6 +97,8 @@ class NewArtifact(msgspec.Struct, frozen=True, kw_only=True):
     kind: ArtifactKind
     #: HMAC of its inbox, kind and value, to recognise a repeat
     fingerprint: bytes
+    #: HMAC of its kind and value; the attempt's fingerprint is made of it, it is not stored
+    value_fingerprint: bytes
     encrypted: bytes
     #: its place among those of its kind in its message
     rank: int
@@ -156,6 +158,13 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     releases: int = 0
     #: when its value was overwritten
     purged_at: int | None = None
+    #: until when it is kept for the worker that read it, and a hash of that worker's request
+    lease_until: int | None = None
+    lease_fingerprint: bytes | None = None
+    #: when its claimant said that it was used
+    used_at: int | None = None
+    #: the artifact of its attempt with the same value, in another inbox; that one is claimed
+    same_as: str | None = None
 
     @property
     def proven(self) -> bool:
@@ -170,6 +179,10 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     def belongs_to(self, claim_mark: bytes) -> bool:
         """Return whether this very claim holds it."""
         return self.claimed and self.claim_fingerprint == claim_mark
+
+    def is_leased(self, now: int) -> bool:
+        """Return whether it is kept for the worker that read it."""
+        return self.lease_until is not None and self.lease_until > now
 
 
 def candidates_to_keep(found: Extraction) -> list[tuple[Candidate, bool]]:
@@ -353,6 +366,8 @@ def _conflict_reason(meant: Sequence[Artifact]) -> ConflictReason:
 DenialReason = Literal[
     "not_found",
     "already_claimed",
+    "in_flight",
+    "used",
     "superseded",
     "unmatched",
     "purged",
@@ -402,6 +417,8 @@ class ArtifactClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A claim: of an artifact by its id, or of the one that a filter describes."""
 
     claimant: ArtifactClaimant
+    #: identifies the worker: a repeat of its request reads its own lease again
+    request_fingerprint: bytes = b""
     artifact_id: str | None = None
     artifact_filter: ArtifactFilter | None = None
 
@@ -415,6 +432,8 @@ class ClaimGranted(msgspec.Struct, frozen=True, kw_only=True):
     link: LinkParts | None = None
     #: it belonged to the claimant before
     repeated: bool
+    #: this very request was granted it before; the answer was lost
+    reread: bool = False
 
 
 class ClaimDenied(msgspec.Struct, frozen=True, kw_only=True):

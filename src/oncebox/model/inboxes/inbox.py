@@ -245,6 +245,21 @@ def accepts_until(
     return due_at or 0 if state is InboxState.DRAINING else 0
 
 
+class InboxCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted for an inbox, or for all inboxes of an attempt."""
+
+    #: requests that may wait for a code, a link or a message
+    polls: int = 0
+    #: waits that ended without a code or link
+    timeouts: int = 0
+    #: codes and links that arrived again in further messages
+    artifact_duplicates: int = 0
+    #: readers of messages that returned to an earlier cursor
+    cursor_replays: int = 0
+    #: waits and claims that met the lease of another worker
+    lease_conflicts: int = 0
+
+
 class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of all inboxes of an attempt; times in milliseconds."""
 
@@ -260,6 +275,7 @@ class AttemptInboxStats(msgspec.Struct, frozen=True, kw_only=True):
     last_message_at: int | None = None
     #: inboxes that ended without a matching message
     missed: int = 0
+    counts: InboxCounts = InboxCounts()
 
 
 def time_to_first_message(of: Inbox | AttemptInboxStats) -> int | None:

@@ -94,6 +94,8 @@ class NewMessageResult(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: tuple[tuple[ArtifactKind, str], ...] = ()
     #: its events have their numbers already
     numbered: bool = False
+    #: milliseconds since the inbox was created, of its first message
+    since_inbox: int | None = None
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

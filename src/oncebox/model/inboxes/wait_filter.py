@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
@@ -95,6 +96,22 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a rule needs the content of the message."""
         rules = (self.sender, self.token, self.subject)
         return self.purpose is not Purpose.ANY or any(each is not None for each in rules)
+
+
+#: criteria whose text is not shown, and fields that are none
+_UNSHOWN, _NO_CRITERIA = frozenset({"token"}), frozenset({"claim_key", "after"})
+
+
+def wait_criteria(filters: Mapping[str, object]) -> str:
+    """Return what a wait accepts, as one line for errors and logs."""
+    given = {
+        name: value
+        for name, value in filters.items()
+        if value and value != Purpose.ANY and name not in _NO_CRITERIA
+    }
+    return ", ".join(
+        f"{name} {'given' if name in _UNSHOWN else value}" for name, value in given.items()
+    )
 
 
 def check_filter(awaited: WaitFilter) -> WaitFilter:

@@ -1,15 +1,20 @@
 """``/v1/artifacts`` and ``/v1/inboxes/wait``: codes and links, claimed or waited for."""
 
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 from msgspec import UNSET, structs
 
+from oncebox.core import ids
 from oncebox.errors import OnceboxError
+from oncebox.errors.mail import ArtifactInFlight
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.claims import claimant_of, grant_error
 from oncebox.ledger.inboxes import longpoll
+from oncebox.ledger.inboxes.inbox_counts import CountName
 from oncebox.ledger.inboxes.longpoll import InboxMatches, InboxReport, WaitQuery
+from oncebox.model.attempts import request_fingerprint
 from oncebox.model.inboxes.artifact import (
     Artifact,
     ArtifactClaimant,
@@ -18,14 +23,18 @@ from oncebox.model.inboxes.artifact import (
     ClaimDenied,
     ClaimGranted,
 )
-from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
+from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter, wait_criteria
 from oncebox.schemas import artifacts as wire
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
 from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Routes
 
 routes = Routes()
 #: refusals that no further mail can change
-_FINAL_REFUSALS = frozenset({"already_claimed", "link_refused", "not_opened"})
+_FINAL_REFUSALS = frozenset({"already_claimed", "used", "link_refused", "not_opened"})
+#: answers after which the client asks again, unless its time is over
+_UNFINISHED = frozenset({"timeout", "in_flight"})
+#: seconds between two looks at an artifact that another worker holds
+_SHORTEST_LEASE_POLL, _LONGEST_LEASE_POLL = 0.02, 1.0
 
 
 @routes(
@@ -59,9 +68,22 @@ async def get_artifact(call: ApiCall) -> wire.Artifact:
 
 @routes("POST", "/v1/artifacts/{id}/claim", "claimArtifact", scopes=AGENTS, body=wire.ClaimArtifact)
 async def claim_artifact(call: ApiCall) -> wire.Grant:
-    """Claim a code or link and get its value; repeating the same claim gets it again."""
-    who = claimant_of(call.requester, call.body.claim_key)
-    return grant_schema(await call.components.grants.claim(who, call.path["id"]), call)
+    """Claim a code or link and get its value; a repeat with the same request_key gets it again."""
+    asked: wire.ClaimArtifact = call.body
+    who, id_ = claimant_of(call.requester, asked.claim_key), call.path["id"]
+    request = _request_fingerprint(call, asked.request_key)
+    try:
+        return grant_schema(await call.components.grants.claim(who, id_, request), call)
+    except ArtifactInFlight:
+        held = await call.ledger.read(artifacts.get, call.requester, id_)
+        _count_lease_conflict(call, held.inbox_id)
+        raise
+
+
+@routes("POST", "/v1/artifacts/{id}/used", "useArtifact", scopes=AGENTS, body=wire.UseArtifact)
+async def use_artifact(call: ApiCall) -> wire.Artifact:
+    """Report that a claimed code or link was used, so that no other worker gets it."""
+    return artifact_schema(await call.components.grants.use(call.requester, call.path["id"]), call)
 
 
 @routes(
@@ -114,6 +136,7 @@ def artifact_schema(artifact: Artifact, call: ApiCall) -> wire.Artifact:
         superseded_by=artifact.superseded_by,
         claimed=_claim_schema(artifact, call),
         purged=artifact.purged_at is not None,
+        same_as=artifact.same_as,
     )
 
 
@@ -130,73 +153,170 @@ def grant_schema(granted: ClaimGranted, call: ApiCall) -> wire.Grant:
 def _claim_schema(artifact: Artifact, call: ApiCall) -> wire.ArtifactClaim | None:
     if artifact.claimed_at is None:
         return None
-    return wire.ArtifactClaim(at=artifact.claimed_at, mine=artifact.claimed_by == call.key.id)
+    return wire.ArtifactClaim(
+        at=artifact.claimed_at,
+        mine=artifact.claimed_by == call.key.id,
+        lease_until=None if artifact.used_at else artifact.lease_until,
+        used_at=artifact.used_at,
+    )
+
+
+def _request_fingerprint(call: ApiCall, request_key: str | None) -> bytes:
+    """Return what identifies the worker; without a key every request is a worker of its own."""
+    return request_fingerprint(call.key.id, request_key or ids.new("req"))
+
+
+def _count_lease_conflict(call: ApiCall, inbox_id: str) -> None:
+    call.components.telemetry.lease_conflicts.inc()
+    call.components.inbox_counter.count(inbox_id, call.tenant, "lease_conflicts")
+
+
+# waits
 
 
 async def _wait_counted(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitResult:
-    """Wait, and count how it ended."""
-    waits = call.components.telemetry.waits
+    """Wait, and count how it ended; of a wait of many polls only the last one counts."""
+    telemetry = call.components.telemetry
+    telemetry.poll_attempts.labels("artifacts").inc()
+    wait = _Wait(call, inboxes)
     try:
-        answer = await _wait_and_claim(call, inboxes)
+        answer = await wait.run()
     except OnceboxError as error:
-        waits.labels(error.code).inc()
+        if not error.retry_safe:
+            telemetry.waits.labels(error.code).inc()
         raise
-    waits.labels(answer.status).inc()
+    if answer.status not in _UNFINISHED:
+        if not wait.reread:
+            telemetry.waits.labels(answer.status).inc()
+    elif call.body.last:
+        telemetry.waits.labels(answer.status).inc()
+        _report_timeout(call, wait.query, answer)
     return answer
 
 
-async def _wait_and_claim(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitResult:
-    """Look for matches whenever an inbox changes, until one is granted or the time is over."""
-    asked: wire.WaitRequest = call.body
-    query = WaitQuery(
-        requester=call.requester, key=call.key, inboxes=inboxes, awaited=_awaited(asked)
-    )
-    claimant = claimant_of(call.requester, asked.claim_key)
-    resumes = ResumeTokens(call, inboxes)
-    began_at = call.ledger.clock() if asked.resume is None else resumes.read(asked.resume)
-    async with call.join_longpoll(inboxes, asked.wait) as waiter:
-        while True:
-            answer = await _try_to_claim(call, query, claimant, await waiter.look(query))
-            if answer is not None:
-                return answer
-            if not await waiter.wait():
-                break
-    return wire.WaitResult(
-        status="timeout",
-        resume=resumes.make(began_at),
-        waited=max(0, call.ledger.clock() - began_at) / 1000,
-        reports=await _reports(call, query),
-    )
+class _Wait:
+    """One poll of a wait: its query, its worker, and what it has met."""
 
-
-async def _try_to_claim(
-    call: ApiCall,
-    query: WaitQuery,
-    claimant: ArtifactClaimant,
-    matches: Sequence[InboxMatches],
-) -> wire.WaitResult | None:
-    """Claim a match; None if there is none yet."""
-    contested: wire.WaitConflict | None = None
-    refusals: list[OnceboxError] = []
-    for match_ in _claim_order(call, claimant, matches):
-        outcome = await call.components.grants.request(
-            ArtifactClaimRequest(claimant=claimant, artifact_filter=match_.artifact_filter)
+    def __init__(self, call: ApiCall, inboxes: tuple[str, ...]) -> None:
+        asked: wire.WaitRequest = call.body
+        self._call = call
+        self.query = WaitQuery(
+            requester=call.requester, key=call.key, inboxes=inboxes, awaited=_awaited(asked)
         )
-        if isinstance(outcome, ClaimGranted):
-            return _granted_schema(call, outcome)
-        if isinstance(outcome, ClaimConflict):
-            contested = contested or _conflict_schema(match_, outcome)
-        elif isinstance(outcome, ClaimDenied) and outcome.why in _FINAL_REFUSALS:
-            refusals.append(grant_error(outcome))
-    if contested is not None:
-        reports = await _reports(call, query)
-        return wire.WaitResult(status="conflict", conflict=contested, reports=reports)
-    over = sum(match_.is_over and not match_.found for match_ in matches)
-    if len(refusals) + over < len(matches):
-        return None
-    if refusals:
-        raise refusals[0]
-    return wire.WaitResult(status="inbox_closed", reports=await _reports(call, query))
+        self._claimant = claimant_of(call.requester, asked.claim_key)
+        self._request = _request_fingerprint(call, asked.request_key)
+        #: the grant repeats one whose answer was lost
+        self.reread = False
+        #: the artifact that another worker of the claim holds
+        self._held: Artifact | None = None
+
+    async def run(self) -> wire.WaitResult:
+        """Look for matches whenever an inbox changes, until one is granted or the time is over."""
+        call, query = self._call, self.query
+        resumes = ResumeTokens(call, query.inboxes)
+        now, token = call.ledger.clock(), call.body.resume
+        began_at, contended = (now, False) if token is None else resumes.read(token)
+        counted = False
+        async with call.join_longpoll(query.inboxes, call.body.wait) as waiter:
+            while True:
+                matches = await waiter.look(query)
+                if not counted:  # all inboxes are the requester's
+                    counted = True
+                    _count_each(call, query.inboxes, "polls")
+                answer = await self._try_to_claim(matches)
+                if answer is not None:
+                    return answer
+                if self._held is not None and not contended:
+                    contended = True
+                    _count_lease_conflict(call, self._held.inbox_id)
+                if not await waiter.wait(self._pause()) and waiter.is_over:
+                    break
+        waited = max(0, call.ledger.clock() - began_at) / 1000
+        return wire.WaitResult(
+            status="timeout" if self._held is None else "in_flight",
+            in_flight=UNSET if self._held is None else self._in_flight_schema(self._held),
+            resume=resumes.make(began_at, contended=contended),
+            waited=waited,
+            reports=await _reports(call, query),
+        )
+
+    def _pause(self) -> float:
+        """Return the seconds after which to look again, even if no inbox changes."""
+        if self._held is None:
+            return inf
+        return min(_LONGEST_LEASE_POLL, max(_SHORTEST_LEASE_POLL, self._seconds_left(self._held)))
+
+    def _seconds_left(self, held: Artifact) -> float:
+        return max(0, (held.lease_until or 0) - self._call.ledger.clock()) / 1000
+
+    def _in_flight_schema(self, held: Artifact) -> wire.WaitInFlight:
+        return wire.WaitInFlight(
+            artifact_id=held.id, inbox_id=held.inbox_id, seconds_left=self._seconds_left(held)
+        )
+
+    async def _try_to_claim(self, matches: Sequence[InboxMatches]) -> wire.WaitResult | None:
+        """Claim a match; None if there is none yet, or another worker holds it."""
+        call, self._held = self._call, None
+        contested: wire.WaitConflict | None = None
+        refusals: list[ClaimDenied] = []
+        for match_ in _claim_order(call, self._claimant, matches):
+            outcome = await call.components.grants.request(
+                ArtifactClaimRequest(
+                    claimant=self._claimant,
+                    request_fingerprint=self._request,
+                    artifact_filter=match_.artifact_filter,
+                )
+            )
+            if isinstance(outcome, ClaimGranted):
+                self.reread = outcome.reread
+                return _granted_schema(call, outcome)
+            if isinstance(outcome, ClaimConflict):
+                contested = contested or _conflict_schema(match_, outcome)
+            if isinstance(outcome, ClaimDenied):
+                if outcome.why == "in_flight":  # do not take another one of the attempt's
+                    self._held = outcome.artifact
+                    return None
+                refusals.append(outcome)
+        if contested is not None:
+            reports = await _reports(call, self.query)
+            return wire.WaitResult(status="conflict", conflict=contested, reports=reports)
+        return await self._end_if_over(matches, refusals)
+
+    async def _end_if_over(
+        self, matches: Sequence[InboxMatches], refusals: Sequence[ClaimDenied]
+    ) -> wire.WaitResult | None:
+        """Return the answer, or raise the refusal, if no further mail can be granted."""
+        final = [each for each in refusals if each.why in _FINAL_REFUSALS]
+        over = sum(match_.is_over and not match_.found for match_ in matches)
+        if len(final) + over < len(matches):
+            return None
+        if final:
+            raise grant_error(final[0], self._call.ledger.clock())
+        reports = await _reports(self._call, self.query)
+        return wire.WaitResult(status="inbox_closed", reports=reports)
+
+
+def _count_each(call: ApiCall, inboxes: tuple[str, ...], name: CountName) -> None:
+    for id_ in inboxes:
+        call.components.inbox_counter.count(id_, call.tenant, name)
+
+
+def _report_timeout(call: ApiCall, query: WaitQuery, answer: wire.WaitResult) -> None:
+    """Count and log a wait that ended without a grant; nothing in the line is a sender's text."""
+    telemetry = call.components.telemetry
+    telemetry.wait_timeouts.inc()
+    _count_each(call, query.inboxes, "timeouts")
+    for each in answer.reports:
+        telemetry.log.info(
+            "wait_timed_out",
+            status=answer.status,
+            inbox=each.inbox_id,
+            attempt=each.attempt_id,
+            cursor=each.cursor,
+            inspected=each.messages_inspected,
+            waited=round(answer.waited, 3),
+            criteria=wait_criteria(msgspec.structs.asdict(query.awaited)),
+        )
 
 
 def _claim_order(

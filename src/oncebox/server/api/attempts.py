@@ -61,7 +61,9 @@ async def complete_action(call: ApiCall) -> wire.Action:
     """Record that an action happened, and store its result, even after its lease expired."""
     asked: wire.DoneAction = call.body
     result = msgspec.json.encode(asked.result)
-    action = await call.components.attempts.done(_action_ref(call), asked.fence, result)
+    action = await call.components.attempts.done(
+        _action_ref(call), asked.fence, result, uses=asked.uses
+    )
     return _action_schema(call, action)
 
 
@@ -115,6 +117,7 @@ def grant_resend(call: ApiCall, tx: Transaction) -> wire.ResendGrant:
 @routes("GET", "/v1/attempts/{id}/stats", "getAttemptStats", scopes=AGENTS)
 async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
     """Get the statistics of an attempt: its inboxes, actions and resends."""
+    await call.components.inbox_counter.store()
     found, counted = await call.ledger.read(attempts.stats, call.requester, call.path["id"])
     counts = counted or _NO_COUNTS
     return wire.AttemptStats(
@@ -128,7 +131,7 @@ async def attempt_stats(call: ApiCall) -> wire.AttemptStats:
             left=max(0, counts.allowed - counts.resends),
         ),
         actions={state.value: counts.actions.get(state, 0) for state in ActionState},
-        **shared_figures(found, found.messages),
+        **shared_figures(found, found.messages, found.counts),
     )
 
 

@@ -9,13 +9,14 @@ import msgspec
 from msgspec import UNSET
 
 from oncebox.errors.http import FieldsInvalid, Forbidden
-from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes import inbox_counts, inboxes
 from oncebox.ledger.notifications import EVENTS, MESSAGES
 from oncebox.ledger.transactions import Transaction
 from oncebox.model.inboxes.addresses import Domain, dns_records
 from oncebox.model.inboxes.inbox import (
     AttemptInboxStats,
     Inbox,
+    InboxCounts,
     InboxOptions,
     InboxPolicy,
     InboxState,
@@ -91,12 +92,15 @@ async def rotate_inbox(call: ApiCall) -> wire.Inbox:
 @routes("GET", "/v1/inboxes/{id}/stats", "getInboxStats", scopes=AGENTS)
 async def inbox_stats(call: ApiCall) -> wire.InboxStats:
     """Get the statistics of an inbox."""
-    found = await _find_inbox(call)
+    await call.components.inbox_counter.store()
+    found, counts = await call.ledger.read(
+        inbox_counts.inbox_stats, call.requester, call.path["id"]
+    )
     return wire.InboxStats(
         id=found.id,
         state=found.state,
         missed_at=found.missed_at,
-        **shared_figures(found, found.cursor),
+        **shared_figures(found, found.cursor, counts),
     )
 
 
@@ -166,7 +170,9 @@ def _inbox_schema(inbox: Inbox) -> wire.Inbox:
     return msgspec.convert(values, wire.Inbox)
 
 
-def shared_figures(of: Inbox | AttemptInboxStats, messages: int) -> dict[str, Any]:
+def shared_figures(
+    of: Inbox | AttemptInboxStats, messages: int, counts: InboxCounts
+) -> dict[str, Any]:
     """Return the statistics that inboxes and attempts share."""
     first = time_to_first_message(of)
     return {
@@ -177,6 +183,7 @@ def shared_figures(of: Inbox | AttemptInboxStats, messages: int) -> dict[str, An
         "first_message_at": of.first_message_at,
         "last_message_at": of.last_message_at,
         "time_to_first_message": None if first is None else first / 1000,
+        **msgspec.structs.asdict(counts),
     }
 
 

@@ -35,9 +35,9 @@ async def list_messages(call: ApiCall) -> wire.MessagePage:
         call.components.telemetry.cursors,
         (call.tenant, call.key.id, call.path["id"]),
     )
-    if query.cursor is not UNSET:
-        positions.resumed("messages", reader, after)
+    replayed = query.cursor is not UNSET and positions.resumed("messages", reader, after)
     found = await (_wait_for_page(call, after) if query.wait else _read_page(call, after))
+    _count_poll(call, replayed=replayed)
     if found.messages:
         positions.advanced("messages", reader, found.messages[-1].sequence)
     cursors = Cursors(call.components.master_key)
@@ -112,6 +112,15 @@ async def _raw_bytes(call: ApiCall) -> bytes:
     return await call.ledger.read(
         messages.raw, call.components.mail_cipher, call.tenant, call.path["id"]
     )
+
+
+def _count_poll(call: ApiCall, *, replayed: bool) -> None:
+    """Count a reading of an inbox that is the requester's."""
+    components, inbox_id = call.components, call.path["id"]
+    components.telemetry.poll_attempts.labels("messages").inc()
+    components.inbox_counter.count(inbox_id, call.tenant, "polls")
+    if replayed:
+        components.inbox_counter.count(inbox_id, call.tenant, "cursor_replays")
 
 
 # who may see what

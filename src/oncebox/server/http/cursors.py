@@ -78,17 +78,19 @@ class ResumeTokens:
 
     def __init__(self, call: ApiCall, inboxes: tuple[str, ...]) -> None:
         """Use the master key of the installation."""
-        asked = _bound_fields(call.body, "wait", "resume") | {"inboxes": None}
+        each_poll = ("wait", "resume", "request_key", "last")
+        asked = _bound_fields(call.body, *each_poll) | {"inboxes": None}
         words = msgspec.json.encode([call.tenant, call.key.id, sorted(set(inboxes)), asked])
         self._bound_to = b"resume\0" + words
         self._master_key = call.components.master_key
 
-    def make(self, began_at: int) -> str:
-        """Return the token of a wait that began at this time."""
-        return _seal(self._master_key, "w1_", msgspec.json.encode([began_at]), self._bound_to)
+    def make(self, began_at: int, *, contended: bool) -> str:
+        """Return the token of a wait that began then, and whether it met a lease of another."""
+        state = msgspec.json.encode([began_at, int(contended)])
+        return _seal(self._master_key, "w1_", state, self._bound_to)
 
-    def read(self, token: str) -> int:
-        """Return when a wait began.
+    def read(self, token: str) -> tuple[int, bool]:
+        """Return when a wait began, and whether it has met a lease of another worker.
 
         Raises: CursorInvalid, if it is no token; CursorMismatch, if it is of another request.
         """
@@ -101,8 +103,8 @@ class ResumeTokens:
                 "this resume token belongs to another request; send it with the same key, inboxes "
                 "and filters, or begin without one"
             ) from error
-        (began_at,) = msgspec.json.decode(opened, type=tuple[int])
-        return began_at
+        began_at, *contended = msgspec.json.decode(opened, type=list[int])
+        return began_at, any(contended)
 
 
 T = TypeVar("T")

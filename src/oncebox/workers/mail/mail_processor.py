@@ -19,6 +19,7 @@ from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
+from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.notifications import EVENTS, MAIL, STREAM
 from oncebox.ledger.transactions import Ledger
@@ -97,6 +98,7 @@ def build_artifacts(
                 event_id=ids.new("evt"),
                 kind=kind,
                 fingerprint=cipher.value_fingerprint(tenant, inbox_id, kind, value),
+                value_fingerprint=cipher.unscoped_fingerprint(tenant, kind, value),
                 encrypted=cipher.encrypt(tenant, id_, sealed),
                 rank=ranks[kind],
                 confidence=to_thousandths(candidate.confidence),
@@ -185,6 +187,7 @@ class MailProcessor:
         mail_cipher: MailCipher,
         *,
         longpoll: LongPollHub,
+        inbox_counter: InboxCounter,
         rules: RetryRules,
         limit: float,
         random: Callable[[], float],
@@ -197,6 +200,7 @@ class MailProcessor:
         self._telemetry = telemetry
         self._mail_cipher = mail_cipher
         self._longpoll = longpoll
+        self._inbox_counter = inbox_counter
         #: one function for all mails: commit hooks with the same function share one call
         self._file = partial(messages.file, cipher=mail_cipher)
         self._rules = rules
@@ -334,9 +338,14 @@ class MailProcessor:
             )
             self._ledger.notify(STREAM if filed.numbered else EVENTS)
             self._telemetry.messages.labels(filed.status).inc()
+            if filed.since_inbox is not None:
+                self._telemetry.time_to_first_message.observe(filed.since_inbox / 1000)
             for kind, end in filed.artifacts:
                 self._telemetry.artifacts.labels(kind.value, end).inc()
                 if end == "duplicate":
                     self._telemetry.artifact_duplicates.labels(kind.value).inc()
+                    self._inbox_counter.count(
+                        message.inbox_id, message.delivery.tenant, "artifact_duplicates"
+                    )
         elif filed.duplicate:
             self._telemetry.duplicates.labels("message", "copy").inc()
