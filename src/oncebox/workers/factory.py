@@ -76,6 +76,7 @@ class Workers:
             longpoll=components.longpoll,
             rules=rules,
             limit=reading.limit,
+            signature_age=self._settings.mail.signature_age,
             random=random.random,
         )
         components.exit_stack.push_async_callback(reader.close)

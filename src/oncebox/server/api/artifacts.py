@@ -11,6 +11,7 @@ from oncebox.ledger.artifacts.claims import claimant_of, grant_error
 from oncebox.ledger.inboxes import longpoll
 from oncebox.ledger.inboxes.longpoll import InboxMatches, InboxReport, WaitQuery
 from oncebox.model.inboxes.artifact import (
+    ANY_SENDER,
     Artifact,
     ArtifactClaimant,
     ArtifactClaimRequest,
@@ -18,6 +19,7 @@ from oncebox.model.inboxes.artifact import (
     ClaimDenied,
     ClaimGranted,
 )
+from oncebox.model.inboxes.inbox import policy_warnings
 from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
 from oncebox.schemas import artifacts as wire
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
@@ -183,7 +185,7 @@ async def _try_to_claim(
             ArtifactClaimRequest(claimant=claimant, artifact_filter=match_.artifact_filter)
         )
         if isinstance(outcome, ClaimGranted):
-            return _granted_schema(call, outcome)
+            return _granted_schema(call, outcome, query.awaited)
         if isinstance(outcome, ClaimConflict):
             contested = contested or _conflict_schema(match_, outcome)
         elif isinstance(outcome, ClaimDenied) and outcome.why in _FINAL_REFUSALS:
@@ -220,14 +222,20 @@ def _awaited(asked: wire.WaitRequest) -> WaitFilter:
 
     Raises: InboxInvalid.
     """
-    return check_filter(msgspec.convert(asked, WaitFilter, from_attributes=True))
+    named = [] if asked.sender is None else asked.sender
+    fields = structs.asdict(asked) | {"senders": [named] if isinstance(named, str) else named}
+    return check_filter(msgspec.convert(fields, WaitFilter))
 
 
-def _granted_schema(call: ApiCall, outcome: ClaimGranted) -> wire.WaitResult:
+def _granted_schema(call: ApiCall, outcome: ClaimGranted, awaited: WaitFilter) -> wire.WaitResult:
     if not outcome.repeated:
         seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)
-    return wire.WaitResult(status="granted", grant=grant_schema(outcome, call))
+    grant = grant_schema(outcome, call)
+    if awaited.senders:  # whoever waits has named the sender
+        warnings = [each for each in grant.warnings if each != ANY_SENDER]
+        grant = structs.replace(grant, warnings=warnings)
+    return wire.WaitResult(status="granted", grant=grant)
 
 
 def _conflict_schema(match_: InboxMatches, outcome: ClaimConflict) -> wire.WaitConflict:
@@ -262,4 +270,5 @@ def _report_schema(report: InboxReport) -> wire.WaitReport:
         seen=[msgspec.convert(e, wire.InspectedMessage, from_attributes=True) for e in report.seen],
         smtp_saw=report.smtp_saw,
         unread=report.unread,
+        warnings=list(policy_warnings(report.inbox.policy)),
     )
