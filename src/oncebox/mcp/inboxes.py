@@ -52,8 +52,8 @@ class OpenInbox(ToolArguments, frozen=True, kw_only=True):
         tuple[SenderRule, ...],
         Meta(
             max_length=50,
-            description="Addresses or domains (with subdomains) whose mail counts, if SPF or DKIM "
-            "proves it; empty: any.",
+            description="Addresses, or domains with their subdomains, whose proven mail counts; "
+            "empty: any.",
         ),
     ] = ()
     link_hosts: Annotated[
@@ -62,10 +62,7 @@ class OpenInbox(ToolArguments, frozen=True, kw_only=True):
     purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     authenticated: Annotated[
         bool | None,
-        Meta(
-            description="Whether SPF or DKIM must prove the sender; unset: if senders are named. "
-            "false: From is believed, which anybody can write."
-        ),
+        Meta(description="Whether SPF or DKIM must prove the sender; unset: if senders are named."),
     ] = None
     lifetime: Annotated[
         Seconds | None, Meta(description="Seconds until it closes; unset: as configured.")
