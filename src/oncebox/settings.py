@@ -263,6 +263,8 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     authenticate_within: PositiveSeconds = 2.0
     #: name servers, separated by commas, such as ``9.9.9.9, [::1]:5353``; empty is the system's
     dns_servers: str = ""
+    #: age of a signature from which it proves nothing: the mail may be a replay
+    signature_age: PositiveSeconds = 86_400.0
 
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -54,6 +54,22 @@ def test_an_inbox_is_listed_shown_rotated_and_closed(ledger: Ledger) -> None:
     assert record["active_until"] - record["created_at"] == 2 * 3_600_000
 
 
+def test_the_policy_of_an_inbox_is_changed(ledger: Ledger) -> None:
+    id_, _ = new(ledger, "--sender", "github.com", "--token", "t")
+    words = ("--sender", "a.example", "--sender", "b.example", "--no-authenticated")
+    changed = ledger.type("inbox", "change-policy", id_, *words, "--why", "test").rows
+    shown = ledger.type("inbox", "show", id_).rows
+    record = ledger.type("inbox", "show", id_, "--json").record
+    nothing = ledger.type("inbox", "change-policy", id_)
+
+    assert changed == [[id_, "changed"]]
+    assert record["policy"]["senders"] == ["a.example", "b.example"]
+    assert (record["policy"]["token"], record["policy"]["authenticated"]) == ("t", False)
+    assert record["warnings"] == ["authentication_off"]
+    assert ["warning", "authentication_off"] in shown
+    assert (nothing.code, "--sender" in nothing.err) == (2, True)
+
+
 def test_an_address_may_be_chosen(ledger: Ledger) -> None:
     made = new(ledger, "--local", "Support", "--lifetime", "0")
     taken = ledger.type("inbox", "new", "--local", "support")

@@ -57,6 +57,19 @@ def test_a_timeout_says_what_was_seen(ledger: Ledger, service: Running) -> None:
     assert "(number 1): no_link" in error["message"]
 
 
+def test_a_timeout_names_the_sender_that_is_refused_and_the_rules(
+    ledger: Ledger, service: Running
+) -> None:
+    inbox = made(service, "123456")
+    rules = ("--sender", "bank.example", "--sender", "post.example")
+    told = typed(ledger, service, inbox, "--code", *rules, "--within", "1s", "--json")
+
+    assert (
+        "sender_not_allowed (shop.example; allowed: bank.example, post.example)"
+        in told.error["message"]
+    )
+
+
 def test_what_another_has_is_a_conflict(ledger: Ledger, service: Running) -> None:
     inbox = made(service, "123456")
     typed(ledger, service, inbox, "--code", "--claim-key", "one")

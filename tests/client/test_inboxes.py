@@ -29,6 +29,8 @@ def test_an_inbox_is_made_found_rotated_and_closed(service: Running, speaker: Sp
         )
     )
     found = ask(lambda c: c.inboxes.get(made.id))
+    changed = ask(lambda c: c.inboxes.change_policy(made.id, senders=("a.example",), token="t"))
+    same = ask(lambda c: c.inboxes.change_policy(made.id))
     new = ask(lambda c: c.inboxes.rotate(made.id, drain=5))
     closed = ask(lambda c: c.inboxes.close(new.id, drain=0))
     stats = ask(lambda c: c.inboxes.stats(made.id))
@@ -38,6 +40,8 @@ def test_an_inbox_is_made_found_rotated_and_closed(service: Running, speaker: Sp
     assert (made.created, again.created, again.id) == (True, False, made.id)
     assert found.metadata == {"run": "7"}
     assert found.policy == policy
+    assert changed.policy == Policy(senders=["a.example"], purpose="login", token="t")
+    assert same == changed
     assert found.active_until == found.created_at + 60_000
     assert new.rotated_from == made.id
     assert (closed.state, stats.state) == ("closed", "draining")

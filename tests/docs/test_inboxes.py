@@ -35,4 +35,4 @@ def test_the_page_runs_from_top_to_bottom(
 
     assert capsys.readouterr().out.strip() == found[1].email
     assert [each.attempt_id for each in found] == ["login-7", "signup-4821"]
-    assert found[0].policy.senders == ["github.com", "*.github.com"]
+    assert found[0].policy.senders == ["github.com", "githubstatus.com"]

@@ -60,7 +60,7 @@ def test_the_page_runs_from_top_to_bottom(
     assert out[4].endswith(
         "(active, attempt signup-43): 1 message inspected, last number 1; SMTP received mail for it"
     )
-    assert out[5].endswith("(number 1): sender_not_allowed")
+    assert out[5].endswith("(number 1): sender_not_allowed (shop.example; allowed: bank.example)")
 
 
 def test_every_reason_is_explained() -> None:

@@ -13,6 +13,8 @@ from tests.support.injections import SEEN, WORDS, Letter, corpus
 
 #: the only field with a sender's own word in it: a domain in the form that names have
 _DOMAIN = re.compile(r'\\*"sender_domain\\*":\\*"[a-z0-9.-]{0,64}\\*"')
+#: what whoever waits has asked for
+_OWN_RULES = re.compile(r'\\*"sender_rules\\*":\[[^\]]*\]')
 #: senders of the corpus, and what else a wait may ask for
 _ASKED: list[dict[str, object]] = [
     {},
@@ -97,7 +99,7 @@ def _leaks(agent: Agent) -> set[tuple[str, str]]:
     return {
         (place, tool)
         for tool, text in agent.told
-        for heard in [_DOMAIN.sub("", text).encode()]
+        for heard in [_OWN_RULES.sub("", _DOMAIN.sub("", text)).encode()]
         for place, spelled in wanted.items()
         if any(each in heard for each in spelled)
     }

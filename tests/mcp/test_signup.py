@@ -13,19 +13,34 @@ from tests.support.letters import mail
 
 
 def test_copies_of_a_mail_are_one_code_and_it_is_read_again(house: House, agent: Agent) -> None:
-    inbox = agent.get("open_inbox", attempt_id=house.name(), senders=["shop.example"])
+    rules = {"senders": ["shop.example"], "authenticated": False}
+    inbox = agent.get("open_inbox", attempt_id=house.name(), **rules)
     letter = mail("Confirm", "Your code is 482913", sender="no-reply@shop.example")
     house.hand_over(inbox["email"], letter, times=3)
 
     first = agent.get("wait_for_code", inbox_id=inbox["inbox_id"], sender="shop.example")
     again = agent.get("wait_for_code", inbox_id=inbox["inbox_id"], sender="shop.example")
-    reopened = agent.get("open_inbox", attempt_id=inbox["attempt_id"], senders=["shop.example"])
+    reopened = agent.get("open_inbox", attempt_id=inbox["attempt_id"], **rules)
 
     assert (first["status"], first["code"]) == ("granted", "482913")
     assert (again["code"], again["artifact_id"]) == ("482913", first["artifact_id"])
     assert (first.get("repeated", False), again["repeated"]) == (False, True)
     assert (reopened["inbox_id"], reopened["created"]) == (inbox["inbox_id"], False)
     assert "Do not ask the site for another mail" in first["next"]
+    assert inbox["warnings"] == ["authentication_off"]
+    assert first["warnings"] == ["sender_unproven", "authentication_off"]
+
+
+def test_mail_that_nobody_proves_matches_no_rule_and_the_wait_says_so(
+    house: House, agent: Agent
+) -> None:
+    inbox = agent.get("open_inbox", attempt_id=house.name(), senders=["shop.example"])
+    house.post(inbox["email"], "Your code is 482913", sender="no-reply@mail.shop.example")
+    told = _inspected(agent, inbox["inbox_id"], 1)
+
+    assert [each["why"] for each in told["unfit"]] == ["sender_unauthenticated"]
+    assert told["unfit"][0]["sender_domain"] == "mail.shop.example"
+    assert told["unfit"][0]["sender_rules"] == ["shop.example"]
 
 
 def test_a_wait_goes_on_where_it_was_and_says_why_nothing_fits(house: House, agent: Agent) -> None:
@@ -41,6 +56,8 @@ def test_a_wait_goes_on_where_it_was_and_says_why_nothing_fits(house: House, age
     assert (empty["status"], empty["mail_seen"]) == ("waiting", False)
     assert granted["code"] == "551188"
     assert {each["why"] for each in unfit["unfit"]} == {"sender_not_allowed"}
+    assert {each["sender_domain"] for each in unfit["unfit"]} == {"other.example", "shop.example"}
+    assert {tuple(each["sender_rules"]) for each in unfit["unfit"]} == {("nobody.example",)}
     assert "Do not ask the site for another mail without request_resend" in unfit["next"]
 
 

@@ -15,6 +15,7 @@ from oncebox.model.inboxes.artifact import (
     candidates_to_keep,
     to_thousandths,
 )
+from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.received_mail import ArtifactKind, Extraction
 from oncebox.schemas.artifacts import ArtifactSender, Grant, GrantedLink
 from oncebox.workers.mail.mail_processor import build_artifacts
@@ -156,6 +157,7 @@ def test_a_value_that_no_json_can_say_is_spelled_out() -> None:
 
 # what a proof covers
 
+STRICT = InboxPolicy(authenticated=True)
 BY_DKIM = ("dkim_aligned", "signed_date", "signed_from")
 
 
@@ -166,7 +168,7 @@ def vouched(details: tuple[str, ...], *, where: str = "subject", text: str = "")
     read = msgspec.structs.replace(parsed(letter), found=Extraction(code=found), text=text)
     judged = msgspec.structs.replace(verdict(letter), details=details)
     box = ArtifactCipher(KEY)
-    (made,) = build_artifacts(box, "acme", "inb_1", read, judged, authenticated=True)
+    (made,) = build_artifacts(box, "acme", "inb_1", read, judged, STRICT)
     (lenient,) = build_artifacts(box, "acme", "inb_1", read, judged)
 
     assert lenient.matched

@@ -90,6 +90,24 @@ CASES: dict[str, tuple[list[Artifact], str | tuple[str, str]]] = {
         [artifact(), artifact("b", sender="x@sh0p.example", sender_verdict="fail")],
         "a",
     ),
+    "a newer one of a message to somebody else": (
+        [artifact(), artifact("b", received_at=99, warnings=["not_addressed"])],
+        "a",
+    ),
+    "the same among unproven ones": (
+        [
+            artifact(sender_verdict="none"),
+            artifact("b", received_at=99, sender_verdict="x", warnings=["signature_old"]),
+        ],
+        "a",
+    ),
+    "only messages to somebody else": (
+        [
+            artifact(warnings=["not_addressed"]),
+            artifact("b", received_at=99, warnings=["not_addressed"]),
+        ],
+        "b",
+    ),
     "two unproven senders": (
         [FORGED, artifact("b", sender="q@q.example", sender_verdict="none")],
         ("conflict", "senders_differ"),

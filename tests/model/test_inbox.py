@@ -17,10 +17,12 @@ from oncebox.model.inboxes.inbox import (
     check_options,
     check_policy,
     match_policy,
+    policy_warnings,
 )
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
     AuthResult,
+    HeaderAddress,
     ParsedMail,
     ParsedSender,
     ParseStatus,
@@ -170,8 +172,13 @@ def test_an_empty_policy_lets_everything_through() -> None:
     [
         ("github.com", "no-reply@github.com", True),
         ("github.com", "No-Reply@GitHub.COM", True),
-        ("github.com", "a@mail.github.com", False),
+        ("github.com", "a@mail.github.com", True),
+        ("github.com", "a@a.b.GitHub.com", True),
+        ("mail.github.com", "a@github.com", False),
         ("github.com", "a@evilgithub.com", False),
+        ("acme.co.uk", "a@mail.acme.co.uk", True),
+        ("co.uk", "a@acme.co.uk", False),
+        ("github.io", "a@acme.github.io", False),
         ("github.com", "github.com@evil.example", False),
         ("*.github.com", "a@mail.github.com", True),
         ("*.github.com", "a@github.com", False),
@@ -186,7 +193,8 @@ def test_an_empty_policy_lets_everything_through() -> None:
     ],
 )
 def test_a_sender_fits_a_rule_or_does_not(rule: str, address: str, fits: bool) -> None:
-    reason = judged(InboxPolicy(senders=(rule,)), mail(sender=author(address)))
+    policy = InboxPolicy(senders=("other.example", rule), authenticated=False)
+    reason = judged(policy, mail(sender=author(address)))
 
     assert reason == ("" if fits else "sender_not_allowed")
 
@@ -221,10 +229,52 @@ def test_a_forged_sender_never_matches_and_an_unknown_one_only_where_it_may(
     verdict: SenderVerdict, required: bool, optional: bool
 ) -> None:
     strict = InboxPolicy(senders=("github.com",), authenticated=True)
-    lax = InboxPolicy(senders=("github.com",))
+    usual = InboxPolicy(senders=("github.com",))
+    lax = InboxPolicy(senders=("github.com",), authenticated=False)
 
     assert (judged(strict, verdict=verdict) == "") is required
+    assert (judged(usual, verdict=verdict) == "") is required
     assert (judged(lax, verdict=verdict) == "") is optional
+
+
+def test_a_service_that_checks_no_senders_is_believed_unless_the_policy_requires_proof() -> None:
+    unchecked = SenderVerdict(details=("not_checked",))
+    strict = InboxPolicy(senders=("github.com",), authenticated=True)
+
+    assert judged(InboxPolicy(senders=("github.com",)), verdict=unchecked) == ""
+    assert judged(strict, verdict=unchecked) == "sender_unauthenticated"
+
+
+@pytest.mark.parametrize("sign", ["not_addressed", "signature_old"])
+def test_a_sign_of_a_replay_is_the_reason_where_proof_is_required(sign: str) -> None:
+    replayed = SenderVerdict(
+        spf=AuthResult.FAIL, dmarc=AuthResult.PASS, details=("dkim_aligned", sign)
+    )
+    off = InboxPolicy(senders=("github.com",), authenticated=False)
+
+    assert judged(InboxPolicy(senders=("github.com",)), verdict=replayed) == sign
+    assert judged(InboxPolicy(authenticated=True), verdict=replayed) == sign
+    assert judged(off, verdict=replayed) == ""
+    assert judged(InboxPolicy(), verdict=replayed) == ""
+
+
+def test_a_token_in_a_recipient_counts_only_if_no_signature_contradicts_it() -> None:
+    policy = InboxPolicy(token="T-4821")
+    signed = SenderVerdict(details=("dkim_aligned", "signed_to"))
+    to = (HeaderAddress(name="", address="a+t-4821@b.test"),)
+
+    assert judged(policy, replace(mail(), to=to), verdict=signed, recipient="a+t-4821@b.test") == ""
+    assert judged(policy, mail(), verdict=signed, recipient="a+t-4821@b.test") == "token_missing"
+
+
+def test_only_who_switches_authentication_off_is_warned() -> None:
+    senders = ("github.com",)
+
+    assert policy_warnings(InboxPolicy(senders=senders, authenticated=False)) == (
+        "authentication_off",
+    )
+    assert policy_warnings(InboxPolicy(senders=senders)) == ()
+    assert policy_warnings(InboxPolicy()) == ()
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/model/inboxes/artifact.py",
-                "        groups[_sender_identity(each), each.purposes, each.proven].append(each)",
+                "        groups[_sender_identity(each), each.purposes, each.proven, each.replayed]"
+                ".append(each)",
                 "        groups[each.proven].append(each)",
             ),
         ),
@@ -138,8 +139,8 @@ ARTIFACTS = (
         (
             Patch(
                 "src/oncebox/model/inboxes/artifact.py",
-                "    groups = _by_sender_and_purpose(proven or matched)",
-                "    groups = _by_sender_and_purpose(matched)",
+                "    best = [each for each in matched if each.proven] or matched\n",
+                "    best = matched\n",
             ),
         ),
         (

@@ -52,14 +52,55 @@ INBOXES = (
         (
             Patch(
                 "src/oncebox/model/inboxes/inbox.py",
-                "if forged or policy.authenticated else",
-                "if policy.authenticated else",
+                "    if not (forged or required):\n",
+                "    if not required:\n",
             ),
         ),
         (
             _tests(
                 "tests/model/test_inbox.py",
                 "test_a_forged_sender_never_matches_and_an_unknown_one_only_where_it_may",
+            ),
+        ),
+    ),
+    Mutant(
+        "a rule about senders that believes From",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/inbox.py",
+                '    return bool(policy.senders) and "not_checked" not in verdict.details\n',
+                "    return False\n",
+            ),
+        ),
+        (
+            _tests(
+                "tests/model/test_inbox.py",
+                "test_a_forged_sender_never_matches_and_an_unknown_one_only_where_it_may",
+            ),
+            _tests(
+                "tests/contract/inboxes/test_sender_rules.py",
+                "test_a_rule_about_senders_requires_proof",
+            ),
+        ),
+    ),
+    Mutant(
+        "a rule about a public suffix that lets everybody in",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/inbox.py",
+                '(domain.endswith(f".{rule}") and _have_one_owner(rule, domain))',
+                'domain.endswith(f".{rule}")',
+            ),
+        ),
+        (_tests("tests/model/test_inbox.py", "test_a_sender_fits_a_rule_or_does_not"),),
+    ),
+    Mutant(
+        "a change of a policy that undoes another",
+        (Patch(f"{_LEDGER}/inboxes.sql", " AND policy = :stored;", ";"),),
+        (
+            _tests(
+                "tests/contract/inboxes/test_inboxes.py",
+                "test_of_two_who_change_a_policy_at_once_one_is_told_to_try_again",
             ),
         ),
     ),

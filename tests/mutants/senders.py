@@ -8,6 +8,9 @@ def _tests(file: str, *names: str) -> Selection:
     return Selection(tuple(f"{file}::{name}" for name in names))
 
 
+_RULES = "tests/contract/inboxes/test_sender_rules.py"
+_REPLAY = "tests/model/test_replay.py"
+
 SENDERS = (
     Mutant(
         "a signed beginning taken for the whole mail",
@@ -68,7 +71,7 @@ SENDERS = (
         (
             Patch(
                 "src/oncebox/mail/auth/dkim_verify.py",
-                "present.count(name) == 1",
+                "present.count(name) <= 1",
                 "name in present",
             ),
         ),
@@ -100,8 +103,8 @@ SENDERS = (
         "users of one host speaking for each other",
         (
             Patch(
-                "src/oncebox/mail/auth/dmarc.py",
-                "_PUBLIC_SUFFIXES.privatesuffix(domain) or domain",
+                "src/oncebox/model/inboxes/addresses.py",
+                "public_suffixes().privatesuffix(domain) or domain",
                 '".".join(domain.split(".")[-2:])',
             ),
         ),
@@ -178,6 +181,109 @@ SENDERS = (
             _tests(
                 "tests/workers/test_sender_authentication.py",
                 "test_what_is_not_answered_in_time_is_a_temperror_and_the_rest_counts",
+            ),
+        ),
+    ),
+    Mutant(
+        "a signed mail to somebody else counts like one to the inbox",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/replay.py",
+                "        yield NOT_ADDRESSED\n",
+                "        yield from ()\n",
+            ),
+        ),
+        (
+            _tests(
+                _RULES,
+                "test_a_signed_mail_to_somebody_else_does_not_replace_the_code_of_an_inbox",
+            ),
+            _tests(_REPLAY, "test_a_signed_to_names_the_inbox_or_somebody_else"),
+        ),
+    ),
+    Mutant(
+        "an inbox addressed by a field that anybody can add",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/replay.py",
+                " if code in verdict.details for each in field",
+                " if code for each in field",
+            ),
+        ),
+        (
+            _tests(_RULES, "test_an_inbox_that_stands_in_an_unsigned_cc_is_not_addressed"),
+            _tests(_REPLAY, "test_only_signed_fields_name_the_inbox"),
+        ),
+    ),
+    Mutant(
+        "an old signature believed",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/replay.py",
+                "    return verdict.signed_at < oldest\n",
+                "    return verdict.signed_at < 0 < oldest\n",
+            ),
+        ),
+        (
+            _tests(_RULES, "test_an_old_signature_proves_nothing"),
+            _tests(_REPLAY, "test_a_signature_is_old_by_its_age_or_if_the_inbox_is_younger"),
+        ),
+    ),
+    Mutant(
+        "a replay replaces the code of an inbox",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/artifact.py",
+                "each.purposes, each.proven, each.replayed]",
+                "each.purposes, each.proven]",
+            ),
+            Patch(
+                "src/oncebox/model/inboxes/artifact.py",
+                "    best = [each for each in best if not each.replayed] or best\n",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                _RULES,
+                "test_without_rules_a_mail_to_somebody_else_does_not_replace_an_unproven_one",
+                "test_a_policy_can_allow_forwards_but_they_replace_no_mail_to_the_inbox",
+            ),
+            _tests(
+                "tests/model/test_artifact_choice.py", "test_the_right_one_is_chosen_in_any_order"
+            ),
+        ),
+    ),
+    Mutant(
+        "a wait that believes From wherever mail comes from inside",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/wait_filter.py",
+                "is_reserved_domain(inbox.domain) and ",
+                "",
+            ),
+        ),
+        (
+            _tests(
+                "tests/model/test_wait_filter.py",
+                "test_mail_of_this_machine_needs_no_proof_in_a_domain_that_the_internet_does_not"
+                "_know",
+            ),
+        ),
+    ),
+    Mutant(
+        "a recipient that only the envelope names",
+        (
+            Patch(
+                "src/oncebox/model/inboxes/wait_filter.py",
+                "    if awaited.recipient and not confirmed_recipient(",
+                "    if not awaited.recipient and not confirmed_recipient(",
+            ),
+        ),
+        (
+            _tests(
+                "tests/model/test_wait_filter.py",
+                "test_a_recipient_that_only_the_envelope_names_is_another_than_the_signed_one",
             ),
         ),
     ),

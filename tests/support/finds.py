@@ -46,6 +46,8 @@ from tests.support.letters import FILE, Mailroom, envelope, posted
 from tests.support.office import KEY, Office
 
 AGENT, OTHER = "key_agent", "key_other"
+#: as if the inbox named its senders
+RULES = InboxPolicy(senders=("shop.example",))
 _numbers = itertools.count(1)
 
 
@@ -170,7 +172,7 @@ class Finds:
             verdict=judged,
             mismatch=letter.mismatch,
             ids=(ids.new("msg"), ids.new("evt")),
-            artifacts=build_artifacts(self.strongbox, TENANT, inbox, read, judged),
+            artifacts=build_artifacts(self.strongbox, TENANT, inbox, read, judged, RULES),
         )
 
     def _delivery(self, letter: Letter, inbox: str) -> Delivery:

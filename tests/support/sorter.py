@@ -12,6 +12,7 @@ from oncebox.ledger.inboxes import messages
 from oncebox.ledger.notifications import EVENTS, MESSAGES
 from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parser import parse
+from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.message import new_message
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE, SenderVerdict
 from tests.support.letters import add_inbox, envelope, posted
@@ -28,12 +29,18 @@ class Sorter:
         """The box's own."""
         return self.box.components.database
 
-    async def add_inbox(self, inbox_id: str, owner: str | None = None, tenant: str = "") -> None:
+    async def add_inbox(
+        self,
+        inbox_id: str,
+        owner: str | None = None,
+        tenant: str = "",
+        policy: InboxPolicy | None = None,
+    ) -> None:
         """Add an inbox, of a key if one is named."""
         postgres = self.database.kind == "postgres"
         tenant = tenant or self.box.settings.tenant
         await self.database.write(
-            add_inbox, inbox_id, tenant=tenant, owner=owner, postgres=postgres
+            add_inbox, inbox_id, tenant=tenant, owner=owner, policy=policy, postgres=postgres
         )
 
     async def file(

@@ -97,6 +97,7 @@ _INBOX = GroupEntry("Inboxes of attempts.", {
     "show": _command("inbox:show", "Show an inbox and what it received."),
     "close": _command("inbox:close", "Close an inbox."),
     "rotate": _command("inbox:rotate", "Create a new address for the same attempt."),
+    "change-policy": _command("inbox:change_policy", "Change the policy of an inbox."),
     "wait": _command("inbox_wait:wait", "Wait for a code or link and claim it."),
 })  # fmt: skip
 _ACTION = GroupEntry("Actions of attempts, each run once.", {

@@ -11,7 +11,7 @@ from oncebox.errors.mail import ArtifactConflict, ArtifactInFlight
 
 if TYPE_CHECKING:
     from oncebox.schemas import artifacts as schemas
-    from oncebox.schemas.artifacts import WaitConflict, WaitReport
+    from oncebox.schemas.artifacts import InspectedMessage, WaitConflict, WaitReport
 
 #: messages listed in the text of an error
 _MAX_LISTED = 10
@@ -183,11 +183,23 @@ def _report_lines(reports: "Iterable[WaitReport]") -> Iterable[str]:
             f"{each.inbox_id} ({each.state}{attempt}): {count} message{'' if count == 1 else 's'} "
             f"inspected, last number {each.cursor}; {_smtp_summary(each)}"
         )
+        if each.warnings:
+            yield f"  warning: {', '.join(each.warnings)}"
         left_out = len(each.seen) - _MAX_LISTED
         if left_out > 0:
             yield f"  ({left_out} earlier ones are in .reports)"
         for message in each.seen[-_MAX_LISTED:]:
-            yield f"  {message.message_id} (number {message.sequence}): {message.why}"
+            yield (
+                f"  {message.message_id} (number {message.sequence}): {message.why}"
+                f"{_sender_summary(message)}"
+            )
+
+
+def _sender_summary(message: "InspectedMessage") -> str:
+    """Return the domain of a sender that does not match, and the rules, which are ours."""
+    if not message.sender_rules:
+        return ""
+    return f" ({message.sender_domain or 'no domain'}; allowed: {', '.join(message.sender_rules)})"
 
 
 def _smtp_summary(report: "WaitReport") -> str:

@@ -15,7 +15,13 @@ from oncebox.mcp.tool import (
     WaitSeconds,
 )
 from oncebox.model.inboxes.inbox import InboxState
-from oncebox.schemas.artifacts import Grant, ResumeToken, SubjectPattern
+from oncebox.schemas.artifacts import (
+    Grant,
+    InspectedMessage,
+    ResumeToken,
+    SenderRules,
+    SubjectPattern,
+)
 from oncebox.schemas.inboxes import (
     AttemptId,
     DomainName,
@@ -48,15 +54,20 @@ class OpenInbox(ToolArguments, frozen=True, kw_only=True):
     label: Annotated[Label, Meta(description="Distinguishes several inboxes of one attempt.")] = ""
     senders: Annotated[
         tuple[SenderRule, ...],
-        Meta(max_length=50, description="Addresses or domains whose mail counts; empty: any."),
+        Meta(
+            max_length=50,
+            description="Addresses, or domains with their subdomains, whose proven mail counts; "
+            "empty: any.",
+        ),
     ] = ()
     link_hosts: Annotated[
         tuple[LinkHost, ...], Meta(max_length=50, description="Hosts that links may lead to.")
     ] = ()
     purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     authenticated: Annotated[
-        bool, Meta(description="Count only mail whose sender is proven by SPF or DKIM.")
-    ] = False
+        bool | None,
+        Meta(description="Whether SPF or DKIM must prove the sender; unset: if senders are named."),
+    ] = None
     lifetime: Annotated[
         Seconds | None, Meta(description="Seconds until it closes; unset: as configured.")
     ] = None
@@ -71,15 +82,16 @@ class InboxAnswer(ToolAnswer, frozen=True, kw_only=True):
     state: InboxState
     created: Annotated[bool, Meta(description="False: the attempt had it already.")]
     cursor: Annotated[int, Meta(description="Number of its last message.")]
+    warnings: Annotated[tuple[str, ...], Meta(description="Codes.")] = ()
 
 
 class WaitForCode(ToolArguments, frozen=True, kw_only=True):
     """The code to wait for."""
 
     inbox_id: Annotated[Id, Meta(description="From open_inbox.")]
-    sender: Annotated[SenderRule | None, Meta(description="Address or domain of the sender.")] = (
-        None
-    )
+    sender: Annotated[
+        SenderRules | None, Meta(description="Address or domain of the sender, or a list of them.")
+    ] = None
     purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     subject: Annotated[
         SubjectPattern | None,
@@ -105,6 +117,12 @@ class UnmatchedMail(Struct, frozen=True, kw_only=True):
 
     message_id: str
     why: Annotated[str, Meta(description="A code.")]
+    sender_domain: Annotated[
+        str | None, Meta(description="Domain in From, of senders that are not allowed.")
+    ] = None
+    sender_rules: Annotated[
+        tuple[str, ...], Meta(description="The senders that are allowed instead.")
+    ] = ()
 
 
 class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
@@ -184,6 +202,7 @@ async def open_inbox(context: ToolContext, args: OpenInbox) -> InboxAnswer:
         state=inbox.state,
         created=inbox.created,
         cursor=inbox.cursor,
+        warnings=tuple(inbox.warnings),
         next="Give email to the site, then call wait_for_code or wait_for_link with inbox_id."
         if inbox.state is InboxState.ACTIVE
         else "It is closed or closing. Wait only for mail that was sent already; for anything new "
@@ -285,12 +304,19 @@ def _waiting_fields(late: WaitTimedOut, tool: str) -> dict[str, Any]:
         fields |= {
             "messages_inspected": report.messages_inspected,
             "mail_seen": report.smtp_saw or report.unread > 0,
-            "unfit": tuple(
-                UnmatchedMail(message_id=each.message_id, why=each.why)
-                for each in report.seen[-_MAX_UNMATCHED:]
-            ),
+            "warnings": tuple(report.warnings),
+            "unfit": tuple(map(_unmatched, report.seen[-_MAX_UNMATCHED:])),
         }
     return fields
+
+
+def _unmatched(message: InspectedMessage) -> UnmatchedMail:
+    return UnmatchedMail(
+        message_id=message.message_id,
+        why=message.why,
+        sender_domain=message.sender_domain if message.sender_rules else None,
+        sender_rules=tuple(message.sender_rules),
+    )
 
 
 TOOLS = (

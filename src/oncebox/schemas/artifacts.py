@@ -10,7 +10,7 @@ from oncebox.model.inboxes.inbox import InboxState
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.schemas.fields import ListPage, ListQuery, Reason, Timestamp
 from oncebox.schemas.inboxes import DomainName, EmailAddress, SenderRule
-from oncebox.schemas.messages import Wait
+from oncebox.schemas.messages import SenderVerdict, Wait
 
 #: no control characters
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
@@ -68,7 +68,7 @@ class ArtifactSender(msgspec.Struct, frozen=True, kw_only=True):
     #: in letters, digits and hyphens; empty unless there is exactly one
     domain: str
     #: whether the domain is authenticated
-    verdict: Literal["pass", "fail", "temperror", "permerror", "none", "ambiguous", "missing"]
+    verdict: SenderVerdict
 
 
 class ArtifactClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,12 +179,15 @@ ResumeToken = Annotated[
 ]
 
 
+SenderRules = SenderRule | Annotated[list[SenderRule], msgspec.Meta(min_length=1, max_length=50)]
+
+
 class WaitRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to wait for; fields left out match anything."""
 
     kind: Literal["code", "link"]
-    #: an address, a domain, or ``*.`` and a domain for its subdomains
-    sender: SenderRule | None = None
+    #: one or several of: an address, a domain with its subdomains, ``*.`` and a domain
+    sender: SenderRules | None = None
     #: the purpose of the message, judged by its text
     purpose: Literal["any", "signup", "login", "reset", "invite"] = "any"
     #: text that the recipient, the subject or the visible text must contain
@@ -218,6 +221,10 @@ class InspectedMessage(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     #: reason code
     why: str
+    #: of the sender, in letters, digits and hyphens; empty unless there is exactly one
+    sender_domain: str = ""
+    #: the sender rules that it does not match, of the inbox or of the wait
+    sender_rules: list[str] = []
 
 
 class WaitReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +242,8 @@ class WaitReport(msgspec.Struct, frozen=True, kw_only=True):
     smtp_saw: bool
     #: mails that were accepted and are not parsed yet
     unread: int
+    #: warning codes about the inbox's policy
+    warnings: list[str] = []
 
 
 class WaitConflict(msgspec.Struct, frozen=True, kw_only=True):

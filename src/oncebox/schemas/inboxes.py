@@ -93,7 +93,7 @@ SenderRule = Annotated[
     msgspec.Meta(
         min_length=3,
         max_length=253,
-        description="an address, a domain, or *. and a domain",
+        description="an address, a domain with its subdomains, or *. and a domain",
         extra_json_schema={"pattern": rf"^({_TAGGED}(\.{_TAGGED})*@|\*\.)?{DOMAIN}$"},
     ),
 ]
@@ -135,23 +135,45 @@ Metadata = Annotated[
 ]
 
 
+Token = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)]
+PolicyPurpose = Literal["any", "signup", "login", "reset", "invite"]
+Resends = Annotated[int, msgspec.Meta(ge=0, le=100)]
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which messages match; an empty policy matches every message."""
 
-    #: addresses, domains, or ``*.`` and a domain for its subdomains; empty: any sender
+    #: addresses, domains with their subdomains, or ``*.`` and a domain for its subdomains only;
+    #: empty: any sender
     senders: Annotated[list[SenderRule], msgspec.Meta(max_length=50)] = []
-    #: whether SPF or DKIM must authenticate the sender's domain
-    authenticated: bool = False
+    #: whether SPF or DKIM must authenticate the sender's domain; null: where senders are named
+    authenticated: bool | None = None
+    #: whether signed mail that is addressed to somebody else counts: forwarded, or a Bcc
+    forwards: bool = False
     #: hosts that links may point to
     link_hosts: Annotated[list[LinkHost], msgspec.Meta(max_length=50)] = []
     #: exact origins for tests; not for agents
     link_origins: Annotated[list[LinkOrigin], msgspec.Meta(max_length=50)] = []
     #: text that the recipient, the subject or the visible text must contain
-    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=_LINE)] | None = None
+    token: Token | None = None
     #: the purpose of the message, judged by its text
-    purpose: Literal["any", "signup", "login", "reset", "invite"] = "any"
+    purpose: PolicyPurpose = "any"
     #: how often the message may be requested again
-    resends: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
+    resends: Resends = 1
+
+
+class PolicyChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to the policy of an inbox; fields left out stay unchanged."""
+
+    senders: Annotated[list[SenderRule], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    authenticated: bool | UnsetType | None = UNSET
+    forwards: bool | UnsetType = UNSET
+    link_hosts: Annotated[list[LinkHost], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    #: not for agents
+    link_origins: Annotated[list[LinkOrigin], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    token: Token | UnsetType | None = UNSET
+    purpose: PolicyPurpose | UnsetType = UNSET
+    resends: Resends | UnsetType = UNSET
 
 
 class NewInbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,6 +223,8 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
     cursor: int
     metadata: dict[str, str]
     policy: Policy
+    #: warning codes about the policy
+    warnings: list[str] = []
     #: the inbox that this one replaced
     rotated_from: str | None
     #: the inbox that replaced this one

@@ -11,6 +11,11 @@ Wait = Annotated[
     float, msgspec.Meta(ge=0, le=55, description="seconds to wait while there is no result")
 ]
 AuthResult = Literal["pass", "fail", "softfail", "neutral", "none", "temperror", "permerror"]
+#: ``pass``, or why the sender's domain is not proven
+SenderVerdict = Literal[
+    "pass", "fail", "temperror", "permerror", "none", "ambiguous", "missing", "not_addressed",
+    "signature_old",
+]  # fmt: skip
 
 
 class MessageQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +32,7 @@ class MessageSender(msgspec.Struct, frozen=True, kw_only=True):
     #: domain of the From address in letters, digits and hyphens; empty unless there is exactly one
     domain: str
     #: whether the domain is authenticated
-    verdict: Literal["pass", "fail", "temperror", "permerror", "none", "ambiguous", "missing"]
+    verdict: SenderVerdict
     spf: AuthResult | UnsetType = UNSET
     dkim: AuthResult | UnsetType = UNSET
     dmarc: AuthResult | UnsetType = UNSET

@@ -77,6 +77,7 @@ class Workers:
             inbox_counter=components.inbox_counter,
             rules=rules,
             limit=reading.limit,
+            signature_age=self._settings.mail.signature_age,
             random=random.random,
         )
         components.exit_stack.push_async_callback(reader.close)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oncebox.errors import NotFound
+from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.errors.mail import (
     AddressInvalid,
     AddressTaken,
@@ -14,6 +14,7 @@ from oncebox.errors.mail import (
     InboxConflict,
     InboxInvalid,
 )
+from oncebox.ledger.admin import audit
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.inboxes import inboxes
 from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxPolicy, InboxState
@@ -21,6 +22,7 @@ from oncebox.model.inboxes.purpose import Purpose
 from tests.support.clerk import MINUTE, TENANT, Clerk
 from tests.support.interleaved import interleave
 from tests.support.mailroom import ALL, LIFETIME, MailRoom, agent
+from tests.support.office import Office
 
 OTHER = Requester(tenant="default")
 
@@ -405,6 +407,52 @@ def test_who_makes_an_attempt_while_it_is_rotated_gets_the_new_address(room: Mai
 
     assert made.inbox.id == rotated.id
     assert room.count() == 2
+
+
+# policies
+
+
+def change(room: MailRoom, inbox: Inbox, **changes: Any) -> Inbox:
+    """Change the policy of an inbox as an operator does."""
+    entry = Office(room.clerk).deed(why="test")
+    changed: Inbox = room.clerk.run(room.postmaster.change_policy, ALL, inbox.id, changes, entry)
+    return changed
+
+
+def test_a_changed_policy_keeps_what_was_not_named_and_is_audited(room: MailRoom) -> None:
+    made = room.make(policy=InboxPolicy(senders=("a.example",), token="t"))
+    changed = change(room, made, senders=["B.example"], authenticated=False)
+    told = room.clerk.run(audit.for_target, TENANT, made.id)
+
+    assert changed.policy == InboxPolicy(senders=("b.example",), token="t", authenticated=False)
+    assert room.get(made.id) == changed
+    assert [(each.action, each.detail) for each in told] == [
+        ("inbox change-policy", "authenticated, senders")
+    ]
+
+
+def test_of_two_who_change_a_policy_at_once_one_is_told_to_try_again(room: MailRoom) -> None:
+    """Each read the policy before the other changed it."""
+    made = room.make()
+    stored = room.clerk.run(inboxes.stored_policy, ALL, made.id)
+    change(room, made, senders=["a.example"])
+
+    with pytest.raises(DatabaseBusy):
+        room.clerk.run(inboxes.set_policy, ALL, made.id, InboxPolicy(token="t"), stored=stored)
+    assert room.get(made.id).policy == InboxPolicy(senders=("a.example",))
+
+
+def test_a_policy_is_changed_by_whoever_sees_the_inbox(room: MailRoom) -> None:
+    made = room.make(agent("key_1"))
+    entry = Office(room.clerk).deed(why="test")
+
+    for stranger in (agent("key_2"), OTHER):
+        with pytest.raises(NotFound):
+            room.clerk.run(room.postmaster.change_policy, stranger, made.id, {"token": "t"}, entry)
+    own = room.clerk.run(
+        room.postmaster.change_policy, agent("key_1"), made.id, {"token": "t"}, entry
+    )
+    assert own.policy == InboxPolicy(token="t")
 
 
 def test_one_that_has_ended_can_be_rotated_and_stays_ended(room: MailRoom) -> None:

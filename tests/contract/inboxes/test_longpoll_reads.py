@@ -67,7 +67,9 @@ def test_whoever_claims_for_whom_a_message_is_read_once(
 ) -> None:
     file(finds, 5)
     awaited = [
-        WaitFilter(kind=ArtifactKind.CODE, sender="shop.example", claim_key=f"k{n}", after=n % 5)
+        WaitFilter(
+            kind=ArtifactKind.CODE, senders=("shop.example",), claim_key=f"k{n}", after=n % 5
+        )
         for n in range(100)
     ]
     found = look(finds, key, *awaited)

@@ -9,9 +9,9 @@ from oncebox.mail.auth.dmarc import (
     DmarcPolicy,
     dmarc_record_names,
     is_aligned,
-    organisational_domain,
     read_dmarc,
 )
+from oncebox.model.inboxes.addresses import organisational_domain
 from oncebox.model.inboxes.received_mail import VERDICT_DETAILS
 
 

@@ -52,7 +52,7 @@ async def test_an_agent_sees_what_there_is_but_not_what_it_says(api: Api) -> Non
         "sender": {"domain": "shop.example", "verdict": "pass"},
         "purposes": ["login"],
         "duplicates": 0,
-        "warnings": [],
+        "warnings": ["any_sender"],
         "superseded_by": None,
         "claimed": None,
         "purged": False,

@@ -54,6 +54,74 @@ async def test_a_repeat_is_the_same_inbox_and_other_words_are_a_conflict(api: Ap
     assert "metadata" in differs["detail"]
 
 
+async def test_an_owner_changes_the_policy_of_an_inbox(api: Api) -> None:
+    made = await make(api, attempt_id="a", policy={"senders": ["x.test"], "purpose": "login"})
+    path = f"/v1/inboxes/{made['id']}/policy"
+    changes = {"senders": ["Y.test", "z.test"], "authenticated": False}
+    changed = (await api.call("PATCH", path, changes, scopes=AGENT)).json()
+    same = (await api.call("PATCH", path, changes, scopes=AGENT)).json()
+    restored = (await api.call("PATCH", path, {"authenticated": None}, scopes=AGENT)).json()
+
+    assert changed["policy"] == made["policy"] | {
+        "senders": ["y.test", "z.test"],
+        "authenticated": False,
+    }
+    assert (made["warnings"], changed["warnings"]) == ([], ["authentication_off"])
+    assert same == changed
+    assert (restored["policy"]["authenticated"], restored["warnings"]) == (None, [])
+
+
+async def test_a_program_that_starts_again_finds_its_inbox_under_the_first_policy_too(
+    api: Api,
+) -> None:
+    first = {"senders": ["x.test"]}
+    made = await make(api, attempt_id="a", policy=first)
+    path = f"/v1/inboxes/{made['id']}"
+    for senders in (["y.test"], ["z.test"]):
+        await api.call("PATCH", f"{path}/policy", {"senders": senders}, scopes=AGENT)
+    again = await make(api, attempt_id="a", policy=first)
+    current = await make(api, attempt_id="a", policy={"senders": ["z.test"]})
+    between = await make(api, 409, attempt_id="a", policy={"senders": ["y.test"]})
+    rotated = (await api.call("POST", f"{path}/rotate", scopes=AGENT)).json()
+    after = await make(api, attempt_id="a", policy=first)
+
+    assert (again["id"], current["id"]) == (made["id"], made["id"])
+    assert again["policy"]["senders"] == ["z.test"]
+    assert between["code"] == "inbox_conflict"
+    assert (after["id"], after["policy"]["senders"]) == (rotated["id"], ["z.test"])
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "word"),
+    [
+        ({"senders": ["not a sender"]}, 422, "inbox_invalid"),
+        ({"link_origins": ["http://localhost:3000"]}, 403, "forbidden"),
+        ({"sender": ["a.test"]}, 422, "fields_invalid"),
+    ],
+)
+async def test_a_policy_that_cannot_be_kept_changes_nothing(
+    api: Api, change: dict[str, Any], status: int, word: str
+) -> None:
+    made = await make(api)
+    path = f"/v1/inboxes/{made['id']}"
+    refused = await api.call("PATCH", f"{path}/policy", change, scopes=AGENT)
+
+    assert (refused.status_code, refused.json()["code"]) == (status, word)
+    assert (await api.call("GET", path, scopes=AGENT)).json()["policy"] == made["policy"]
+
+
+async def test_only_its_owner_changes_the_policy_of_an_open_inbox(api: Api) -> None:
+    made = await make(api, scopes=("operator",))
+    path = f"/v1/inboxes/{made['id']}"
+    foreign = await api.call("PATCH", f"{path}/policy", {"resends": 2}, scopes=AGENT)
+    await api.call("POST", f"{path}/close", {"drain": 0}, scopes=("operator",))
+    closed = await api.call("PATCH", f"{path}/policy", {"resends": 2}, scopes=("operator",))
+
+    assert foreign.json()["code"] == "not_found"
+    assert (closed.status_code, closed.json()["code"]) == (409, "state_conflict")
+    assert "oncebox inbox new" in closed.json()["detail"]
+
+
 async def test_the_same_request_gets_the_first_answer(api: Api) -> None:
     headers = {"Idempotency-Key": "k1"}
     answers = [

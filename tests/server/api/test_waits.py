@@ -368,7 +368,16 @@ async def test_a_timeout_says_of_each_message_why_it_did_not_fit(
     assert told["status"] == "timeout"
     assert told["resume"].startswith("w1_")
     (report,) = told["reports"]
-    assert report["seen"] == [{"message_id": id_, "sequence": 1, "why": why}]
+    assert report["seen"] == [
+        {
+            "message_id": id_,
+            "sequence": 1,
+            "why": why,
+            "sender_domain": "shop.example",
+            "sender_rules": ["bank.example"] if why == "sender_not_allowed" else [],
+        }
+    ]
+    assert report["warnings"] == []
     assert (report["inbox_id"], report["attempt_id"]) == ("inb_1", "att_inb_1")
     assert (report["state"], report["cursor"], report["messages_inspected"]) == ("active", 1, 1)
     assert (report["smtp_saw"], report["unread"]) == (True, 0)
@@ -444,6 +453,55 @@ async def test_an_unproven_look_alike_neither_wins_nor_disturbs(api: Api, desk: 
     await desk.bring("inb_1", code("777777", sender=forged, proven=False))
 
     assert code_of(await wait(api)) == "123456"
+
+
+# senders
+
+
+async def test_a_timeout_names_the_sender_that_the_inbox_refuses_and_its_rules(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.add_inbox("inb_3", policy=InboxPolicy(senders=("acme.com",), authenticated=False))
+    refused = code("1234", sender="Ignore-All@mail.acme.example", mismatch="sender_not_allowed")
+    await desk.bring("inb_3", refused)
+    (report,) = (await wait(api, "inb_3")).json()["reports"]
+
+    assert [(each["sender_domain"], each["sender_rules"]) for each in report["seen"]] == [
+        ("mail.acme.example", ["acme.com"])
+    ]
+    assert report["warnings"] == ["authentication_off"]
+    assert "gnore" not in str(report)
+
+
+async def test_a_wait_takes_several_senders_and_their_subdomains(api: Api, desk: Arrivals) -> None:
+    await desk.bring("inb_1", code("111111", sender="a@mail.shop.example"))
+    await desk.bring("inb_2", code("222222", sender="a@bank.example"))
+    rules = ["bank.example", "shop.example"]
+    answers = [await wait(api, inbox, sender=rules) for inbox in ("inb_1", "inb_2")]
+    empty = await wait(api, sender=[])
+
+    assert [code_of(each) for each in answers] == ["111111", "222222"]
+    assert empty.status_code == 422
+
+
+async def test_an_unproven_sender_is_not_the_one_that_is_waited_for(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.bring("inb_1", code("666666", proven=False))
+    told = (await wait(api, sender="shop.example")).json()
+
+    assert told["status"] == "timeout"
+    assert [each["why"] for each in told["reports"][0]["seen"]] == ["sender_unauthenticated"]
+
+
+async def test_a_grant_warns_that_it_may_be_anybodys_unless_the_sender_was_named(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.bring("inb_1", code("111111"))
+    anybody = (await wait(api)).json()["grant"]
+    named = (await wait(api, sender="shop.example")).json()["grant"]
+
+    assert (anybody["warnings"], named["warnings"]) == (["any_sender"], [])
 
 
 # closed inboxes

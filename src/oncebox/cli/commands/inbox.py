@@ -1,4 +1,4 @@
-"""`oncebox inbox new|list|show|close|rotate`: addresses for attempts."""
+"""`oncebox inbox new|list|show|close|rotate|change-policy`: addresses for attempts."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,7 +7,14 @@ import click
 import msgspec
 
 from oncebox.cli.context import CommandContext, examples, with_context
-from oncebox.cli.options import before_option, limit_option, tenant_of, tenant_option
+from oncebox.cli.options import (
+    audit_entry,
+    audit_options,
+    before_option,
+    limit_option,
+    tenant_of,
+    tenant_option,
+)
 from oncebox.cli.output.printer import to_json
 from oncebox.cli.output.times import duration, iso_time, parse_duration
 from oncebox.components import Components
@@ -22,6 +29,7 @@ from oncebox.model.inboxes.inbox import (
     InboxOptions,
     InboxPolicy,
     InboxState,
+    policy_warnings,
     time_to_first_message,
 )
 from oncebox.model.inboxes.purpose import Purpose
@@ -39,8 +47,11 @@ _TIMES = {
 
 def _inbox_record(inbox: Inbox) -> dict[str, Any]:
     """Return an inbox for JSON; the policy with all its fields."""
-    policy = msgspec.structs.asdict(inbox.policy)
-    return msgspec.structs.asdict(inbox) | {"policy": policy, "messages": inbox.cursor}
+    return msgspec.structs.asdict(inbox) | {
+        "policy": msgspec.structs.asdict(inbox.policy),
+        "warnings": policy_warnings(inbox.policy),
+        "messages": inbox.cursor,
+    }
 
 
 def _inbox_row(inbox: Inbox) -> tuple[object, ...]:
@@ -68,9 +79,22 @@ def _inbox_lines(inbox: Inbox) -> Iterator[tuple[object, ...]]:
     for name, value in inbox.metadata.items():
         yield ("metadata", name, value)
     for name, value in msgspec.structs.asdict(inbox.policy).items():
-        if value:
+        if value or (name == "authenticated" and value is not None):
             yield (name.replace("_", " "), value if isinstance(value, str) else to_json(value))
+    for warning in policy_warnings(inbox.policy):
+        yield ("warning", warning)
 
+
+_authenticated_option = click.option(
+    "--authenticated/--no-authenticated",
+    default=None,
+    help="Senders must pass SPF or DKIM.  [if senders are named]",
+)
+_forwards_option = click.option(
+    "--forwards/--no-forwards",
+    default=None,
+    help="Accept signed mail addressed to others: forwarded, or a Bcc.",
+)
 
 _InboxChange = Callable[[Transaction, Requester, str, int | None, int], Inbox]
 
@@ -93,7 +117,8 @@ _InboxChange = Callable[[Transaction, Requester, str, int | None, int], Inbox]
 @click.option(
     "--sender", "senders", multiple=True, metavar="RULE", help="Allowed sender. Repeatable."
 )
-@click.option("--authenticated", is_flag=True, help="Senders must pass SPF or DKIM.")
+@_authenticated_option
+@_forwards_option
 @click.option("--link-host", "link_hosts", multiple=True, metavar="HOST", help="Repeatable.")
 @click.option(
     "--link-origin", "link_origins", multiple=True, metavar="URL", help="Allowed origin, for tests."
@@ -119,7 +144,8 @@ def new(  # noqa: PLR0913 - the options of an inbox
     local: str | None,
     lifetime: float | None,
     senders: tuple[str, ...],
-    authenticated: bool,
+    authenticated: bool | None,
+    forwards: bool | None,
     link_hosts: tuple[str, ...],
     link_origins: tuple[str, ...],
     token: str | None,
@@ -135,6 +161,7 @@ def new(  # noqa: PLR0913 - the options of an inbox
     policy = InboxPolicy(
         senders=senders,
         authenticated=authenticated,
+        forwards=bool(forwards),
         link_hosts=link_hosts,
         link_origins=link_origins,
         token=token,
@@ -245,6 +272,63 @@ def rotate(call: CommandContext, *, wanted: str, drain: float | None, tenant: st
     """
     made = _change_inbox(call, lambda components: components.inboxes.rotate, wanted, drain, tenant)
     call.out.result(_inbox_record(made), made.id, made.email, name=made.id)
+
+
+@click.command(
+    "change-policy",
+    epilog=examples(
+        "oncebox inbox change-policy inb_… --sender acme.com --sender acme-mail.com",
+        "oncebox inbox change-policy inb_… --no-authenticated --why 'unsigned test mail'",
+    ),
+)
+@click.argument("wanted", metavar="ID")
+@click.option(
+    "--sender", "senders", multiple=True, metavar="RULE", help="Allowed sender. Repeatable."
+)
+@_authenticated_option
+@_forwards_option
+@click.option("--link-host", "link_hosts", multiple=True, metavar="HOST", help="Repeatable.")
+@click.option(
+    "--link-origin", "link_origins", multiple=True, metavar="URL", help="Allowed origin, for tests."
+)
+@click.option("--token", metavar="TEXT", help="Text the message must contain.")
+@click.option(
+    "--purpose",
+    type=click.Choice([str(each) for each in Purpose]),
+    help="Purpose of the code or link.",
+)
+@click.option("--resends", type=click.IntRange(0, 100), help="Allowed resends.")
+@tenant_option
+@audit_options
+@with_context
+def change_policy(
+    call: CommandContext,
+    /,
+    *,
+    wanted: str,
+    tenant: str | None,
+    who: str,
+    why: str,
+    **typed: Any,
+) -> None:
+    """Change the policy of an inbox, for mail that arrives from now on.
+
+    What is not given stays as it is; a repeatable option replaces all its values.
+    """
+    changes = {name: value for name, value in typed.items() if value not in {None, ()}}
+    if not changes:
+        raise click.UsageError("say what to change, such as --sender acme.com")
+
+    async def work(components: Components) -> Inbox:
+        requester = Requester(tenant=tenant_of(components, tenant))
+        id_ = await components.database.read(find_id, IdKind.INBOX, requester.tenant, wanted)
+        entry = audit_entry(components, tenant, who=who, why=why)
+        return await components.database.write(
+            components.inboxes.change_policy, requester, id_, changes, entry
+        )
+
+    changed = call.run(work)
+    call.out.result(_inbox_record(changed), changed.id, "changed", name=changed.id)
 
 
 def _change_inbox(

@@ -21,7 +21,12 @@ from oncebox.model.inboxes.purpose import Purpose
 @click.argument("inboxes", metavar="ID…", nargs=-1, required=True)
 @click.option("--code", "kind", flag_value="code", help="Wait for a code.")
 @click.option("--link", "kind", flag_value="link", help="Wait for a link.")
-@click.option("--sender", metavar="RULE", help="Sender: an address, a domain, or *.domain.")
+@click.option(
+    "--sender",
+    multiple=True,
+    metavar="RULE",
+    help="Sender: an address, a domain with its subdomains, or *.domain. Repeatable.",
+)
 @click.option("--host", metavar="NAME", help="Host of the link.")
 @click.option(
     "--purpose",

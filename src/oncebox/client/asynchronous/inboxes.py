@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from oncebox.client.asynchronous.runner import AsyncResource, AsyncRunner
 from oncebox.client.core import actions
 from oncebox.client.core.calls import create_call, get_call, page_call, post_call
 from oncebox.client.core.inbox_plans import (
+    change_policy_call,
     claim_call,
     close_call,
     messages_call,
@@ -49,8 +51,8 @@ class AsyncInbox(AsyncResource):
 
     Its fields: ``id``, ``email``, ``attempt_id``, ``label``, ``state``, ``created_at``,
     ``active_until``, ``drains_until``, ``ended_at``, ``cursor`` (the number of its last message),
-    ``metadata``, ``policy``, ``rotated_from``, ``rotated_to``, ``created`` (false if the attempt
-    had it already).
+    ``metadata``, ``policy``, ``warnings``, ``rotated_from``, ``rotated_to``, ``created`` (false if
+    the attempt had it already).
     """
 
     def __init__(self, runner: AsyncRunner, data: schemas.CreatedInbox) -> None:
@@ -69,6 +71,7 @@ class AsyncInbox(AsyncResource):
         self.cursor = data.cursor
         self.metadata = data.metadata
         self.policy = data.policy
+        self.warnings = data.warnings
         self.rotated_from = data.rotated_from
         self.rotated_to = data.rotated_to
         self.created = data.created
@@ -76,7 +79,7 @@ class AsyncInbox(AsyncResource):
     async def wait_for_code(
         self,
         *,
-        sender: str | None = None,
+        sender: str | Sequence[str] | None = None,
         within: float = 60.0,
         purpose: str | None = None,
         token: str | None = None,
@@ -89,9 +92,10 @@ class AsyncInbox(AsyncResource):
     ) -> AsyncGrant:
         """Wait for a code in this inbox, and claim it.
 
-        ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
-        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``sender`` is an address, a domain with its subdomains, ``*.`` and a domain, or several
+        of these; SPF or DKIM must prove it. ``subject`` is a glob pattern (``*``, ``?``).
+        ``after`` skips messages up to that number. The code is kept for this call until
+        ``grant.used()``, or for a short lease; meanwhile others with the same key and
         ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
         with the same arguments. ``grace`` is added to ``within``, only for the last answer to
         arrive.
@@ -119,7 +123,7 @@ class AsyncInbox(AsyncResource):
         self,
         *,
         host: str | None = None,
-        sender: str | None = None,
+        sender: str | Sequence[str] | None = None,
         within: float = 60.0,
         purpose: str | None = None,
         token: str | None = None,
@@ -267,6 +271,33 @@ class AsyncInboxes(AsyncResource):
         call = post_call(schemas.Inbox, body, "inboxes", id, "rotate", repeatable=True)
         return await self._run(call)
 
+    async def change_policy(
+        self,
+        id: str,
+        *,
+        senders: Sequence[str] | UnsetType = UNSET,
+        authenticated: bool | UnsetType | None = UNSET,
+        forwards: bool | UnsetType = UNSET,
+        link_hosts: Sequence[str] | UnsetType = UNSET,
+        link_origins: Sequence[str] | UnsetType = UNSET,
+        token: str | UnsetType | None = UNSET,
+        purpose: schemas.PolicyPurpose | UnsetType = UNSET,
+        resends: int | UnsetType = UNSET,
+    ) -> schemas.Inbox:
+        """Change fields of an inbox's policy, for mail that arrives from now on."""
+        call = change_policy_call(
+            id,
+            senders=senders,
+            authenticated=authenticated,
+            forwards=forwards,
+            link_hosts=link_hosts,
+            link_origins=link_origins,
+            token=token,
+            purpose=purpose,
+            resends=resends,
+        )
+        return await self._run(call)
+
     async def stats(self, id: str) -> schemas.InboxStats:
         """Return statistics of an inbox."""
         return await self._run(get_call(schemas.InboxStats, "inboxes", id, "stats"))
@@ -297,7 +328,7 @@ class AsyncInboxes(AsyncResource):
         self,
         inboxes: str | Sequence[str],
         *,
-        sender: str | None = None,
+        sender: str | Sequence[str] | None = None,
         within: float = 60.0,
         purpose: str | None = None,
         token: str | None = None,
@@ -310,9 +341,10 @@ class AsyncInboxes(AsyncResource):
     ) -> AsyncGrant:
         """Wait for a code in an inbox, or in any of several, and claim it.
 
-        ``sender`` is an address, a domain, or ``*.`` and a domain. ``subject`` is a glob pattern
-        (``*``, ``?``). ``after`` skips messages up to that number. The code is kept for this
-        call until ``grant.used()``, or for a short lease; meanwhile others with the same key and
+        ``sender`` is an address, a domain with its subdomains, ``*.`` and a domain, or several
+        of these; SPF or DKIM must prove it. ``subject`` is a glob pattern (``*``, ``?``).
+        ``after`` skips messages up to that number. The code is kept for this call until
+        ``grant.used()``, or for a short lease; meanwhile others with the same key and
         ``claim_key`` (default: the attempt) wait. ``resume`` continues a wait that timed out,
         with the same arguments. ``grace`` is added to ``within``, only for the last answer to
         arrive.
@@ -341,7 +373,7 @@ class AsyncInboxes(AsyncResource):
         inboxes: str | Sequence[str],
         *,
         host: str | None = None,
-        sender: str | None = None,
+        sender: str | Sequence[str] | None = None,
         within: float = 60.0,
         purpose: str | None = None,
         token: str | None = None,

@@ -45,7 +45,7 @@ from oncebox.schemas.artifacts import (
     WaitRequest,
     WaitResult,
 )
-from oncebox.schemas.inboxes import CloseInbox, Inbox
+from oncebox.schemas.inboxes import CloseInbox, Inbox, PolicyChange
 from oncebox.schemas.messages import MessagePage, MessageQuery
 
 #: seconds of one poll; a proxy may drop it silently, and then this much time is lost
@@ -68,6 +68,9 @@ def wait_plan(
     **filters: Any,
 ) -> Plan[Grant]:
     """Wait for a code or a link, and claim it; filters that are None are left out."""
+    sender = filters.pop("sender", None)
+    if sender is not None:
+        filters["sender"] = sender if isinstance(sender, str) else list(sender) or None
     wait = WaitPlan(
         inboxes=(inboxes,) if isinstance(inboxes, str) else tuple(dict.fromkeys(inboxes)),
         kind=kind,
@@ -220,6 +223,17 @@ def used_call(artifact_id: str) -> Call[Artifact]:
 def close_call(inbox_id: str, drain: float | None) -> Call[Inbox]:
     """Return a call that closes an inbox after ``drain`` seconds."""
     return post_call(Inbox, CloseInbox(drain=drain), "inboxes", inbox_id, "close", repeatable=True)
+
+
+def change_policy_call(inbox_id: str, **changes: Any) -> Call[Inbox]:
+    """Return a call that changes fields of the policy of an inbox."""
+    lists = ("senders", "link_hosts", "link_origins")
+    values: dict[str, Any] = {
+        name: list(value) if name in lists and value is not UNSET else value
+        for name, value in changes.items()
+    }
+    path = api_path("inboxes", inbox_id, "policy")
+    return Call(method="PATCH", path=path, answer=Inbox, body=PolicyChange(**values))
 
 
 def messages_call(inbox_id: str, **filters: Any) -> Call[MessagePage]:

@@ -1,7 +1,8 @@
 """InboxService: allocates, rotates and closes inboxes, adds and removes domains."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,14 @@ from oncebox.model.inboxes.addresses import (
     domain_key,
     make_local_part,
 )
-from oncebox.model.inboxes.inbox import Inbox, InboxOptions, InboxState, check_options
+from oncebox.model.inboxes.inbox import (
+    Inbox,
+    InboxOptions,
+    InboxPolicy,
+    InboxState,
+    check_options,
+    check_policy,
+)
 from oncebox.settings import InboxSettings
 
 _sql = load(__package__, "allocation.sql")
@@ -142,8 +150,36 @@ class InboxService:
                 rotated_from=old.id,
             )
             if inboxes.add(tx, owner, [new], now):
+                inboxes.keep_original_policy(tx, new)
                 return new
         raise AddressTaken("no free address was found; try again")
+
+    def change_policy(
+        self,
+        tx: Transaction,
+        requester: Requester,
+        id_: str,
+        changes: Mapping[str, Any],
+        entry: audit.AuditEntry,
+    ) -> Inbox:
+        """Change fields of an inbox's policy; it applies to mail that arrives from now on.
+
+        Raises: NotFound, InboxInvalid, StateConflict, DatabaseBusy.
+        """
+        stored = inboxes.stored_policy(tx, requester, id_)
+        before = msgspec.json.decode(stored, type=InboxPolicy)
+        fields = msgspec.to_builtins(before) | changes
+        policy = check_policy(msgspec.convert(fields, InboxPolicy))
+        inbox = inboxes.get(tx, requester, id_)
+        if policy == before:
+            return inbox
+        if inbox.ended_at is not None:
+            raise StateConflict(
+                "the inbox accepts no more mail; create another with: oncebox inbox new"
+            )
+        inboxes.set_policy(tx, requester, id_, policy, stored=stored)
+        audit.record(tx, entry, "inbox change-policy", id_, ", ".join(sorted(changes)))
+        return inboxes.get(tx, requester, id_)
 
     def close(
         self, tx: Transaction, requester: Requester, id_: str, draining: int | None, now: int
@@ -293,9 +329,11 @@ def _existing(
     """Return the inboxes that attempts have already, by their number in the call."""
     pairs = {n: (each.attempt_id, each.label) for n, each in wanted.items() if each.attempt_id}
     known = inboxes.of_attempts(tx, requester.tenant, pairs.values()) if pairs else {}
+    originals = inboxes.original_policies(tx, known.values())
     for number, pair in pairs.items():
         if pair in known:
-            _check_same(requester, number, wanted[number], known[pair])
+            policies = {known[pair].policy, originals.get(known[pair].id, known[pair].policy)}
+            _check_same(requester, number, wanted[number], known[pair], policies)
     return {
         number: AllocatedInbox(known[pair], new=False)
         for number, pair in pairs.items()
@@ -303,12 +341,22 @@ def _existing(
     }
 
 
-def _check_same(requester: Requester, number: int, options: InboxOptions, inbox: Inbox) -> None:
-    """Refuse a request that differs from the inbox its attempt has."""
+def _check_same(
+    requester: Requester,
+    number: int,
+    options: InboxOptions,
+    inbox: Inbox,
+    policies: Collection[InboxPolicy],
+) -> None:
+    """Refuse a request that differs from the inbox its attempt has.
+
+    ``policies`` are the inbox's own and the one it was created with: a program that is started
+    again after the owner changed the policy still asks for the first.
+    """
     local = options.local
     differs = {
         "key": requester.owner is not None and inbox.owner != requester.owner,
-        "policy": inbox.policy != options.policy,
+        "policy": options.policy not in policies,
         "metadata": inbox.metadata != options.metadata,
         "domain": options.domain is not None and inbox.domain != domain_key(options.domain),
         "local": local is not None and inbox.email != address_key(local, inbox.domain),

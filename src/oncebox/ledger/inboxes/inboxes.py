@@ -8,7 +8,7 @@ import msgspec
 from oncebox.core import ids
 from oncebox.db.database import Row, SentStatement, Transaction, Value
 from oncebox.db.queries import load
-from oncebox.errors import NotFound
+from oncebox.errors import DatabaseBusy, NotFound
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.events import event_log
 from oncebox.model.events import NewEvent
@@ -133,6 +133,43 @@ def set_successor(tx: Transaction, requester: Requester, id_: str, successor: st
     """Replace an inbox by another; return False if it is missing or has a successor."""
     name = {"id": id_, "tenant": requester.tenant, "owner": requester.owner}
     return bool(tx.run(_sql.succeed, successor=successor, **name))
+
+
+def stored_policy(tx: Transaction, requester: Requester, id_: str) -> bytes:
+    """Return the policy of an inbox, encoded as it is stored.
+
+    Raises: NotFound.
+    """
+    name = {"id": id_, "tenant": requester.tenant, "owner": requester.owner}
+    row = tx.one(_sql.policy, **name)
+    if row is None:
+        raise not_found()
+    return bytes(row[0])
+
+
+def set_policy(
+    tx: Transaction, requester: Requester, id_: str, policy: InboxPolicy, *, stored: bytes
+) -> None:
+    """Replace the stored policy of an open inbox, provided nobody has changed it since.
+
+    Raises: DatabaseBusy.
+    """
+    name = {"id": id_, "tenant": requester.tenant, "owner": requester.owner}
+    encoded = msgspec.json.encode(policy)
+    if not tx.run(_sql.set_policy, policy=encoded, stored=stored, **name):
+        raise DatabaseBusy("the inbox was changed at the same time; try again")
+
+
+def keep_original_policy(tx: Transaction, rotated: Inbox) -> None:
+    """Let an inbox remember with which policy the one before it was created."""
+    name = {"id": rotated.id, "tenant": rotated.tenant}
+    tx.run(_sql.keep_original, rotated_from=rotated.rotated_from, **name)
+
+
+def original_policies(tx: Transaction, inboxes: Iterable[Inbox]) -> dict[str, InboxPolicy]:
+    """Return the policies with which inboxes were created, by id, where they were changed."""
+    rows = tx.many(_sql.originals, sorted((each.id, each.tenant) for each in inboxes))
+    return {str(id_): msgspec.json.decode(policy, type=InboxPolicy) for id_, policy in rows}
 
 
 def attempt_stats(tx: Transaction, requester: Requester, attempt_id: str) -> AttemptInboxStats:

@@ -89,6 +89,34 @@ UPDATE oncebox_inboxes SET rotated_to = :successor
 WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
     AND rotated_to IS NULL;
 
+-- name: policy
+-- The policy of an inbox, as it is stored.
+SELECT policy FROM oncebox_inboxes
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner);
+
+-- name: set_policy
+-- Replace the policy of an open inbox, if it is still the one that was read. The one with which
+-- the inbox was created is kept.
+UPDATE oncebox_inboxes
+SET policy = :policy, original_policy = COALESCE(original_policy, policy)
+WHERE id = :id AND tenant = :tenant AND (CAST(:owner AS TEXT) IS NULL OR owner = :owner)
+    AND state IN ('active', 'draining') AND policy = :stored;
+
+-- name: keep_original
+-- Copy the policy with which an inbox was created to the inbox that replaces it.
+UPDATE oncebox_inboxes
+SET original_policy = (
+    SELECT old.original_policy FROM oncebox_inboxes AS old WHERE old.id = :rotated_from
+)
+WHERE id = :id AND tenant = :tenant;
+
+-- name: originals
+-- bulk: id text, tenant text
+-- The policies with which inboxes were created, where they were changed.
+SELECT oncebox_inboxes.id, original_policy FROM oncebox_inboxes /* and rows */
+WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant
+    AND original_policy IS NOT NULL;
+
 -- name: totals
 -- Statistics of an attempt, by the states of its inboxes.
 SELECT state || '', COUNT(*), SUM(cursor), SUM(duplicates), SUM(matched), MIN(created_at),

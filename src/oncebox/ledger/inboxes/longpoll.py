@@ -32,8 +32,9 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
 from oncebox.model.inboxes.inbox import Inbox, InboxState
+from oncebox.model.inboxes.message import Message, safe_domain
 from oncebox.model.inboxes.received_mail import ArtifactKind
-from oncebox.model.inboxes.wait_filter import WaitFilter, mismatch_reason
+from oncebox.model.inboxes.wait_filter import SENDER_REASONS, WaitFilter, mismatch_reason
 from oncebox.settings import WaitSettings
 
 _sql = load(__package__, "longpoll.sql")
@@ -116,6 +117,10 @@ class UnmatchedMessage(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     sequence: int
     why: str
+    #: of the sender, safe to show
+    sender_domain: str = ""
+    #: the rules about senders that it does not match, of the inbox or of the filter
+    sender_rules: tuple[str, ...] = ()
 
 
 class InboxReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,10 +169,10 @@ def explain_no_match(
     of_kind = artifacts.page(tx, requester, inbox_id, kind=awaited.kind, most=_MOST_ARTIFACTS)
     seen = []
     for message in page.messages:
-        why = mismatch_reason(awaited, message, page.documents.get(message.id), inbox.created_at)
+        why = mismatch_reason(awaited, message, page.documents.get(message.id), inbox)
         own = [each for each in of_kind if each.message_id == message.id]
         why = why or _artifact_reason(awaited.kind, own)
-        seen.append(UnmatchedMessage(message_id=message.id, sequence=message.sequence, why=why))
+        seen.append(_unmatched(awaited, inbox, message, why))
     return InboxReport(
         inbox=inbox,
         inspected=max(0, inbox.cursor - awaited.after),
@@ -224,7 +229,7 @@ class _SharedReads:
             excluded_messages=passed_over,
             after=awaited.after,
             host=awaited.host or "",
-            by_domain=awaited.sender is not None and "@" not in awaited.sender,
+            by_domain=awaited.names_domains,
         )
         found = tuple(
             each
@@ -257,7 +262,7 @@ class _SharedReads:
             if self._bytes + whole.message.document_size <= _MOST_DOCUMENT_BYTES:
                 self._bytes += whole.message.document_size
                 self._read[message_id] = whole
-        return mismatch_reason(rules, whole.message, whole.document, inbox.created_at)
+        return mismatch_reason(rules, whole.message, whole.document, inbox)
 
     def _is_over(self, inbox: Inbox) -> bool:
         if inbox.state not in _ENDED:
@@ -265,6 +270,17 @@ class _SharedReads:
         if inbox.id not in self._over:
             self._over[inbox.id] = not _count_unread(self._tx, inbox)
         return self._over[inbox.id]
+
+
+def _unmatched(awaited: WaitFilter, inbox: Inbox, message: Message, why: str) -> UnmatchedMessage:
+    rules = awaited.senders if message.matched else inbox.policy.senders
+    return UnmatchedMessage(
+        message_id=message.id,
+        sequence=message.sequence,
+        why=why,
+        sender_domain=safe_domain(message.sender_domain),
+        sender_rules=rules if why in SENDER_REASONS else (),
+    )
 
 
 def _artifact_reason(kind: ArtifactKind, own: Sequence[Artifact]) -> str:

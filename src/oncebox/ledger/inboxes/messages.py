@@ -33,6 +33,7 @@ from oncebox.model.inboxes.message import (
     differing_parts,
     storable_text,
 )
+from oncebox.model.inboxes.replay import REPLAY_SIGNS
 
 _sql = load(__package__, "messages.sql")
 
@@ -101,10 +102,19 @@ def file(
     return [results[each.delivery.id] for each in filings]
 
 
-def inbox_policies(tx: Transaction, inboxes: Sequence[tuple[str, str]]) -> list[InboxPolicy | None]:
-    """Return the policies of inboxes in order; each is given by its id and its tenant."""
-    rows = tx.many(_sql.policies, sorted(set(inboxes)))
-    found = {str(id_): msgspec.json.decode(policy, type=InboxPolicy) for id_, policy in rows}
+class InboxRules(NamedTuple):
+    """What decides whether a mail matches an inbox."""
+
+    policy: InboxPolicy
+    created_at: int
+
+
+def inbox_rules(tx: Transaction, inboxes: Sequence[tuple[str, str]]) -> list[InboxRules | None]:
+    """Return the rules of inboxes in order; each is given by its id and its tenant."""
+    found = {
+        str(id_): InboxRules(msgspec.json.decode(policy, type=InboxPolicy), int(created_at))
+        for id_, policy, created_at in tx.many(_sql.rules, sorted(set(inboxes)))
+    }
     return [found.get(id_) for id_, _tenant in inboxes]
 
 
@@ -249,7 +259,9 @@ def _insert_messages(
 def _warnings(filed: FiledMessage, differing: set[str], reused: set[str]) -> tuple[str, ...]:
     own = ((MESSAGE_ID_REUSED, reused), (COPIES_DIFFER, differing))
     found = (code for code, ids in own if filed.filing.message_id in ids)
-    return (*filed.filing.document.parsed.warnings, *found)
+    document = filed.filing.document
+    replay = (sign for sign in REPLAY_SIGNS if sign in document.verdict.details)
+    return (*document.parsed.warnings, *replay, *found)
 
 
 def _message_row(

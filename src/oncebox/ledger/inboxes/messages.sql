@@ -71,10 +71,10 @@ UPDATE oncebox_messages SET duplicates = duplicates + :copies, warnings = :warni
 /* from rows */
 WHERE id = :id;
 
--- name: policies
+-- name: rules
 -- bulk: id text, tenant text
--- The policies of inboxes.
-SELECT oncebox_inboxes.id, policy FROM oncebox_inboxes /* and rows */
+-- The policies of inboxes, and when they were made.
+SELECT oncebox_inboxes.id, policy, created_at FROM oncebox_inboxes /* and rows */
 WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
 
 -- name: waiting

@@ -309,7 +309,7 @@ def _der_value(data: bytes, tag: bytes) -> tuple[bytes, bytes]:
 MOST_SIGNATURES = 5
 
 _SIGNATURE_FIELD = b"dkim-signature"
-_REPORTED_FIELDS = (b"date", b"from", b"subject", b"to")
+_REPORTED_FIELDS = (b"cc", b"date", b"from", b"subject", b"to")
 #: fields that a mail has once (RFC 5322, RFC 2045); mail programs show the topmost of several
 _SINGLETON_FIELDS = frozenset({
     b"bcc", b"cc", b"content-description", b"content-disposition", b"content-id",
@@ -421,9 +421,9 @@ def header_digest(
 
 def _covered_fields(mail: SignedMail, signature: DkimSignature) -> tuple[str, ...]:
     present = [name.lower() for name, _ in mail.fields]
-    # Which one of two fields a mail program shows is unknown.
+    # Which one of two fields a mail program shows is unknown. That there is none may be signed too.
     return tuple(
         name.decode()
         for name in _REPORTED_FIELDS
-        if present.count(name) == 1 and name in signature.names
+        if present.count(name) <= 1 and name in signature.names
     )

@@ -1,17 +1,16 @@
 """DMARC (RFC 7489): the published policy, alignment, and organisational domains."""
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from publicsuffixlist import PublicSuffixList
+
+from oncebox.model.inboxes.addresses import organisational_domain, public_suffixes
 
 _MOST_RECORD = 4_096
 _DMARC_RECORD = re.compile(r"v[ \t]*=[ \t]*DMARC1[ \t]*(;|$)")
-#: loaded at import, because it takes tens of milliseconds
-_PUBLIC_SUFFIXES = PublicSuffixList()
 _DISPOSITIONS = frozenset({"none", "quarantine", "reject"})
+public_suffixes()  # at import, because it takes tens of milliseconds
 
 
 class DmarcPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,16 +29,6 @@ class DmarcRecord(msgspec.Struct, frozen=True, kw_only=True):
     policy: DmarcPolicy | None = None
     #: keys of ``VERDICT_DETAILS``
     flags: tuple[str, ...] = ()
-
-
-@functools.lru_cache(maxsize=512)  # the links of a mail have few hosts
-def organisational_domain(domain: str) -> str:
-    """Return the registered domain, such as example.co.uk.
-
-    Private suffixes such as github.io count as public too: their users are independent of each
-    other.
-    """
-    return _PUBLIC_SUFFIXES.privatesuffix(domain) or domain
 
 
 def is_aligned(author: str, other: str, *, strict: bool) -> bool:

@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 import msgspec
 
-from oncebox.mail.auth import dmarc
 from oncebox.mail.html.layout import Page
 from oncebox.mail.links import meaning, occurrences, url_secrets, wrappers
 from oncebox.mail.links.meaning import LinkMeaning, Meanings
 from oncebox.mail.links.occurrences import LinkOccurrence
 from oncebox.mail.links.wrappers import Wrapper
+from oncebox.model.inboxes.addresses import organisational_domain, public_suffixes
 from oncebox.model.inboxes.received_mail import (
     ArtifactKind,
     Candidate,
@@ -24,6 +24,7 @@ from oncebox.model.inboxes.received_mail import (
     RankedCandidates,
 )
 
+public_suffixes()  # at import, because it takes tens of milliseconds
 #: file name extensions of resources, not actions
 _FILE_ENDINGS = (
     ".png", ".gif", ".jpg", ".jpeg", ".svg", ".webp", ".ico", ".css", ".js", ".pdf", ".ics",
@@ -368,12 +369,12 @@ def _continues_url(url: str, start: str) -> bool:
 
 
 def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str) -> None:
-    home = dmarc.organisational_domain(sender_domain) if sender_domain else ""
+    home = organisational_domain(sender_domain) if sender_domain else ""
     candidates = [link for link in links if link.score > -_THRESHOLD]
     _score_by_subject(links, meaning.text_meaning(subject))
     for link in links:
         if home and not link.opaque:
-            same = dmarc.organisational_domain(_url_host(link.leads_to)) == home
+            same = organisational_domain(_url_host(link.leads_to)) == home
             link.add("sender_aligned" if same else "sender_other", 6 if same else -2)
     if len(candidates) == 1:
         candidates[0].add("only_one", 10)

@@ -10,12 +10,16 @@ See docs/decisions/0024-use-canonical-addresses-and-a-positive-cache-for-recipie
 import base64
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from oncebox.errors.mail import AddressInvalid
 from oncebox.errors.sends import MailboxInvalid
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 _LONGEST_DOMAIN = 253
 _DOMAIN_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -57,9 +61,32 @@ def domain_key(name: str) -> str:
     raise AddressInvalid("this is not a domain; write a name such as inbox.example.com")
 
 
+def is_reserved_domain(name: str) -> bool:
+    """Return whether no mail from the internet can be addressed to a domain."""
+    return name.endswith(_RESERVED_DOMAINS)
+
+
+@cache
+def public_suffixes() -> "PublicSuffixList":
+    """Return the list of public suffixes; loading it takes tens of milliseconds."""
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - large, clients do without
+
+    return PublicSuffixList()
+
+
+@lru_cache(512)  # the links of a mail have few hosts
+def organisational_domain(domain: str) -> str:
+    """Return the registered domain, such as example.co.uk.
+
+    Private suffixes such as github.io count as public too: their users are independent of each
+    other.
+    """
+    return public_suffixes().privatesuffix(domain) or domain
+
+
 def dns_records(name: str, host: str) -> tuple[DnsRecord, ...]:
     """Return the DNS records that direct mail for a domain to a host."""
-    if name.endswith(_RESERVED_DOMAINS):
+    if is_reserved_domain(name):
         return ()
     return (
         DnsRecord("MX", f"{name}.", f"10 {host}."),

@@ -11,7 +11,16 @@ from typing import Literal
 
 import msgspec
 
-from oncebox.model.inboxes.received_mail import ArtifactKind, Candidate, Extraction
+from oncebox.model.inboxes.inbox import AUTHENTICATION_OFF
+from oncebox.model.inboxes.received_mail import (
+    NOT_ADDRESSED,
+    RECIPIENT_UNSIGNED,
+    SIGNATURE_OLD,
+    ArtifactKind,
+    Candidate,
+    Extraction,
+)
+from oncebox.model.inboxes.replay import REPLAY_SIGNS
 
 #: the verdict on a sender that is proven
 PROVEN_VERDICT = "pass"
@@ -19,10 +28,16 @@ ORDER_BY_ARRIVAL = "order_by_arrival"
 SENDER_UNPROVEN = "sender_unproven"
 LINK_WRAPPED = "link_wrapped"
 BEFORE_INBOX = "before_inbox"
+ANY_SENDER = "any_sender"
 #: every warning of an artifact, and its meaning
 ARTIFACT_WARNINGS: dict[str, str] = {
     ORDER_BY_ARRIVAL: "which of two messages is newer was decided by arrival: Date is not signed",
     SENDER_UNPROVEN: "neither SPF nor DKIM proves the sender",
+    NOT_ADDRESSED: "a signed mail to somebody else: a replay, a forward or a Bcc",
+    SIGNATURE_OLD: "the mail was signed long ago, or before the inbox was made: perhaps a replay",
+    RECIPIENT_UNSIGNED: "the signature does not cover To, so the mail may be a replay",
+    ANY_SENDER: "the inbox names no senders, so it may come from anybody who knows the address",
+    AUTHENTICATION_OFF: "senders are compared by From only, which anybody can write",
     LINK_WRAPPED: "the link leads through a tracker or a filter first",
     BEFORE_INBOX: "the message is older than its inbox, so it cannot be for it",
 }
@@ -172,6 +187,11 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
         return self.sender_verdict == PROVEN_VERDICT
 
     @property
+    def replayed(self) -> bool:
+        """Whether its message was perhaps meant for somebody else."""
+        return not set(REPLAY_SIGNS).isdisjoint(self.warnings)
+
+    @property
     def claimed(self) -> bool:
         """Whether a claim holds it."""
         return self.state is ArtifactState.CLAIMED
@@ -252,14 +272,16 @@ def choose_artifact(
 ) -> ArtifactChoice:
     """Choose among artifacts of one kind; one claimed by ``claim_mark`` is preferred.
 
-    Artifacts of proven senders exclude those of unproven ones. A newer message replaces an older
-    one of the same sender and purpose. A claimed artifact gives way to a newer one of the same
-    sender. What remains must be one, or it is a conflict; but a claim that holds one of them
+    Artifacts of proven senders exclude those of unproven ones, and artifacts of messages to the
+    inbox those of messages that were perhaps meant for somebody else. A newer message replaces an
+    older one of the same sender and purpose. A claimed artifact gives way to a newer one of the
+    same sender. What remains must be one, or it is a conflict; but a claim that holds one of them
     gets that one again.
     """
     matched = [each for each in candidates if each.matched]
-    proven = [each for each in matched if each.proven]
-    groups = _by_sender_and_purpose(proven or matched)
+    best = [each for each in matched if each.proven] or matched
+    best = [each for each in best if not each.replayed] or best
+    groups = _by_sender_and_purpose(best)
     left = _without_spent([each for group in groups for each in _split_newest(group)[0]])
     own = [each for each in left if claim_mark is not None and each.belongs_to(claim_mark)]
     meant = own if len(own) == 1 else left
@@ -299,12 +321,12 @@ def _sender_identity(artifact: Artifact) -> Hashable:
 def _by_sender_and_purpose(artifacts: Iterable[Artifact]) -> list[list[Artifact]]:
     """Group the artifacts that may replace each other: one sender, one purpose.
 
-    Proven and unproven ones are apart: a forged From must neither replace the sender's own
-    artifacts nor change their order.
+    Proven and unproven ones are apart, and so are replayed ones: a forged From or a mail to
+    somebody else must neither replace the sender's own artifacts nor change their order.
     """
     groups: defaultdict[Hashable, list[Artifact]] = defaultdict(list)
     for each in artifacts:
-        groups[_sender_identity(each), each.purposes, each.proven].append(each)
+        groups[_sender_identity(each), each.purposes, each.proven, each.replayed].append(each)
     return list(groups.values())
 
 

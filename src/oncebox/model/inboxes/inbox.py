@@ -5,10 +5,11 @@ from enum import StrEnum
 import msgspec
 
 from oncebox.errors.mail import AddressInvalid, InboxInvalid
-from oncebox.model.inboxes.addresses import domain_key, sender_key
+from oncebox.model.inboxes.addresses import domain_key, organisational_domain, sender_key
 from oncebox.model.inboxes.link_rules import normalize_entry, normalize_origin
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ParsedMail, ParsedSender, SenderVerdict
+from oncebox.model.inboxes.replay import REPLAY_SIGNS, confirmed_recipient
 from oncebox.model.validation import is_single_line
 
 _MOST_RULES = 50
@@ -22,10 +23,13 @@ _SEARCH_LIMIT = 256 * 1024
 class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which messages match; an empty policy matches every message."""
 
-    #: addresses, domains, or ``*.`` and a domain for its subdomains; none: any sender
+    #: addresses, domains with their subdomains, or ``*.`` and a domain for its subdomains only;
+    #: none: any sender
     senders: tuple[str, ...] = ()
-    #: whether SPF or DKIM must prove the sender's domain
-    authenticated: bool = False
+    #: whether SPF or DKIM must prove the sender's domain; none: where ``senders`` are named
+    authenticated: bool | None = None
+    #: whether signed mail that is addressed to somebody else counts: forwarded, or a Bcc
+    forwards: bool = False
     #: where links may lead: hosts, ``*.`` and a host, ``https://`` and a path, or ``*``
     link_hosts: tuple[str, ...] = ()
     #: exact origins for tests, such as ``http://localhost:3000``; only operators set them
@@ -35,6 +39,15 @@ class InboxPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     purpose: Purpose = Purpose.ANY
     #: how often the message may be requested again
     resends: int = 1
+
+
+#: warning: the policy compares senders by From only
+AUTHENTICATION_OFF = "authentication_off"
+
+
+def policy_warnings(policy: InboxPolicy) -> tuple[str, ...]:
+    """Return the warnings about a policy."""
+    return (AUTHENTICATION_OFF,) if policy.authenticated is False else ()
 
 
 def check_policy(policy: InboxPolicy) -> InboxPolicy:
@@ -70,14 +83,15 @@ def match_policy(
     """Return whether a message matches a policy; if not, with the code of the reason."""
     reason = (
         _sender_mismatch(policy, parsed.sender, verdict)
-        or _token_mismatch(policy, parsed, recipient)
+        or _token_mismatch(policy, parsed, confirmed_recipient(verdict, parsed, recipient))
         or _purpose_mismatch(policy, parsed)
     )
     return (not reason, reason)
 
 
 def _sender_mismatch(policy: InboxPolicy, sender: ParsedSender, verdict: SenderVerdict) -> str:
-    if not (policy.senders or policy.authenticated):
+    required = requires_authentication(policy, verdict)
+    if not (policy.senders or required):
         return ""
     if sender.standing != "single":
         return f"sender_{sender.standing}"
@@ -90,21 +104,41 @@ def _sender_mismatch(policy: InboxPolicy, sender: ParsedSender, verdict: SenderV
         _matches_sender_rule(rule, address, domain) for rule in policy.senders
     ):
         return "sender_not_allowed"
-    return _auth_mismatch(policy, domain, verdict)
+    return _auth_mismatch(domain, verdict, required=required)
 
 
-def _auth_mismatch(policy: InboxPolicy, domain: str, verdict: SenderVerdict) -> str:
+def requires_authentication(policy: InboxPolicy, verdict: SenderVerdict) -> bool:
+    """Return whether only a proven sender matches: by default wherever senders are named.
+
+    Unless the policy says so itself, nothing is required if the service checks no senders.
+    """
+    if policy.authenticated is not None:
+        return policy.authenticated
+    return bool(policy.senders) and "not_checked" not in verdict.details
+
+
+def _auth_mismatch(domain: str, verdict: SenderVerdict, *, required: bool) -> str:
     if verdict.dmarc != "fail" and verdict.domain.lower() == domain:
         return ""
     # A forgery never matches; an unproven sender only where the policy allows it.
-    forged = "fail" in {verdict.dmarc, verdict.spf}
-    return "sender_unauthenticated" if forged or policy.authenticated else ""
+    forged = "fail" in {verdict.dmarc, verdict.spf} and "dkim_aligned" not in verdict.details
+    if not (forged or required):
+        return ""
+    signs = (sign for sign in REPLAY_SIGNS if sign in verdict.details)
+    return next(signs, "sender_unauthenticated")
 
 
 def _matches_sender_rule(rule: str, address: str, domain: str) -> bool:
+    if "@" in rule:
+        return rule == address
     if rule.startswith(_SUBDOMAINS):
         return domain.endswith(rule[1:])
-    return rule == (address if "@" in rule else domain)
+    return rule == domain or (domain.endswith(f".{rule}") and _have_one_owner(rule, domain))
+
+
+def _have_one_owner(rule: str, domain: str) -> bool:
+    """Return whether a domain and its subdomain are one organisation's; not so below co.uk."""
+    return organisational_domain(rule) == organisational_domain(domain)
 
 
 def _token_mismatch(policy: InboxPolicy, parsed: ParsedMail, recipient: str) -> str:

@@ -16,6 +16,7 @@ from oncebox.model.inboxes.received_mail import (
     SenderVerdict,
     is_sender_proven,
 )
+from oncebox.model.inboxes.replay import REPLAY_SIGNS
 
 #: warning: another text arrived with this Message-ID before
 MESSAGE_ID_REUSED = "message_id_reused"
@@ -185,6 +186,9 @@ def sender_verdict(parsed: ParsedMail, verdict: SenderVerdict) -> str:
         return str(parsed.sender.standing)
     if is_sender_proven(verdict, parsed.sender.domain):
         return "pass"
+    for sign in REPLAY_SIGNS:
+        if sign in verdict.details:
+            return sign
     if verdict.dmarc in {AuthResult.FAIL, AuthResult.TEMPERROR, AuthResult.PERMERROR}:
         return str(verdict.dmarc)
     return "none"

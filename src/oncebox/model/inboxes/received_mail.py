@@ -192,6 +192,9 @@ class AuthResult(StrEnum):
     PERMERROR = "permerror"
 
 
+NOT_ADDRESSED = "not_addressed"
+SIGNATURE_OLD = "signature_old"
+RECIPIENT_UNSIGNED = "recipient_unsigned"
 #: every code of a verdict's details, and its meaning
 VERDICT_DETAILS: dict[str, str] = {
     "not_checked": "senders are not checked: `mail.authenticate` is off",
@@ -225,11 +228,15 @@ VERDICT_DETAILS: dict[str, str] = {
     "signed_from": "the aligned signature covers From",
     "signed_subject": "the aligned signature covers Subject",
     "signed_to": "the aligned signature covers To",
+    "signed_cc": "the aligned signature covers Cc",
     "dmarc_several": "several DMARC records are published, so none counts",
     "dmarc_invalid": "the DMARC record is invalid",
     "dmarc_policy_none": "the domain's owner requests nothing if DMARC fails",
     "dmarc_policy_quarantine": "the domain's owner requests quarantine if DMARC fails",
     "dmarc_policy_reject": "the domain's owner requests rejection if DMARC fails",
+    NOT_ADDRESSED: "the aligned signature covers To or Cc, and the inbox is in neither",
+    SIGNATURE_OLD: "the mail was signed long before it arrived, or before the inbox was made",
+    RECIPIENT_UNSIGNED: "the aligned signature covers neither To nor Cc",
 }
 
 
@@ -240,7 +247,7 @@ class DkimResult(msgspec.Struct, frozen=True, kw_only=True):
     #: the domain that signed, in lower case
     domain: str = ""
     selector: str = ""
-    #: those of date, from, subject and to of which every copy in the mail is signed
+    #: those of cc, date, from, subject and to of which every copy in the mail is signed
     covers: tuple[str, ...] = ()
     #: codes of ``VERDICT_DETAILS``
     flags: tuple[str, ...] = ()
@@ -255,12 +262,15 @@ class SenderVerdict(msgspec.Struct, frozen=True, kw_only=True):
     spf: AuthResult = AuthResult.NONE
     dkim: AuthResult = AuthResult.NONE
     dmarc: AuthResult = AuthResult.NONE
-    #: the domain in From, if a check that passed is aligned with it
+    #: the domain in From, if a check that passed is aligned with it and nothing says that the
+    #: mail was meant for somebody else
     domain: str = ""
     #: who checked; ``smtp`` is our own check
     origin: str = "smtp"
     #: codes of ``VERDICT_DETAILS``, never a text of the sender or of a name server
     details: tuple[str, ...] = ()
+    #: when the newest aligned signature was made, if it says so
+    signed_at: int | None = None
 
 
 def is_sender_proven(verdict: SenderVerdict, domain: str) -> bool:

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 import msgspec
 
 from oncebox.errors.mail import AddressInvalid, InboxInvalid
-from oncebox.model.inboxes.addresses import sender_key
-from oncebox.model.inboxes.inbox import InboxPolicy, check_policy, match_policy
+from oncebox.model.inboxes.addresses import is_reserved_domain, sender_key
+from oncebox.model.inboxes.inbox import Inbox, InboxPolicy, check_policy, match_policy
 from oncebox.model.inboxes.message import Message, MessageDocument
 from oncebox.model.inboxes.purpose import Purpose
-from oncebox.model.inboxes.received_mail import ArtifactKind
+from oncebox.model.inboxes.received_mail import (
+    NOT_ADDRESSED,
+    SIGNATURE_OLD,
+    ArtifactKind,
+    SenderVerdict,
+)
+from oncebox.model.inboxes.replay import confirmed_recipient
 from oncebox.model.validation import is_single_line
 
 _STARS = re.compile(r"\*+")
@@ -47,11 +53,16 @@ _LONGEST_TEXT = 200
 #: characters of a subject that are compared
 _LONGEST_SUBJECT = 2_000
 
+#: why a sender does not match the rules of an inbox or of a filter
+SENDER_REASONS = frozenset({
+    "sender_not_allowed", "sender_unauthenticated", "sender_ambiguous", "sender_missing",
+    NOT_ADDRESSED, SIGNATURE_OLD,
+})  # fmt: skip
 #: every code of why a message does not match a filter, besides those of an inbox's policy
 MISMATCH_REASONS: dict[str, str] = {
     "before_inbox": "it was received before the inbox was made",
     "before_after": "its number is not after the requested one",
-    "recipient_differs": "it was sent to another address of the inbox",
+    "recipient_differs": "it was sent to another address of the inbox, or its signed To names one",
     "subject_differs": "its subject does not match the pattern",
     "no_code": "no code was found in it, or only one that another message contained too",
     "no_link": "no link was found in it, or only one that another message contained too",
@@ -66,8 +77,8 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What a wait accepts; a field that is not set accepts anything."""
 
     kind: ArtifactKind
-    #: an address, a domain, or ``*.`` and a domain
-    sender: str | None = None
+    #: addresses, domains with their subdomains, or ``*.`` and a domain; none: any sender
+    senders: tuple[str, ...] = ()
     purpose: Purpose = Purpose.ANY
     #: must occur in the recipient, the subject or the visible text
     token: str | None = None
@@ -85,17 +96,25 @@ class WaitFilter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def policy(self) -> InboxPolicy:
         """The rules for sender and text as an inbox policy."""
-        senders = () if self.sender is None else (self.sender,)
         hosts = () if self.host is None else (self.host,)
         return InboxPolicy(
-            senders=senders, token=self.token, purpose=self.purpose, link_hosts=hosts
+            senders=self.senders, token=self.token, purpose=self.purpose, link_hosts=hosts
         )
+
+    @property
+    def names_domains(self) -> bool:
+        """Whether the senders are domains, each of which is one sender."""
+        return bool(self.senders) and not any("@" in rule for rule in self.senders)
 
     @property
     def needs_document(self) -> bool:
         """Whether a rule needs the content of the message."""
-        rules = (self.sender, self.token, self.subject)
-        return self.purpose is not Purpose.ANY or any(each is not None for each in rules)
+        rules = (self.token, self.subject, self.recipient)
+        return (
+            bool(self.senders)
+            or self.purpose is not Purpose.ANY
+            or any(each is not None for each in rules)
+        )
 
 
 #: criteria whose text is not shown, and fields that are none
@@ -134,20 +153,20 @@ def check_filter(awaited: WaitFilter) -> WaitFilter:
         ) from error
     return msgspec.structs.replace(
         awaited,
-        sender=policy.senders[0] if policy.senders else None,
+        senders=policy.senders,
         recipient=recipient,
         host=policy.link_hosts[0] if policy.link_hosts else None,
     )
 
 
 def mismatch_reason(
-    awaited: WaitFilter, message: Message, document: MessageDocument | None, created_at: int
+    awaited: WaitFilter, message: Message, document: MessageDocument | None, inbox: Inbox
 ) -> str:
     """Return the code of why a message does not match; nothing if it does.
 
     ``document`` is needed only if ``awaited.needs_document``.
     """
-    if message.received_at < created_at:
+    if message.received_at < inbox.created_at:
         return "before_inbox"
     if message.sequence <= awaited.after:
         return "before_after"
@@ -157,16 +176,34 @@ def mismatch_reason(
         return (document and document.mismatch) or "policy"
     if not awaited.needs_document:
         return ""
-    return "purged" if document is None else _text_mismatch(awaited, message, document)
+    return "purged" if document is None else _text_mismatch(awaited, message, document, inbox)
 
 
-def _text_mismatch(awaited: WaitFilter, message: Message, document: MessageDocument) -> str:
-    _, reason = match_policy(awaited.policy, document.parsed, document.verdict, message.recipient)
+def _text_mismatch(
+    awaited: WaitFilter, message: Message, document: MessageDocument, inbox: Inbox
+) -> str:
+    parsed, verdict = document.parsed, document.verdict
+    if awaited.recipient and not confirmed_recipient(verdict, parsed, message.recipient):
+        return "recipient_differs"
+    policy = _with_authentication(awaited.policy, inbox, verdict)
+    _, reason = match_policy(policy, parsed, verdict, message.recipient)
     if reason:
         return reason
     subject = document.parsed.subject[:_LONGEST_SUBJECT]
     differs = awaited.subject is not None and not matches_wildcard(awaited.subject, subject)
     return "subject_differs" if differs else ""
+
+
+def _with_authentication(policy: InboxPolicy, inbox: Inbox, verdict: SenderVerdict) -> InboxPolicy:
+    """Return the rules of a filter with what they require of senders.
+
+    As everywhere, rules about senders require proof, unless the inbox has switched that off. In a
+    domain that the internet does not know, mail of this machine or its private network cannot be
+    proven, so there a filter compares From; a rule of the inbox does not.
+    """
+    is_local = is_reserved_domain(inbox.domain) and "nothing_to_judge" in verdict.details
+    off = inbox.policy.authenticated is False or is_local
+    return msgspec.structs.replace(policy, authenticated=False) if off else policy
 
 
 def _recipient_key(message: Message) -> str:

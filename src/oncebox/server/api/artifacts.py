@@ -16,6 +16,7 @@ from oncebox.ledger.inboxes.inbox_counts import CountName
 from oncebox.ledger.inboxes.longpoll import InboxMatches, InboxReport, WaitQuery
 from oncebox.model.attempts import request_fingerprint
 from oncebox.model.inboxes.artifact import (
+    ANY_SENDER,
     Artifact,
     ArtifactClaimant,
     ArtifactClaimRequest,
@@ -23,6 +24,7 @@ from oncebox.model.inboxes.artifact import (
     ClaimDenied,
     ClaimGranted,
 )
+from oncebox.model.inboxes.inbox import policy_warnings
 from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter, wait_criteria
 from oncebox.schemas import artifacts as wire
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
@@ -269,7 +271,7 @@ class _Wait:
             )
             if isinstance(outcome, ClaimGranted):
                 self.reread = outcome.reread
-                return _granted_schema(call, outcome)
+                return _granted_schema(call, outcome, self.query.awaited)
             if isinstance(outcome, ClaimConflict):
                 contested = contested or _conflict_schema(match_, outcome)
             if isinstance(outcome, ClaimDenied):
@@ -340,14 +342,20 @@ def _awaited(asked: wire.WaitRequest) -> WaitFilter:
 
     Raises: InboxInvalid.
     """
-    return check_filter(msgspec.convert(asked, WaitFilter, from_attributes=True))
+    named = [] if asked.sender is None else asked.sender
+    fields = structs.asdict(asked) | {"senders": [named] if isinstance(named, str) else named}
+    return check_filter(msgspec.convert(fields, WaitFilter))
 
 
-def _granted_schema(call: ApiCall, outcome: ClaimGranted) -> wire.WaitResult:
+def _granted_schema(call: ApiCall, outcome: ClaimGranted, awaited: WaitFilter) -> wire.WaitResult:
     if not outcome.repeated:
         seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)
-    return wire.WaitResult(status="granted", grant=grant_schema(outcome, call))
+    grant = grant_schema(outcome, call)
+    if awaited.senders:  # whoever waits has named the sender
+        warnings = [each for each in grant.warnings if each != ANY_SENDER]
+        grant = structs.replace(grant, warnings=warnings)
+    return wire.WaitResult(status="granted", grant=grant)
 
 
 def _conflict_schema(match_: InboxMatches, outcome: ClaimConflict) -> wire.WaitConflict:
@@ -382,4 +390,5 @@ def _report_schema(report: InboxReport) -> wire.WaitReport:
         seen=[msgspec.convert(e, wire.InspectedMessage, from_attributes=True) for e in report.seen],
         smtp_saw=report.smtp_saw,
         unread=report.unread,
+        warnings=list(policy_warnings(report.inbox.policy)),
     )

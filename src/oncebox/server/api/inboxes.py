@@ -20,6 +20,7 @@ from oncebox.model.inboxes.inbox import (
     InboxOptions,
     InboxPolicy,
     InboxState,
+    policy_warnings,
     time_to_first_message,
 )
 from oncebox.schemas import inboxes as wire
@@ -28,6 +29,7 @@ from oncebox.server.http.cursors import make_page, page_start
 from oncebox.server.http.routing import ADMINS, AGENTS, OPERATORS, ApiCall, Routes
 
 routes = Routes()
+_NO_LINK_ORIGINS = "an agent's links lead to public hosts; omit link_origins, or ask an operator"
 
 
 async def notify_created(call: ApiCall) -> None:
@@ -89,6 +91,32 @@ async def rotate_inbox(call: ApiCall) -> wire.Inbox:
     return await _end(call, call.components.inboxes.rotate)
 
 
+@routes(
+    "PATCH",
+    "/v1/inboxes/{id}/policy",
+    "changeInboxPolicy",
+    scopes=AGENTS,
+    body=wire.PolicyChange,
+)
+async def change_policy(call: ApiCall) -> wire.Inbox:
+    """Change the policy of an inbox, for mail that arrives from now on; omitted fields stay."""
+    changes = {
+        name: value
+        for name, value in msgspec.structs.asdict(call.body).items()
+        if value is not UNSET
+    }
+    if not call.requester.sees_all and changes.get("link_origins"):
+        raise Forbidden(_NO_LINK_ORIGINS)
+    inbox = await call.ledger.write(
+        call.components.inboxes.change_policy,
+        call.requester,
+        call.path["id"],
+        changes,
+        call.audit_entry(),
+    )
+    return _inbox_schema(inbox)
+
+
 @routes("GET", "/v1/inboxes/{id}/stats", "getInboxStats", scopes=AGENTS)
 async def inbox_stats(call: ApiCall) -> wire.InboxStats:
     """Get the statistics of an inbox."""
@@ -139,9 +167,7 @@ def _check_agent_options(asked: wire.NewInbox) -> None:
     if asked.local is not None:
         raise Forbidden("an agent's addresses are random; omit local, or ask an operator")
     if asked.policy.link_origins:
-        raise Forbidden(
-            "an agent's links lead to public hosts; omit link_origins, or ask an operator"
-        )
+        raise Forbidden(_NO_LINK_ORIGINS)
 
 
 def _inbox_options(call: ApiCall, asked: wire.NewInbox) -> InboxOptions:
@@ -165,6 +191,7 @@ def _inbox_options(call: ApiCall, asked: wire.NewInbox) -> InboxOptions:
 def _inbox_schema(inbox: Inbox) -> wire.Inbox:
     values = msgspec.structs.asdict(inbox) | {
         "policy": msgspec.to_builtins(inbox.policy),
+        "warnings": policy_warnings(inbox.policy),
         "drains_until": inbox.due_at if inbox.state is InboxState.DRAINING else None,
     }
     return msgspec.convert(values, wire.Inbox)

@@ -4,7 +4,7 @@ See docs/decisions/0022-use-a-custom-mime-and-html-parser-in-isolated-processes.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Protocol
@@ -35,6 +35,7 @@ from oncebox.model.deliveries.retry import RetryRules, failure_from_error, settl
 from oncebox.model.inboxes import received_mail
 from oncebox.model.inboxes.addresses import sender_key
 from oncebox.model.inboxes.artifact import (
+    ANY_SENDER,
     LINK_WRAPPED,
     SENDER_UNPROVEN,
     ArtifactValue,
@@ -42,10 +43,16 @@ from oncebox.model.inboxes.artifact import (
     candidates_to_keep,
     to_thousandths,
 )
-from oncebox.model.inboxes.inbox import match_policy
+from oncebox.model.inboxes.inbox import (
+    AUTHENTICATION_OFF,
+    InboxPolicy,
+    match_policy,
+    requires_authentication,
+)
 from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message, sender_verdict
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
+    RECIPIENT_UNSIGNED,
     ArtifactKind,
     AuthResult,
     Envelope,
@@ -53,10 +60,14 @@ from oncebox.model.inboxes.received_mail import (
     ParseStatus,
     SenderVerdict,
 )
+from oncebox.model.inboxes.replay import REPLAY_SIGNS, Arrival, note_replay_signs
 from oncebox.workers.deliveries.handlers import release_settlement
 
 #: the detail of a verdict: the aligned signature covers Date
 _DATE_IS_SIGNED = "signed_date"
+#: the details of a verdict that are warnings of its artifacts
+_REPORTED_DETAILS = (*REPLAY_SIGNS, RECIPIENT_UNSIGNED)
+_NO_RULES = InboxPolicy()
 
 
 def build_artifacts(
@@ -65,13 +76,9 @@ def build_artifacts(
     inbox_id: str,
     parsed: ParsedMail,
     verdict: SenderVerdict,
-    *,
-    authenticated: bool = False,
+    policy: InboxPolicy = _NO_RULES,
 ) -> tuple[NewArtifact, ...]:
-    """Return the artifacts of a mail for one inbox, each encrypted for its own row.
-
-    ``authenticated`` says that the inbox accepts only what its sender is proven to have sent.
-    """
+    """Return the artifacts of a mail for one inbox, each encrypted for its own row."""
     found = candidates_to_keep(parsed.found)
     if not found:
         return ()
@@ -81,6 +88,7 @@ def build_artifacts(
         sender = sender_key(parsed.sender.address) if parsed.sender.standing == "single" else ""
     except AddressInvalid:
         sender = ""
+    authenticated = requires_authentication(policy, verdict)
     ranks = dict.fromkeys(ArtifactKind, 0)
     made = []
     for candidate, tied in found:
@@ -92,6 +100,7 @@ def build_artifacts(
         )
         sealed = ArtifactValue(value=value, shown=shown, wrapped=candidate.wrapped, target=target)
         unproven = [] if proven and vouched else [SENDER_UNPROVEN]
+        wrapped = [LINK_WRAPPED] if candidate.wrapped else []
         made.append(
             NewArtifact(
                 id=id_,
@@ -108,11 +117,22 @@ def build_artifacts(
                 signed_at=signed_at if vouched else None,
                 vouched=vouched,
                 matched=vouched or not authenticated,
-                warnings=(*unproven, *([LINK_WRAPPED] if candidate.wrapped else [])),
+                warnings=(*unproven, *_sender_warnings(policy, verdict), *wrapped),
             )
         )
         ranks[kind] += 1
     return tuple(made)
+
+
+def _sender_warnings(policy: InboxPolicy, verdict: SenderVerdict) -> Iterator[str]:
+    """Return what the owner of an inbox should know about the sender of a mail."""
+    yield from (code for code in _REPORTED_DETAILS if code in verdict.details)
+    if not policy.senders:
+        yield ANY_SENDER
+    if policy.authenticated is False or (
+        policy.senders and not requires_authentication(policy, verdict)
+    ):
+        yield AUTHENTICATION_OFF
 
 
 #: seconds between two queries while no mail arrives, however often other work becomes due
@@ -190,10 +210,11 @@ class MailProcessor:
         inbox_counter: InboxCounter,
         rules: RetryRules,
         limit: float,
+        signature_age: float,
         random: Callable[[], float],
     ) -> None:
         self._ledger = ledger
-        self._policies = ledger.retrying().shared(messages.inbox_policies)
+        self._inbox_rules = ledger.retrying().shared(messages.inbox_rules)
         self._parser = parser
         self._authenticate = authenticate
         self._artifact_cipher = artifact_cipher
@@ -205,6 +226,7 @@ class MailProcessor:
         self._file = partial(messages.file, cipher=mail_cipher)
         self._rules = rules
         self._limit = limit
+        self._signature_age = round(signature_age * 1000)
         self._random = random
         self._parser_started = False
         self._parser_starting = asyncio.Lock()
@@ -262,25 +284,22 @@ class MailProcessor:
         recipient = next((each for each in envelope.recipients if each.inbox_id == inbox_id), None)
         if recipient is None:
             raise Permanent("the envelope does not name the inbox")
-        policy, (delivery, parsed) = await asyncio.gather(
-            self._policies.read((inbox_id, delivery.tenant)), self._decrypt_and_parse(delivery)
+        rules, (delivery, parsed) = await asyncio.gather(
+            self._inbox_rules.read((inbox_id, delivery.tenant)), self._decrypt_and_parse(delivery)
         )
-        if policy is None:
+        if rules is None:
             raise Permanent("there is no such inbox")
         faults.point("mail.parsed")
-        try:
-            verdict = await self._authenticate(envelope, parsed, delivery.body, self._parser.check)
-        except Exception:
-            self._telemetry.log.exception("sender_authentication_failed")
-            verdict = _TEMPERROR
-        expected, why = match_policy(policy, parsed, verdict, recipient.address)
+        arrival = Arrival(
+            recipient=recipient.address,
+            received_at=delivery.received_at,
+            inbox_created_at=rules.created_at,
+            forwards=rules.policy.forwards,
+        )
+        verdict = await self._judge_sender(envelope, parsed, delivery.body, arrival)
+        expected, why = match_policy(rules.policy, parsed, verdict, recipient.address)
         found = build_artifacts(
-            self._artifact_cipher,
-            delivery.tenant,
-            inbox_id,
-            parsed,
-            verdict,
-            authenticated=policy.authenticated,
+            self._artifact_cipher, delivery.tenant, inbox_id, parsed, verdict, rules.policy
         )
         faults.point("artifacts.sealed")
         make = partial(
@@ -298,6 +317,16 @@ class MailProcessor:
         aad = ciphers.document_aad(delivery.tenant, message.message_id)
         encoded = self._mail_cipher.encrypt(message.encoded, aad)
         return msgspec.structs.replace(message, encoded=encoded)
+
+    async def _judge_sender(
+        self, envelope: Envelope, parsed: ParsedMail, raw: bytes, arrival: Arrival
+    ) -> SenderVerdict:
+        try:
+            verdict = await self._authenticate(envelope, parsed, raw, self._parser.check)
+        except Exception:
+            self._telemetry.log.exception("sender_authentication_failed")
+            verdict = _TEMPERROR
+        return note_replay_signs(verdict, parsed, arrival, self._signature_age)
 
     async def _decrypt_and_parse(self, delivery: Delivery) -> tuple[Delivery, ParsedMail]:
         """Return a delivery with its raw mail, and the parsed mail.

@@ -220,7 +220,15 @@ def _verdict(
         dmarc=_dmarc(found.policy, proven=bool(by_dkim) or by_spf, unsure=unsure),
         domain=parsed.sender.domain if by_dkim or by_spf else "",
         details=tuple(code for code in VERDICT_DETAILS if code in flags),
+        signed_at=max(filter(None, (_signed_at(one, parsed) for one in by_dkim)), default=None),
     )
+
+
+def _signed_at(one: DkimResult, parsed: ParsedMail) -> int | None:
+    """Return when a signature was made: its own time, or the Date that it covers."""
+    if one.signed_at is not None:
+        return one.signed_at
+    return parsed.date if "date" in one.covers else None
 
 
 def _missing_answer_could_pass(
