@@ -30,7 +30,7 @@ LAST_ID = "~"
 class PurgeResult(NamedTuple):
     """How many rows were purged, and where the next call continues; None at the end."""
 
-    count: int
+    rows: int
     after: str | None
 
 

@@ -125,7 +125,7 @@ def test_dead_mail_is_kept_until_a_person_has_seen_it(room: Mailroom) -> None:
 
 
 def _journals(clerk: Clerk, days: int) -> int:
-    return clerk.run(maintenance.purge_journals, clerk.now - days * DAY).count
+    return clerk.run(maintenance.purge_journals, clerk.now - days * DAY).rows
 
 
 def _done(clerk: Clerk, state: EffectState = EffectState.DONE) -> Delivery:
