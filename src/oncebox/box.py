@@ -179,7 +179,11 @@ class Oncebox:
         if self._components is not None:
             return
         components = await wiring.open_components(
-            self.settings, self.telemetry, migrate=self._migrate, judge_link=self.judge_link
+            self.settings,
+            self.telemetry,
+            migrate=self._migrate,
+            judge_link=self.judge_link,
+            deadline=self.settings.database_within,
         )
         try:
             await components.sources.refresh()
