@@ -2,46 +2,43 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tests.support.databases import Place, migrated
 from tests.support.postgres import PostgresServer, Standby
 from tests.torture.checks import Violation
 from tests.torture.history import Event, Kind, read_history
 from tests.torture.hooks.promises import judge
 from tests.torture.hooks.service import Service, send
 from tests.torture.ledger.books import read_books
-from tests.torture.ledger.boxes import MASTER_KEY
 from tests.torture.ledger.sites import UNFLUSHED
-from tests.torture.processes import ROOT, Children, freeze, until
+from tests.torture.processes import Children, freeze, until
 from tests.torture.scenario import Outcome, Plan
 
 CONNECTIONS = 24
 #: seconds after which a provider gives up, as GitHub does
 CLIENT_LIMIT = 10.0
 #: seconds that a hang lasts beyond the deadline of the service
-_LONGER = 4.0
+_LONGER = 3.0
 _PATIENCE = 60.0
 
 
 def hung_commit(plan: Plan) -> Outcome:
     """Stop the synchronous standby, or freeze the server itself, by turns."""
     outcome = Outcome()
-    within = 2.0 if plan.trials <= FEW else 8.0
+    within = 1.0 if plan.trials <= FEW else 8.0
     history, enough = plan.folder / "history", plan.folder / "enough"
     history.touch()
     with ExitStack() as stack:
         server = stack.enter_context(PostgresServer.start(plan.folder, settings=UNFLUSHED))
         standby = stack.enter_context(Standby.of(server))
         children = stack.enter_context(Children(plan.folder))
-        url = server.create_database("hung")
-        _migrate(url)
+        url = migrated(Place("postgres", server.create_database("hung"))).url
         service = Service(plan.folder, url, children, {"ONCEBOX_DATABASE_WITHIN": str(within)})
         service.start()
         sender = send(
@@ -73,12 +70,6 @@ def hung_commit(plan: Plan) -> Outcome:
 FEW = 2
 
 
-def _migrate(url: str) -> None:
-    settings = {"ONCEBOX_DATABASE_URL": url, "ONCEBOX_MASTER_KEY": MASTER_KEY}
-    words = [sys.executable, "-m", "oncebox", "migrate"]
-    subprocess.run(words, check=True, cwd=ROOT, env={**os.environ, **settings}, capture_output=True)
-
-
 @contextmanager
 def _standing_still(pid: int) -> Iterator[None]:
     """Freeze a process and all it has started."""
@@ -87,7 +78,8 @@ def _standing_still(pid: int) -> Iterator[None]:
         yield
     finally:
         for each in frozen:
-            os.kill(each, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it ends when its clients are gone
+                os.kill(each, signal.SIGCONT)
 
 
 def _look(service: Service, seconds: float, *, reads: bool) -> list[Violation]:
