@@ -100,7 +100,7 @@ class Telemetry:
     store_errors = Metric(
         Counter,
         "oncebox_store_errors",
-        "Database errors by code, and what met them: webhook, smtp, api or a part of the workers",
+        "Database errors by code and by what met them: webhook, smtp, api or a part of a worker",
         "code",
         "path",
     )

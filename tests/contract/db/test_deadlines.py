@@ -349,3 +349,21 @@ async def test_a_statement_on_the_loop_is_answered_in_time_and_its_connection_co
     for number in range(4):
         await _insert(database, [_arrival(f"after-{number}")])
     await database.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_an_item_that_was_given_up_is_in_no_later_commit(hasty: Database, gate: Gate) -> None:
+    hasty.deadline = None
+    group = GroupCommit(hasty, gate.store)
+    holding = asyncio.create_task(hasty.write_alone(gate.store, ["own"]))
+    await _until(lambda: gate.held > 0)
+
+    hasty.deadline = DEADLINE
+    with pytest.raises(DatabaseOverdue):
+        await group.submit("given up")
+    gate.is_open.set()
+    await holding
+    await _until(lambda: group._flushers == 0)
+    await group.submit("after")
+
+    assert {"given up", "after"} & await hasty.read(_facts) == {"after"}
