@@ -186,8 +186,8 @@ async def test_while_a_commit_is_overdue_one_caller_tries_and_the_others_hear_at
     trial = asyncio.create_task(group.submit("trial"))
     await asyncio.sleep(0)
     for _ in range(100):
-        with pytest.raises(DatabaseOverdue):
-            await group.submit("refused")
+        with pytest.raises(DatabaseOverdue):  # by the call itself, without any wait
+            group.enqueue("refused", asyncio.get_running_loop().create_future())
 
     with pytest.raises(StoreUnavailable):
         await trial
