@@ -44,7 +44,7 @@ setup: .venv/.ready
 install: $(if $(wildcard .venv/.ready),setup,.venv/.runtime)
 
 run: install
-	$(BIN)/oncebox serve examples.hello:box
+	ONCEBOX_HTTP__DRAIN=0 $(BIN)/oncebox serve examples.hello:box
 
 test: setup
 	@$(MAKE) --no-print-directory --jobs=2 check compiled

@@ -11,7 +11,7 @@ from oncebox import wiring
 from oncebox.components import Components
 from oncebox.core import ids
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import OnceboxError
+from oncebox.errors import OnceboxError, StoreError
 from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.model.deliveries.delivery import Accepted
@@ -132,15 +132,19 @@ class Oncebox:
 
         Raises: InputRefused, StoreUnavailable.
         """
-        return await self.components.intake.accept(
-            source,
-            key=key,
-            body=body.encode() if isinstance(body, str) else body,
-            headers=headers,
-            type_=type,
-            order_key=order_key,
-            redelivery=self.handlers.rules(source).redelivery,
-        )
+        try:
+            return await self.components.intake.accept(
+                source,
+                key=key,
+                body=body.encode() if isinstance(body, str) else body,
+                headers=headers,
+                type_=type,
+                order_key=order_key,
+                redelivery=self.handlers.rules(source).redelivery,
+            )
+        except StoreError as error:
+            self.telemetry.count_store_error("accept", error)
+            raise
 
     async def send(
         self, email: Email, *, wait: float = 0.0, **options: Unpack[SendOptions]
@@ -179,7 +183,11 @@ class Oncebox:
         if self._components is not None:
             return
         components = await wiring.open_components(
-            self.settings, self.telemetry, migrate=self._migrate, judge_link=self.judge_link
+            self.settings,
+            self.telemetry,
+            migrate=self._migrate,
+            judge_link=self.judge_link,
+            deadline=self.settings.database_within,
         )
         try:
             await components.sources.refresh()

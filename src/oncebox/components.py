@@ -66,6 +66,8 @@ class Components:
         self.master_key = master_key
         self.ledger = Ledger(database)
         self.inboxes = InboxService(settings.inboxes, home=settings.tenant)
+        #: whether the service stops soon; new requests should go elsewhere
+        self.is_draining = False
         #: closed before the database
         self.exit_stack = AsyncExitStack()
         self._configured = source_cache.read_configured(

@@ -70,8 +70,18 @@ class Service:
         self._smtp: SmtpServer | None = None
 
     def stop(self) -> None:
-        """Ask the service to drain and end."""
+        """Ask the service to finish what it does and end."""
         self._stopping.set()
+
+    def drain(self) -> None:
+        """Stop after ``http.drain``; until then requests are served, and ``/readyz`` fails."""
+        seconds = 0.0 if self._server is None else self._box.settings.http.drain
+        if not seconds:
+            self.stop()
+            return
+        self._box.components.is_draining = True
+        self._box.telemetry.log.info("service_draining", seconds=seconds)
+        asyncio.get_running_loop().call_later(seconds, self.stop)
 
     async def run(self, tell: Callable[[ServiceStarted], None]) -> None:
         """Serve until ``stop``; call ``tell`` once clients can connect.

@@ -142,6 +142,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     body_rate: Limit = 1024
     #: how long a whole body may take to arrive
     request_within: PositiveSeconds = 30.0
+    #: how long a stopping server still accepts connections, while ``/readyz`` says it is stopping
+    drain: Seconds = 2.0
     #: how long a stopping server lets requests finish
     stop_within: Seconds = 10.0
     #: trusted proxies, which tell the client's address: addresses or networks, separated by commas
@@ -355,8 +357,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     master_key: str = ""
     #: a file that holds the master key
     master_key_file: str = ""
-    #: connections to PostgreSQL for writing and reading
+    #: connections to PostgreSQL for writing and reading, two thirds and one third
     connections: Count = 6
+    #: seconds a caller waits for the database before it is asked to try again later
+    database_within: PositiveSeconds = 8.0
     #: the tenant of this process
     tenant: str = "default"
     worker: WorkerSettings = WorkerSettings()

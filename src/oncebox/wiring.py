@@ -58,10 +58,12 @@ async def open_components(
     *,
     migrate: bool | None = None,
     judge_link: JudgeLink | None = None,
+    deadline: float | None = None,
 ) -> Components:
     """Open the database; the components over it are built when they are first used.
 
     A SQLite database is migrated; PostgreSQL waits for ``oncebox migrate`` unless ``migrate``.
+    A ``deadline`` is the seconds after which callers of the database are answered in any case.
 
     Raises: ConfigInvalid, StoreError.
     """
@@ -77,6 +79,8 @@ async def open_components(
         known = await startup.master_key_id(database)
         key = startup.load_master_key(settings, may_create=is_sqlite and known is None)
         await startup.check_master_key(database, key)
+        database.deadline = deadline  # a migration may take longer
+        telemetry.store_overdue.set_function(lambda: database.overdue)
         return Components(
             settings, database, telemetry, key, recheck=_recheck_rejected, judge_link=judge_link
         )

@@ -88,6 +88,21 @@ def test_it_serves_and_works_in_one_process(services: Services) -> None:
     assert (delivery["state"], delivery["type"]) == ("done", "quick")
 
 
+def test_a_service_that_stops_says_so_before_it_closes_its_port(services: Services) -> None:
+    services.set("ONCEBOX_HTTP__DRAIN", "4")
+    service = services.serve(PLAIN)
+    assert service.get("/readyz")[0] == 200
+
+    service.child.terminate()
+    service.child.wait_for("service_draining")
+
+    with service.client() as client:
+        stopping = client.get("/readyz")
+        assert (stopping.status_code, stopping.json()["code"]) == (503, "server_busy")
+        assert client.get("/v1/deliveries").status_code == 200  # on a new connection
+    assert service.child.wait() == 0
+
+
 def test_an_edge_serves_and_leaves_the_work_to_workers(services: Services) -> None:
     service = services.serve(PLAIN, "--role", "edge")
     services.accept(["quick"])

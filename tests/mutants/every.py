@@ -4,6 +4,7 @@ from tests.mutants.actions import ACTIONS
 from tests.mutants.artifacts import ARTIFACTS
 from tests.mutants.client import CLIENT
 from tests.mutants.codes import CODES
+from tests.mutants.deadlines import DEADLINES
 from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
@@ -36,6 +37,7 @@ EVERY = (
     *HTTP,
     *INTAKE,
     *GROUP_COMMIT,
+    *DEADLINES,
     *CLIENT,
     *INBOXES,
     *SENDERS,

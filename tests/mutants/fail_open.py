@@ -118,11 +118,41 @@ FAIL_OPEN = (
         (
             Patch(
                 f"{_LEDGER}/outbox.py",
-                "if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):",
-                "if self.fail_open_sender is None:",
+                "        if not isinstance(error, _STORE_DOWN):\n            raise error\n",
+                "",
             ),
         ),
         (_tests("test_a_queue_that_is_full_and_a_lost_reply_are_no_outage"),),
+    ),
+    Mutant(
+        "a wait for a ledger that is known to be down",
+        (
+            Patch(
+                f"{_LEDGER}/outbox.py",
+                "            self.fail_open_sender.ledger_failed(error)\n",
+                "            pass\n",
+            ),
+        ),
+        (
+            _tests(
+                "test_after_one_long_wait_mail_goes_past_the_ledger_at_once_until_it_is_seen_to_work"
+            ),
+        ),
+    ),
+    Mutant(
+        "a ledger that is passed by for ever",
+        (
+            Patch(
+                "src/oncebox/workers/sends/fail_open.py",
+                "            self._is_ledger_down = False\n            self._telemetry.log",
+                "            self._telemetry.log",
+            ),
+        ),
+        (
+            _tests(
+                "test_after_one_long_wait_mail_goes_past_the_ledger_at_once_until_it_is_seen_to_work"
+            ),
+        ),
     ),
     Mutant(
         "a box that fails open unasked",

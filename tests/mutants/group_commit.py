@@ -62,7 +62,13 @@ GROUP_COMMIT = (
     ),
     Mutant(
         "a batch that two threads take",
-        (Patch(_GROUP, "        with self._taking:\n", "        if self._taking:\n"),),
+        (
+            Patch(
+                _GROUP,
+                "        with self._taking:\n            if batch.pending is None:\n",
+                "        if self._taking:\n            if batch.pending is None:\n",
+            ),
+        ),
         _tests("test_a_stop_while_the_writer_takes_a_batch_answers_all_of_it"),
     ),
     Mutant(

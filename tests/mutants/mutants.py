@@ -707,8 +707,9 @@ MUTANTS = (
         (
             Patch(
                 "src/oncebox/server/webhooks/endpoint.py",
-                "        except OnceboxError as error:\n            exchange.refuse(error)\n",
-                "        except OnceboxError as error:\n"
+                "                self._telemetry.count_store_error(_PATH, error)\n"
+                "            exchange.refuse(error)\n",
+                "                self._telemetry.count_store_error(_PATH, error)\n"
                 "            if error.code == 'source_paused':\n"
                 "                exchange.respond(200, _ACCEPTED_HEADERS, _ACCEPTED.body)\n"
                 "            exchange.refuse(error)\n",

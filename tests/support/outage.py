@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from oncebox.db.database import Database, Row, Value
 from oncebox.db.queries import Query
-from oncebox.errors import CommitUnknown, DatabaseUnreachable, StoreUnavailable
+from oncebox.errors import CommitOverdue, CommitUnknown, DatabaseUnreachable, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -20,6 +20,8 @@ class Outage:
         self.away: type[StoreUnavailable] | None = None
         #: whether writes happen and their answers are lost
         self.loses = False
+        #: how often something was to be written
+        self.writes = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
@@ -34,7 +36,8 @@ class Outage:
 
     async def write(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Write, unless away."""
-        self._check()
+        self.writes += 1
+        self._check(writes=True)
         found = await self._database.write(verb, *args, **more)
         if self.loses:
             raise CommitUnknown
@@ -42,12 +45,14 @@ class Outage:
 
     async def write_statement(self, verb: Callable[..., T], /, *args: Any, **more: Any) -> T:
         """Write, unless away."""
-        self._check()
+        self.writes += 1
+        self._check(writes=True)
         return await self._database.write_statement(verb, *args, **more)
 
     async def insert(self, query: Query, rows: Callable[[], Sequence[Row] | None], /) -> int | None:
         """Insert, unless away."""
-        self._check()
+        self.writes += 1
+        self._check(writes=True)
         count = await self._database.insert(query, rows)
         if self.loses:
             raise CommitUnknown
@@ -66,6 +71,7 @@ class Outage:
         self._check()
         return await self._database.read(verb, *args, **more)
 
-    def _check(self) -> None:
-        if self.away is not None:
+    def _check(self, *, writes: bool = False) -> None:
+        # A commit that is overdue hinders nobody from reading.
+        if self.away is not None and (writes or not issubclass(self.away, CommitOverdue)):
             raise self.away

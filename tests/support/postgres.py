@@ -93,6 +93,18 @@ class Postgres:
             sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         )
 
+    def wait_for_standbys(self) -> None:
+        """Let each commit from now on wait until a standby has it."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+            look = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
+            give_up = time.monotonic() + _READY_WITHIN
+            while connection.execute(look).fetchone() != (1,):
+                if time.monotonic() > give_up:
+                    raise PostgresFailed("the standby does not follow")
+                time.sleep(0.02)
+
     def _execute(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement)
@@ -228,6 +240,41 @@ class PostgresServer(Postgres):
         atexit.unregister(self._end)
         self.stop("immediate")
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+class Standby(PostgresServer):
+    """A copy of a server that confirms each of its commits."""
+
+    primary: Postgres
+
+    @classmethod
+    def of(cls, primary: PostgresServer) -> Self:
+        """Copy a server, follow it, and let its commits wait for the copy."""
+        standby = cls(None, _NOTHING)
+        standby.primary = primary
+        atexit.register(standby._end)
+        standby._make_cluster()
+        standby._launch_on_a_free_port()
+        primary.wait_for_standbys()
+        return standby
+
+    def _make_cluster(self) -> None:
+        self._home.chmod(0o755)
+        if self._account:
+            os.chown(self._home, self._account["user"], self._account["group"])
+        source = ("--host=127.0.0.1", f"--port={self.primary.port}", "--username=postgres")
+        subprocess.run(
+            [
+                *(self.programs / "pg_basebackup", *source, f"--pgdata={self.data}"),
+                *("--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"),
+            ],
+            check=True,
+            cwd="/",
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            **self._account,
+        )
 
 
 @functools.cache

@@ -29,6 +29,7 @@ def settings(
         master_key=KEY,
         tenant=TENANT,
         connections=3,
+        database_within=60,
         worker=WorkerSettings(**{"poll": 0.02, "stop_within": 0.05} | (worker or {})),
         retry=RetrySettings(**{"first_wait": 0.001, "longest_wait": 0.001} | (retry or {})),
         limits=LimitSettings(body=1000, headers=1000, header_count=10),

@@ -12,13 +12,17 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from oncebox.core import clock
 from oncebox.core.logging import Log
+from oncebox.errors import StoreError
 
 _SECONDS_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _WAIT_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
 _AGE_BUCKETS = (1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000)
 _ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
+#: seconds between two log lines of the same database error
+_LOG_ERROR_EVERY = 10.0
 #: readers of lists whose position is remembered
 _MAX_TRACKED_READERS = 4_096
 
@@ -96,7 +100,18 @@ class Telemetry:
         "group",
         buckets=_ROW_BUCKETS,
     )
-    store_errors = Metric(Counter, "oncebox_store_errors", "Database errors by code", "code")
+    store_errors = Metric(
+        Counter,
+        "oncebox_store_errors",
+        "Database errors by code and by what met them: webhook, smtp, api or a part of a worker",
+        "code",
+        "path",
+    )
+    store_overdue = Metric(
+        Gauge,
+        "oncebox_store_overdue",
+        "Calls that the database has not answered although their callers were told to try again",
+    )
     # events
     events_numbered = Metric(Counter, "oncebox_events_numbered", "Events numbered by this process")
     sequencer_turns = Metric(
@@ -222,6 +237,17 @@ class Telemetry:
         self._handler_histograms: dict[str, Histogram] = {}
         self._duplicate_counters: dict[tuple[str, str], Counter] = {}
         self.log = Log()
+        #: when each kind of database error may be logged again
+        self._log_again_at: dict[tuple[str, str], float] = {}
+
+    def count_store_error(self, path: str, error: StoreError) -> None:
+        """Count a database error, and log it, at most every ten seconds for each path."""
+        self.store_errors.labels(error.code, path).inc()
+        now = clock.steady()
+        if now >= self._log_again_at.get((path, error.code), 0.0):
+            self._log_again_at[path, error.code] = now + _LOG_ERROR_EVERY
+            facts = {} if error.sqlstate is None else {"sqlstate": error.sqlstate}
+            self.log.error("store_error", path=path, code=error.code, **facts)
 
     def observe_handler(self, source: str, seconds: float) -> None:
         """Record the duration of a handler."""

@@ -109,6 +109,16 @@ class Database(Protocol):
     writers: int
     #: whether a function of one statement is cheaper than one of several
     round_trips: bool
+    #: seconds after which a caller is answered with DatabaseOverdue or, if the call may still be
+    #: committed, with CommitOverdue; None: the caller waits
+    deadline: float | None
+
+    #: whether a write found the disk full since this was last set to False
+    disk_full: bool
+
+    @property
+    def overdue(self) -> int:
+        """How many calls were answered by their deadline and are still running."""
 
     def clock(self) -> int:
         """Milliseconds since 1970, agreed by all processes of this database."""
@@ -120,7 +130,10 @@ class Database(Protocol):
         """
 
     async def write_alone(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function that executes a user's statements, in a transaction of its own."""
+        """Run a function that executes a user's statements, in a transaction of its own.
+
+        It has no deadline: the user's statements may take longer.
+        """
 
     async def write_statement(
         self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
@@ -165,4 +178,4 @@ class Database(Protocol):
         """
 
     async def close(self) -> None:
-        """Finish pending work and close the database."""
+        """Finish pending work and close the database; what is overdue is left alone."""

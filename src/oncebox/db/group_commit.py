@@ -8,11 +8,20 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
+from oncebox.core import clock
 from oncebox.db.database import INSERT_ROWS, Database, Row, Transaction
 from oncebox.db.queries import Query
-from oncebox.errors import DatabaseClosed, RowRefused, StoreError, StoreUnavailable
+from oncebox.db.session_pool import commit_overdue, database_overdue
+from oncebox.errors import (
+    CommitOverdue,
+    DatabaseClosed,
+    DatabaseOverdue,
+    RowRefused,
+    StoreError,
+    StoreUnavailable,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,6 +39,18 @@ _COMMITS_WITHOUT_FAST = 10
 #: seconds between two repeats of a call that failed
 _FIRST_WAIT = 0.05
 _MAX_WAIT = 1.0
+
+
+async def before_deadline(answer: Awaitable[T], seconds: float | None) -> T:
+    """Return the answer to a read.
+
+    Raises: DatabaseOverdue, if it takes longer; and what the read raises.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except TimeoutError:
+        raise database_overdue() from None
 
 
 async def retry_until_available(call: Callable[..., Awaitable[T]], /, *args: Any, **kw: Any) -> T:
@@ -114,8 +135,22 @@ class ResultSink(Protocol[Result_contra]):
         """Receive the error."""
 
 
-#: an item, what receives its result, and its row for the bulk insert
-PendingItem = tuple[Item, ResultSink[Result] | None, Row | None]
+#: an item, what receives its result, its row for the bulk insert, and since when it waits
+PendingItem = tuple[Item, ResultSink[Result] | None, Row | None, float]
+
+
+class _Answered:
+    """Receives the result of an item whose caller was answered by the deadline."""
+
+    def done(self) -> bool:
+        return True
+
+    def set_result(self, _result: object, /) -> None: ...
+
+    def set_exception(self, _error: Exception, /) -> None: ...
+
+
+_ANSWERED = _Answered()
 
 
 class _Batch(Generic[Item, Result]):
@@ -136,9 +171,13 @@ class GroupCommit(Generic[Item, Result]):
     The next batch collects while a commit is in progress, so batches grow with the load and
     a single caller does not wait. Where one thread writes, it takes the next batch by itself as
     soon as it is free, whatever the event loop does meanwhile.
+
+    Every caller is answered by the database's deadline. After a commit that was not confirmed by
+    then, one batch at a time is tried, and further callers are refused at once, until the database
+    answers again.
     """
 
-    def __init__(  # noqa: PLR0913 - options of group commit, all but one with a default
+    def __init__(  # noqa: PLR0913, PLR0915 - options of group commit, all but one with a default
         self,
         database: Database,
         function: BatchFunction[Item, Result],
@@ -192,6 +231,11 @@ class GroupCommit(Generic[Item, Result]):
         self._flushers = 0
         self._committing = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        #: batches that are being committed
+        self._running: set[_Batch[Item, Result]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        #: whether the database did not answer the last batch in time
+        self._is_overdue = False
 
     async def submit(self, item: Item) -> Result:
         """Return the function's result for this item, after its commit.
@@ -207,12 +251,16 @@ class GroupCommit(Generic[Item, Result]):
 
         The waiter's methods must not raise: other waiters come after it.
 
-        Raises: StoreUnavailable, if too many wait.
+        Raises: StoreUnavailable, if too many wait; DatabaseOverdue, if it does not answer.
         """
         if len(self._pending) >= self._max_pending:
             raise StoreUnavailable("too many calls wait for the database; try again in a moment")
+        if self._is_overdue and self._flushers and waiter is not None:
+            raise database_overdue()
         row = None if self._insert is None else self._insert.row(item)
-        self._pending.append((item, waiter, row))
+        self._pending.append((item, waiter, row, clock.steady()))
+        if self._timer is None and self._deadline is not None:
+            self._answer_overdue_after(self._deadline)
         # A writer clears ``_untaken`` before it takes the items: what comes later begins a batch.
         if self._untaken is None and self._flushers < self._max_flushers:
             self._flushers += 1
@@ -220,6 +268,46 @@ class GroupCommit(Generic[Item, Result]):
             task = asyncio.create_task(self._flush(first))
             self._tasks.add(task)  # the loop itself keeps only a weak reference
             task.add_done_callback(self._tasks.discard)
+
+    @property
+    def _deadline(self) -> float | None:
+        """Seconds after which a caller is answered; none where commits are repeated."""
+        return None if self._retries else self._database.deadline
+
+    def _answer_overdue_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._answer_overdue)
+
+    def _answer_overdue(self) -> None:
+        """Answer the callers that have waited for too long.
+
+        Items that no commit has taken are removed; the others may still be committed.
+        """
+        self._timer = None
+        deadline = self._deadline
+        if deadline is None:
+            return
+        now = clock.steady()
+        removed = []
+        with self._taking:
+            while self._pending and self._pending[0][3] + deadline <= now:
+                removed.append(self._pending.popleft())
+            taken = [batch.pending for batch in self._running if batch.pending]
+        self._fail(removed, database_overdue())
+        for pending in taken:
+            self._answer_taken(pending, now - deadline)
+        lists = (*taken, self._pending)
+        oldest = [next((each[3] for each in list_ if _waits(each)), None) for list_ in lists]
+        if since := [each for each in oldest if each is not None]:
+            self._answer_overdue_after(min(since) + deadline - now)
+
+    def _answer_taken(self, pending: list[PendingItem[Item, Result]], before: float) -> None:
+        for place, (item, waiter, row, since) in enumerate(pending):
+            if since <= before and waiter is not None and waiter is not _ANSWERED:
+                self._is_overdue = True
+                pending[place] = (item, _ANSWERED, row, since)
+                if not waiter.done():
+                    waiter.set_exception(commit_overdue())
 
     def _begin_batch(self) -> _Batch[Item, Result] | None:
         """Return the next batch, if its writer takes it: at once, before the loop's next turn."""
@@ -282,10 +370,7 @@ class GroupCommit(Generic[Item, Result]):
     async def _commit(self, batch: _Batch[Item, Result]) -> None:
         """Commit a batch; if a row is refused, halve the batch until only that row fails."""
         try:
-            if self._retries:
-                results = await retry_until_available(self._write, batch)
-            else:
-                results = await self._write(batch)
+            results = await self._write_watched(batch)
         except RowRefused as error:
             pending = self._take(batch)
             if len(pending) <= 1:
@@ -302,6 +387,21 @@ class GroupCommit(Generic[Item, Result]):
             raise
         else:
             self._resolve(self._take(batch), results)
+
+    async def _write_watched(self, batch: _Batch[Item, Result]) -> list[Result]:
+        """Write a batch, whose callers are answered by the deadline meanwhile."""
+        is_overdue = False
+        self._running.add(batch)
+        try:
+            if self._retries:
+                return await retry_until_available(self._write, batch)
+            return await self._write(batch)
+        except (CommitOverdue, DatabaseOverdue):
+            is_overdue = True
+            raise
+        finally:
+            self._running.discard(batch)
+            self._is_overdue = is_overdue
 
     async def _write(self, batch: _Batch[Item, Result]) -> list[Result]:
         """Try the fast form; where it did not suffice, skip it for the next few commits."""
@@ -348,7 +448,7 @@ class GroupCommit(Generic[Item, Result]):
         self, insert: BulkInsert[Item, Result], batch: _Batch[Item, Result]
     ) -> Awaitable[int | None]:
         def rows() -> list[Row] | None:
-            found = [row for _, _, row in self._take(batch) if row is not None]
+            found = [row for _, _, row, _ in self._take(batch) if row is not None]
             if len(found) < len(self._take(batch)):
                 return None
             if self._database.writers > 1:
@@ -359,7 +459,7 @@ class GroupCommit(Generic[Item, Result]):
         return self._database.insert(self._insert_query, rows)
 
     def _items(self, batch: _Batch[Item, Result]) -> list[Item]:
-        return [item for item, _, _ in self._take(batch)]
+        return [item for item, _, _, _ in self._take(batch)]
 
     def _run(
         self,
@@ -367,8 +467,11 @@ class GroupCommit(Generic[Item, Result]):
         function: Callable[[Transaction, list[Item], int], T],
         batch: _Batch[Item, Result],
     ) -> T:
+        items = self._items(batch)
+        if not items:  # all of them were answered by the deadline
+            return cast("T", [])
         # The time is read as late as possible: an item that waited may have come too late.
-        return function(tx, self._items(batch), self._database.clock())
+        return function(tx, items, self._database.clock())
 
     def _resolve(
         self, batch: Sequence[PendingItem[Item, Result]], results: Sequence[Result]
@@ -381,7 +484,7 @@ class GroupCommit(Generic[Item, Result]):
             asyncio.get_running_loop().call_soon(self._on_commit, pairs)
         if self._topics is not None:
             asyncio.get_running_loop().call_soon(self._notify, self._topics, results)
-        for (_, waiter, _), result in zip(batch, results, strict=True):
+        for (_, waiter, _, _), result in zip(batch, results, strict=True):
             if waiter is not None and not waiter.done():
                 waiter.set_result(result)
 
@@ -392,12 +495,16 @@ class GroupCommit(Generic[Item, Result]):
             self._database.notify(topic)
 
     def _fail(self, batch: Sequence[PendingItem[Item, Result]], error: Exception) -> None:
-        for _, waiter, _ in batch:
+        for _, waiter, _, _ in batch:
             if waiter is not None and not waiter.done():
                 waiter.set_exception(error)
-        unattended = [item for item, waiter, _ in batch if waiter is None]
+        unattended = [item for item, waiter, _, _ in batch if waiter is None]
         if unattended and self._on_failure is not None:
             self._on_failure(unattended, error)
+
+
+def _waits(pending: PendingItem[Any, Any]) -> bool:
+    return pending[1] is not None and pending[1] is not _ANSWERED
 
 
 def _no_size(_item: object) -> int:
@@ -430,17 +537,25 @@ class SharedRead(Generic[ReadRequest, ReadResult]):
         self._function = function
         self._pending: list[tuple[ReadRequest, asyncio.Future[ReadResult]]] = []
         self._task: asyncio.Task[None] | None = None
+        #: whether the database did not answer the last query in time
+        self._is_overdue = False
 
     async def read(self, request: ReadRequest) -> ReadResult:
         """Return the function's result for a request.
 
+        After a query without an answer, one is tried at a time, and others are refused at once.
+
         Raises: StoreError, and what the function raises.
         """
+        if self._is_overdue and self._task is not None:
+            raise database_overdue()
         result: asyncio.Future[ReadResult] = asyncio.get_running_loop().create_future()
         self._pending.append((request, result))
         if self._task is None:
             self._task = asyncio.create_task(self._run())
-        return await result
+        if self._retries:
+            return await result
+        return await before_deadline(result, self._database.deadline)
 
     async def close(self) -> None:
         """Stop; pending requests fail with DatabaseClosed."""
@@ -463,11 +578,13 @@ class SharedRead(Generic[ReadRequest, ReadResult]):
                 try:
                     found = await self._query(requests)
                 except Exception as error:  # noqa: BLE001 - the callers receive it
+                    self._is_overdue = isinstance(error, DatabaseOverdue)
                     _fail_reads(waiting, error)
                     continue
                 except BaseException:
                     _fail_reads(waiting, _database_closed())
                     raise
+                self._is_overdue = False
                 for result, each in zip(waiting, found, strict=True):
                     if not result.done():
                         result.set_result(each)

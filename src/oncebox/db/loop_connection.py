@@ -17,6 +17,7 @@ from psycopg.adapt import Transformer
 from oncebox import errors
 from oncebox.db.database import Row, Value
 from oncebox.db.queries import Query
+from oncebox.db.session_pool import commit_overdue
 
 #: seconds before a connection that could not be opened is tried again
 _RECONNECT_SECONDS = 1.0
@@ -41,6 +42,12 @@ class LoopConnection:
         self._loop = asyncio.get_running_loop()
         self._socket = self._pgconn.socket
         self._result: asyncio.Future[pq.abc.PGresult] | None = None
+        #: seconds after which the caller of a statement is answered in any case
+        self.deadline: float | None = None
+        #: whether its caller was answered by the deadline, and the server has not answered yet
+        self.is_overdue = False
+        #: called when the server has answered, or the connection is gone
+        self.when_answered: Callable[[LoopConnection], None] = LoopConnection.close
         self._loop.add_reader(self._socket, self._on_readable)
 
     @property
@@ -51,7 +58,8 @@ class LoopConnection:
     async def insert(self, query: Query, rows: Sequence[Row], shared: dict[str, Value]) -> int:
         """Run a bulk insert, which is a transaction by itself; return how many rows it inserted.
 
-        Raises: psycopg.Error; CommitUnknown, if the connection breaks before the answer.
+        Raises: psycopg.Error; CommitUnknown, if the connection breaks before the answer;
+        CommitOverdue, if there is none by the deadline.
         """
         return (await self._execute(query, rows, shared)).command_tuples or 0
 
@@ -93,10 +101,15 @@ class LoopConnection:
     async def _ask(self, send: Callable[[], None]) -> pq.abc.PGresult:
         """Send a command; return its result."""
         self._result = self._loop.create_future()
+        timer = None
+        if self.deadline is not None:
+            timer = self._loop.call_later(self.deadline, self._give_up)
         try:
             send()
             self._flush()
             result = await self._result
+        except errors.CommitOverdue:
+            raise  # the connection is in use until the server answers
         except psycopg.OperationalError as error:
             self.close()
             raise errors.CommitUnknown(
@@ -107,10 +120,19 @@ class LoopConnection:
             raise
         finally:
             self._result = None
-        if result.status in _SUCCEEDED:
-            return result
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        raise _error_class(state)("the server refused the statement")
+            if timer is not None:
+                timer.cancel()
+        return _successful(result)
+
+    def _give_up(self) -> None:
+        """Answer the caller before the server does; the statement may still be executed.
+
+        The connection stays open: the server would go on with it anyway, and another one would
+        wait in the same way.
+        """
+        if self._result is not None and not self._result.done():
+            self.is_overdue = True
+            self._result.set_exception(commit_overdue())
 
     def _flush(self) -> None:
         """Send what the socket takes, and the rest when it takes more."""
@@ -127,8 +149,13 @@ class LoopConnection:
     def _on_readable(self) -> None:
         try:
             self._pgconn.consume_input()
-            if self._result is None or self._pgconn.is_busy():
-                return  # a notice, or a part of the result
+            if self._pgconn.is_busy():
+                return  # a part of the result
+            if self.is_overdue:
+                self._end_overdue()
+                return
+            if self._result is None:
+                return  # a notice
             result = self._pgconn.get_result()
             while result is not None and (more := self._pgconn.get_result()) is not None:
                 result = more
@@ -140,8 +167,15 @@ class LoopConnection:
         elif not self._result.done():
             self._result.set_result(result)
 
+    def _end_overdue(self) -> None:
+        """Note the answer to an overdue statement; what it says does not matter any more."""
+        self.is_overdue = False
+        self.when_answered(self)
+
     def _fail(self, error: psycopg.OperationalError) -> None:
         self.close()
+        if self.is_overdue:
+            self._end_overdue()
         if self._result is not None and not self._result.done():
             self._result.set_exception(error)
 
@@ -162,16 +196,26 @@ class LoopConnections:
         self._connect = connect
         self._pack = pack
         self._idle: list[LoopConnection] = []
+        #: those whose server has not answered by the deadline
+        self._overdue: set[LoopConnection] = set()
         self._missing = COUNT
+        #: seconds after which the caller of a statement is answered in any case
+        self.deadline: float | None = None
         self._retry_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+
+    @property
+    def overdue(self) -> int:
+        """How many connections wait for a server that has not answered by the deadline."""
+        return len(self._overdue)
 
     def take(self) -> LoopConnection | None:
         """Return an idle connection, if there is one; open a missing one in the background."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.broken:
+                connection.deadline = self.deadline
                 return connection
             self._discard(connection)
         loop = asyncio.get_running_loop()
@@ -183,8 +227,11 @@ class LoopConnections:
         return None
 
     def give_back(self, connection: LoopConnection) -> None:
-        """Make a connection available again."""
-        if connection.broken or self._closed:
+        """Make a connection available again, as soon as its server has answered."""
+        if connection.is_overdue and not self._closed:
+            self._overdue.add(connection)
+            connection.when_answered = self._discard_overdue
+        elif connection.broken or self._closed:
             self._discard(connection)
         else:
             self._idle.append(connection)
@@ -193,8 +240,10 @@ class LoopConnections:
         """Disconnect."""
         self._closed = True
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        while self._idle:
-            self._idle.pop().close()
+        for connection in (*self._idle, *self._overdue):
+            connection.close()
+        self._idle.clear()
+        self._overdue.clear()
 
     async def _open(self) -> None:
         try:
@@ -205,6 +254,10 @@ class LoopConnections:
         else:
             self.give_back(LoopConnection(opened, self._pack))
 
+    def _discard_overdue(self, connection: LoopConnection) -> None:
+        self._overdue.discard(connection)
+        self._discard(connection)
+
     def _discard(self, connection: LoopConnection) -> None:
         connection.close()
         self._missing += 1
@@ -212,6 +265,14 @@ class LoopConnections:
 
 #: connections per process; while one commits, the next batch is prepared for the other
 COUNT = 2
+
+
+def _successful(result: pq.abc.PGresult) -> pq.abc.PGresult:
+    """Return a result; raise the error that it is, if it is one."""
+    if result.status in _SUCCEEDED:
+        return result
+    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    raise _error_class(state)("the server refused the statement")
 
 
 def _shared_value(value: Value) -> bytes | None:

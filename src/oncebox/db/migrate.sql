@@ -29,6 +29,15 @@ INSERT INTO oncebox_meta (name, value) VALUES (:name, :value) ON CONFLICT DO NOT
 -- Read a fact about the installation.
 SELECT value FROM oncebox_meta WHERE name = :name;
 
+-- name: put_fact
+-- Record a fact about the installation, in place of an earlier one.
+INSERT INTO oncebox_meta (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: remove_fact
+-- Forget a fact about the installation.
+DELETE FROM oncebox_meta WHERE name = :name;
+
 -- name: touch_fact
 -- Rewrite a fact unchanged, to test whether commits succeed.
 UPDATE oncebox_meta SET value = value WHERE name = :name;

@@ -141,7 +141,7 @@ class Poller:
             try:
                 await self._read()
             except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
+                self._telemetry.count_store_error("poll", error)
             except Exception:
                 # All waiters depend on this; the next read may succeed.
                 self._telemetry.log.exception("poll_failed", topic=self._topic)

@@ -200,6 +200,17 @@ def _retry_deadlocks(work: Callable[[], T]) -> T:
     raise errors.DatabaseBusy("the database kept reporting deadlocks; try again")
 
 
+def _open(url: str) -> psycopg.Connection[Any]:
+    try:
+        return psycopg.connect(url, autocommit=True, **_CONNECT_OPTIONS)
+    except psycopg.OperationalError as error:
+        raise _connect_error(error) from error
+    except psycopg.Error:
+        raise errors.ConfigInvalid(
+            "the database URL cannot be used; it looks like postgresql://user@host/name"
+        ) from None  # the driver's message quotes the password
+
+
 def connect(
     url: str, *, read_only: bool = False, plan_once: bool = False
 ) -> psycopg.Connection[Any]:
@@ -207,14 +218,7 @@ def connect(
 
     Raises: DatabaseUnreachable, DatabaseLoginRefused, ConfigInvalid.
     """
-    try:
-        connection = psycopg.connect(url, autocommit=True, **_CONNECT_OPTIONS)
-    except psycopg.OperationalError as error:
-        raise _connect_error(error) from error
-    except psycopg.Error:
-        raise errors.ConfigInvalid(
-            "the database URL cannot be used; it looks like postgresql://user@host/name"
-        ) from None  # the driver's message quotes the password
+    connection = _open(url)
     try:
         register_array_dumpers(connection)
         connection.execute(_SESSION_SETTINGS.encode())
@@ -226,6 +230,37 @@ def connect(
         connection.close()
         raise translate_error(error) from error
     return connection
+
+
+def refuse_transaction_pooling(url: str) -> None:
+    """Refuse a pooler that gives the connection of one client to another between transactions.
+
+    Settings and prepared statements of a session would reach other clients, and be missing here.
+    It is recognised before anything is set: a server names the process that it made for this
+    connection, which a pooler cannot know in advance.
+
+    Raises: PoolerUnsupported, DatabaseUnreachable, DatabaseLoginRefused, ConfigInvalid.
+    """
+    with _open(url) as first:
+        if _server_process(first) == first.info.backend_pid:
+            return
+        with _open(url) as second:
+            processes = {(_server_process(first), _server_process(second)) for _ in range(20)}
+    ((one, other), *more) = processes
+    if more or one == other:
+        raise errors.PoolerUnsupported(
+            "the database URL leads to a pooler in transaction mode; set pool_mode = session for "
+            "this database in the pooler, or use the address of the server itself"
+        )
+
+
+def _server_process(connection: psycopg.Connection[Any]) -> int:
+    """Return the number of the server's process that answers."""
+    try:
+        row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    except psycopg.Error as error:
+        _raise_translated(error)
+    return int(row[0]) if row else 0
 
 
 def _connect_error(error: psycopg.OperationalError) -> errors.StoreError:
@@ -265,9 +300,11 @@ def translate_error(error: BaseException) -> BaseException:
     """Return our error for a driver's error, and any other error as it is."""
     if isinstance(error, (errors.OnceboxError, *_DEADLOCK_ERRORS)):
         return error
-    for kinds, ours, message in _ERROR_TRANSLATIONS:
+    for kinds, kind, message in _ERROR_TRANSLATIONS:
         if isinstance(error, kinds):
-            return ours(message)
+            ours = kind(message)
+            ours.sqlstate = getattr(error, "sqlstate", None)
+            return ours
     return error
 
 
@@ -325,6 +362,7 @@ class PostgresReader:
 
         Raises: StoreError.
         """
+        refuse_transaction_pooling(url)
         self._session = PostgresSession(url, read_only=True)
         self._now = now
 
@@ -374,6 +412,7 @@ class NotifySession:
 
 
 _LISTEN_POLL_SECONDS = 0.5
+_LISTENER_ENDS_WITHIN = 2.0
 _RECONNECT_SECONDS = 0.5
 
 
@@ -391,9 +430,9 @@ class NotifyListener:
         self._thread.start()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; a server that does not answer is not waited for."""
         self._stopping.set()
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, _LISTENER_ENDS_WITHIN)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -417,6 +456,8 @@ class NotifyListener:
 
 
 _NOTIFY_INTERVAL_SECONDS = 0.01
+#: one in so many connections is for reading
+_READING_SHARE = 3
 
 
 class PostgresDatabase:
@@ -433,14 +474,20 @@ class PostgresDatabase:
 
         Raises: StoreError.
         """
+        refuse_transaction_pooling(url)
         self.url = url
         self._now = now
         self._offset = 0
+        self._deadline: float | None = None
         self._local_notifier = Notifier(self._start_listener)
         self._pending_topics: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._connect().close()
-        self._sessions = SessionPool("postgres", connections, self._connect)
+        # Reads have connections of their own: writes that wait for COMMIT hold all of theirs.
+        for_reading = max(1, connections // _READING_SHARE)
+        for_writing = max(1, connections - for_reading)
+        self._sessions = SessionPool("postgres", for_writing, self._connect)
+        self._readers = SessionPool("postgres-reader", for_reading, self._connect, writes=False)
         self._loop_connections = LoopConnections(lambda: connect(url), pack_column)
         self._notify_sessions = SessionPool("notifier", 1, self._connect_notifier)
         self._notifying_pid = 0
@@ -455,6 +502,31 @@ class PostgresDatabase:
         session = NotifySession(self.url)
         self._notifying_pid = session.pid
         return session
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds after which a caller is answered; None: the caller waits."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, seconds: float | None) -> None:
+        self._deadline = seconds
+        self._sessions.deadline = self._readers.deadline = seconds
+        self._loop_connections.deadline = self._notify_sessions.deadline = seconds
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether a write found the disk full since this was last set to False."""
+        return self._sessions.disk_full
+
+    @disk_full.setter
+    def disk_full(self, found: bool) -> None:
+        self._sessions.disk_full = found
+
+    @property
+    def overdue(self) -> int:
+        """How many calls were answered by their deadline and are still running."""
+        return self._sessions.overdue + self._readers.overdue + self._loop_connections.overdue
 
     def clock(self) -> int:
         """Milliseconds since 1970 by the server's clock, as measured when connecting."""
@@ -473,7 +545,7 @@ class PostgresDatabase:
             tx.execute(_PLANNER_DEFAULTS)
             return work(tx, *args, **kwargs)
 
-        return await self.write(as_configured)
+        return await self._sessions.submit(lambda session: session.run(as_configured), alone=True)
 
     async def write_statement(
         self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
@@ -516,7 +588,10 @@ class PostgresDatabase:
             except _DEADLOCK_ERRORS:
                 pass  # rolled back; the sessions repeat it as often as it takes
             except Exception as error:
-                if isinstance(translate_error(error), errors.DatabaseUnreachable):
+                ours = translate_error(error)
+                if isinstance(ours, errors.DiskFull):
+                    self.disk_full = True
+                if isinstance(ours, errors.DatabaseUnreachable):
                     # A server that is shutting down may have committed before it says so.
                     connection.close()
                     raise _commit_unknown() from error
@@ -527,7 +602,7 @@ class PostgresDatabase:
 
     async def read(self, work: TxFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that changes nothing."""
-        return await self._sessions.submit(
+        return await self._readers.submit(
             lambda session: session.read(lambda tx: work(tx, *args, **kwargs))
         )
 
@@ -574,11 +649,12 @@ class PostgresDatabase:
             )
 
     async def close(self) -> None:
-        """Finish pending work and disconnect."""
-        if self._listener is not None:
-            await self._listener.close()
+        """Finish pending work and disconnect; what is overdue is left alone."""
         self._flush_notifications()
-        await asyncio.gather(*self._background)
-        await self._notify_sessions.close()
-        await self._loop_connections.close()
-        await self._sessions.close()
+        listening = [] if self._listener is None else [self._listener.close()]
+        await asyncio.gather(*listening, self._loop_connections.close(), self._close_sessions())
+
+    async def _close_sessions(self) -> None:
+        pools = (self._notify_sessions, self._sessions, self._readers)
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*(pool.close() for pool in pools))

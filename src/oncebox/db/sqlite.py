@@ -116,7 +116,7 @@ T = TypeVar("T")
 
 #: versions before this one can corrupt a WAL database (the WAL-reset bug)
 FIRST_SAFE_VERSION = 3_051_003
-_BUSY_TIMEOUT_MS = 10_000
+_BUSY_TIMEOUT_MS = 5_000
 _READER_THREADS = 2
 _POLL_SECONDS = 0.05
 #: jobs of one commit
@@ -392,8 +392,32 @@ class SqliteDatabase:
         self._checkpointer = Checkpointer(path)
         self._writer = _WriterThread(path, self._checkpointer)
         self._readers = SessionPool(
-            "reader", _READER_THREADS, partial(SqliteSession, path, writable=False)
+            "reader", _READER_THREADS, partial(SqliteSession, path, writable=False), writes=False
         )
+        self._deadline: float | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds after which a caller is answered; None: the caller waits."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, seconds: float | None) -> None:
+        self._deadline = self._writer.deadline = self._readers.deadline = seconds
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether a write found the disk full since this was last set to False."""
+        return self._writer.disk_full
+
+    @disk_full.setter
+    def disk_full(self, found: bool) -> None:
+        self._writer.disk_full = found
+
+    @property
+    def overdue(self) -> int:
+        """How many calls were answered by their deadline and are still running."""
+        return self._writer.overdue + self._readers.overdue
 
     def clock(self) -> int:
         """Milliseconds since 1970; one machine, one clock."""
@@ -454,7 +478,7 @@ class SqliteDatabase:
         await self._notifier.wait(topic, within)
 
     async def close(self) -> None:
-        """Finish pending work and close the file."""
+        """Finish pending work and close the file; what is overdue is left alone."""
         if self._polling is not None:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)

@@ -1,5 +1,6 @@
 """Database start-up: connect by URL, migrate or check the schema, check the master key."""
 
+import hashlib
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:  # commands that only read do not load the metrics
     from oncebox.core.metrics import Telemetry
 
 _sql = load(__package__, "migrate.sql")
+
+#: a fact of this many bytes is written to see whether the disk has room again
+_ROOM, _MUCH = "room", 1024 * 1024
 
 
 def connect(url: str, *, connections: int = 6, now: clock.Clock = clock.system) -> Database:
@@ -143,11 +147,25 @@ def require_same_key(known: str | None, key: MasterKey) -> None:
 
 
 async def check_writable(database: Database) -> None:
-    """Commit an update without effect.
+    """Commit an update without effect; after a full disk, as much as a large mail needs.
+
+    A full disk often has room for a small change, in files that are there already.
 
     Raises: StoreError.
     """
+    if database.disk_full:
+        await database.write(_put_fact, _ROOM, hashlib.shake_256().hexdigest(_MUCH // 2))
+        await database.write(_remove_fact, _ROOM)
+        database.disk_full = False
     await database.write(_write_unchanged)
+
+
+def _put_fact(tx: Transaction, name: str, value: str) -> None:
+    tx.run(_sql.put_fact, name=name, value=value)
+
+
+def _remove_fact(tx: Transaction, name: str) -> None:
+    tx.run(_sql.remove_fact, name=name)
 
 
 def _write_unchanged(tx: Transaction) -> None:

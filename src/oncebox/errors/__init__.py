@@ -10,15 +10,18 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── StoreUnavailable          not now: answer 503 / 451
     │   │   ├── DatabaseUnreachable
     │   │   ├── DatabaseBusy
+    │   │   ├── DatabaseOverdue       no answer in time; nothing was stored
     │   │   ├── DiskFull
     │   │   ├── StoreFailed           an unexpected failure
     │   │   └── CommitUnknown         the reply to COMMIT was lost
+    │   │       └── CommitOverdue     the reply to COMMIT did not come in time
     │   ├── DatabaseClosed            this program has closed it
     │   ├── RowRefused                the database refused this row's data
     │   ├── DatabaseLoginRefused
     │   ├── DatabaseReadOnly
     │   ├── DatabaseCorrupt
     │   ├── DatabaseUnsafe            it could lose acknowledged data
+    │   ├── PoolerUnsupported         connections change between transactions
     │   ├── SchemaTooNew
     │   ├── SchemaOutdated
     │   ├── MigrationChanged
@@ -89,6 +92,8 @@ class StoreError(OnceboxError):
     """The database refused or failed."""
 
     code = "store_error"
+    #: PostgreSQL's code of the error, for the log
+    sqlstate: str | None = None
 
 
 class StoreUnavailable(StoreError):
@@ -110,6 +115,12 @@ class DatabaseBusy(StoreUnavailable):
     code = "database_busy"
 
 
+class DatabaseOverdue(StoreUnavailable):
+    """The database did not answer in time; nothing was stored."""
+
+    code = "database_overdue"
+
+
 class DiskFull(StoreUnavailable):
     """The disk of the database is full."""
 
@@ -126,6 +137,12 @@ class CommitUnknown(StoreUnavailable):
     """The connection broke during COMMIT: it may or may not have happened."""
 
     code = "commit_unknown"
+
+
+class CommitOverdue(CommitUnknown):
+    """The reply to COMMIT did not come in time: it may or may not happen."""
+
+    code = "commit_overdue"
 
 
 class DatabaseClosed(StoreError):
@@ -162,6 +179,12 @@ class DatabaseUnsafe(StoreError):
     """The database could lose acknowledged data."""
 
     code = "database_unsafe"
+
+
+class PoolerUnsupported(StoreError):
+    """A pooler changes the server connection between transactions."""
+
+    code = "pooler_unsupported"
 
 
 class SchemaTooNew(StoreError):

@@ -19,6 +19,7 @@ from oncebox.db.group_commit import (
     Grouped,
     ResultSink,
     SharedRead,
+    before_deadline,
     retry_until_available,
 )
 from oncebox.db.notify import Subscription
@@ -33,6 +34,8 @@ Request = TypeVar("Request")
 
 #: seconds for which a successful readiness check is reused
 _READY_SECONDS = 1.0
+#: seconds after which a check that is still running means not ready
+_READY_WITHIN = 2.0
 
 
 class _RolledBack(Exception):
@@ -55,7 +58,7 @@ class Ledger:
         self.transaction_limit = 1.0 if database.kind == "sqlite" else 10.0
         self._groups: dict[Grouped[Any, Any], GroupCommit[Any, Any]] = {}
         self._shared_reads: list[SharedRead[Any, Any]] = []
-        self._checking = asyncio.Lock()
+        self._check: asyncio.Task[None] | None = None
         self._ready_until = 0.0
         self._retries = False
 
@@ -166,19 +169,32 @@ class Ledger:
     async def check_ready(self) -> None:
         """Make sure that the schema is this version's and that commits succeed.
 
-        Reads the database at most once a second.
+        Uses the database at most once a second, for one check at a time: those that come during a
+        check share its result, and wait no longer than two seconds for it.
 
         Raises: StoreError.
         """
-        async with self._checking:
+        if self._check is None:
             if clock.steady() < self._ready_until:
                 return
-            await migrate.check_schema(self._database)
-            await startup.check_writable(self._database)
-            self._ready_until = clock.steady() + _READY_SECONDS
+            self._check = asyncio.create_task(self._check_database())
+            self._check.add_done_callback(self._check_done)
+        await before_deadline(asyncio.shield(self._check), _READY_WITHIN)
+
+    async def _check_database(self) -> None:
+        await migrate.check_schema(self._database)
+        await startup.check_writable(self._database)
+        self._ready_until = clock.steady() + _READY_SECONDS
+
+    def _check_done(self, check: asyncio.Task[None]) -> None:
+        self._check = None
+        if not check.cancelled():
+            check.exception()  # retrieved, even if all who waited are gone
 
     async def close(self) -> None:
         """Close the shared reads, then the database."""
+        if self._check is not None:
+            self._check.cancel()
         for read in self._shared_reads:
             await read.close()
         await self._database.close()

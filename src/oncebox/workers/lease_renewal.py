@@ -8,6 +8,8 @@ from oncebox.errors import StoreError
 
 #: seconds between two renewals, at most
 RENEW_EVERY = 0.25
+#: seconds in which a stopping worker gives its work back; after that, its leases expire
+RELEASE_WITHIN = 10.0
 
 
 async def renew_periodically(
@@ -19,7 +21,7 @@ async def renew_periodically(
         try:
             await renew()
         except StoreError as error:
-            telemetry.store_errors.labels(error.code).inc()
+            telemetry.count_store_error("leases", error)
         except Exception:
             # All leases depend on this; the next renewal may succeed.
             telemetry.log.exception("lease_renewal_failed")

@@ -333,6 +333,12 @@ def test_a_full_disk_refuses_without_losing_what_it_acknowledged(tmp_path: Path)
             except errors.DiskFull as error:
                 refused += 1
                 message = f"{error.code} {error.retry_safe} {error}"
+        try:
+            await box.components.ledger.check_ready()
+            message = "ready"
+        except errors.DiskFull:
+            counted = f'{{code="disk_full",path="accept"}} {refused}.0' in box.metrics()
+            message += f" ready={False} counted={counted}"
         await box.close()
         await box.open()
         stored = await box.components.database.read(inspections.newest, "default", most=1000)
@@ -343,6 +349,7 @@ def test_a_full_disk_refuses_without_losing_what_it_acknowledged(tmp_path: Path)
 
     assert ended.stdout.startswith("True True True disk_full True"), ended
     assert "free some space" in ended.stdout
+    assert "ready=False counted=True" in ended.stdout
 
 
 async def _fill(program: Program) -> None:

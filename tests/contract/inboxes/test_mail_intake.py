@@ -241,7 +241,7 @@ async def test_no_room_is_told_apart(database: Database) -> None:
     class Full:
         """A database on a full disk."""
 
-        kind, writers, round_trips = "sqlite", 1, False
+        kind, writers, round_trips, deadline = "sqlite", 1, False, None
 
         def clock(self) -> int:
             return 1

@@ -14,7 +14,10 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
 from oncebox.db.group_commit import retry_until_available
 from oncebox.errors import (
+    CommitOverdue,
     CommitUnknown,
+    DatabaseBusy,
+    DatabaseOverdue,
     DiskFull,
     StateConflict,
     StoreError,
@@ -185,6 +188,50 @@ async def test_a_mail_goes_past_the_ledger_and_is_on_record_afterwards(station: 
     assert station.path.read_bytes() == b""
     again = await station.send()
     assert (again.status, len(station.server.accepted)) == (AnswerStatus.DUPLICATE, 1)
+
+
+@pytest.mark.parametrize("slow", [DatabaseBusy, DatabaseOverdue])
+async def test_after_one_long_wait_mail_goes_past_the_ledger_at_once_until_it_is_seen_to_work(
+    station: Station, slow: type[StoreUnavailable]
+) -> None:
+    asked = station.outage.writes
+    station.outage.go(slow)
+    await station.send(1)
+    first = station.outage.writes - asked
+    for number in range(2, 5):
+        assert (await station.send(number)).status is AnswerStatus.SENT
+    assert station.outage.writes - asked == first  # nobody waited again
+
+    with pytest.raises(slow):
+        await station.beside.check_ledger_again()
+    station.outage.come_back()
+    await station.beside.check_ledger_again()
+    assert await station.merge() == 4
+
+    told = await station.send(5)
+    assert told.status is not AnswerStatus.SENT  # the ledger has it, and a worker sends it
+    assert len(station.server.accepted) == 4
+
+
+async def test_a_commit_without_an_answer_is_left_to_the_ledger_and_the_next_mail_does_not_wait(
+    station: Station,
+) -> None:
+    station.outage.go(CommitOverdue)
+    assert await station.is_refused(1)
+    assert await station.is_refused(1)
+
+    assert (await station.send(2)).status is AnswerStatus.SENT
+
+
+@one_database
+async def test_a_refusal_without_a_wait_does_not_keep_others_from_the_ledger(
+    station: Station,
+) -> None:
+    station.outage.go()
+    await station.send(1)
+    station.outage.come_back()
+
+    assert (await station.send(2)).status is AnswerStatus.IN_FLIGHT
 
 
 @one_database

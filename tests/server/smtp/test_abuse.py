@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oncebox.errors import DiskFull, RowRefused, StoreUnavailable
+from oncebox.errors import DiskFull, RowRefused, StoreError, StoreUnavailable
 from tests.support.http import until
 from tests.support.mail import PLAIN, SHORT, MailServer, receiving
 
@@ -233,6 +233,8 @@ async def test_trouble_of_ours_is_never_held_against_the_mail(
     assert refused.startswith(f"{reply} ")
     assert CANARY not in refused + caplog.text
     assert taken.startswith("250 ")
+    counted = 'oncebox_store_errors_total{code="' in server.telemetry.scrape()
+    assert counted is isinstance(failure, StoreError)
 
 
 async def test_a_directory_that_is_down_says_later(server: MailServer) -> None:

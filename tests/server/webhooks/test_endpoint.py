@@ -6,14 +6,17 @@ import gzip
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import Event, Thread
 from urllib.parse import urlencode
 
 import pytest
 import stripe
 from standardwebhooks import Webhook
 
+from oncebox.db.database import Transaction
 from oncebox.errors import SignatureInvalid
 from oncebox.ledger.deliveries import quarantine
 from oncebox.model.deliveries.delivery import DeliveryState
@@ -38,6 +41,50 @@ async def test_a_signed_request_is_on_disk_when_it_is_answered(server: HookServe
     (stored,) = server.clerk.all()
     assert (stored.source, stored.key, stored.type) == ("github", "d-1", "push")
     assert stored.state is DeliveryState.RECEIVED
+
+
+@contextmanager
+def _held(place: Place) -> Iterator[None]:
+    """Let nobody else write."""
+    session = place.session()
+    lock = "LOCK TABLE oncebox_deliveries" if place.kind == "postgres" else "SELECT 1"
+    opened, closing = Event(), Event()
+
+    def hold(tx: Transaction) -> None:
+        tx.execute(lock)
+        opened.set()
+        assert closing.wait(20)
+
+    holder = Thread(target=session.run, args=(hold,))
+    holder.start()
+    try:
+        assert opened.wait(20)
+        yield
+    finally:
+        closing.set()
+        holder.join()
+        session.close()
+
+
+async def test_a_request_is_answered_in_time_when_the_database_hangs(
+    server: HookServer, place: Place
+) -> None:
+    await server.source("github")
+    await server.post_github({"ref": "main"}, "d-0")
+    server.rooms.database.deadline = 0.3
+    with _held(place):
+        refused = [await server.post_github({"n": each}, f"d-{each}") for each in (1, 2)]
+
+    assert [each.status_code for each in refused] == [503] * 2
+    assert all(each.headers["retry-after"] for each in refused)
+    assert {each.json()["code"] for each in refused} <= {"commit_overdue", "database_overdue"}
+    assert 'code="commit_overdue",path="webhook"' in server.rooms.telemetry.scrape()
+    server.rooms.database.deadline = 20
+    while server.rooms.database.overdue:  # noqa: ASYNC110 - it ends by itself
+        await asyncio.sleep(0.01)
+    for each in (1, 2):  # a provider sends it again
+        assert (await server.post_github({"n": each}, f"d-{each}")).status_code == 200
+    assert sorted(each.key for each in server.clerk.all()) == ["d-0", "d-1", "d-2"]
 
 
 async def test_the_raw_bytes_and_headers_are_kept_as_they_came(server: HookServer) -> None:

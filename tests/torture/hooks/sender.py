@@ -79,10 +79,13 @@ class Stream:
     async def _told(self, line: Line, key: str, event: bytes) -> bool:
         call = self._history.invoke("post", key)
         try:
-            status = await line.ask(event)
-        except Lost as lost:
-            self.answers[str(lost)] += 1
-            call.info(str(lost))
+            async with asyncio.timeout(self._given.limit):
+                status = await line.ask(event)
+        except (Lost, TimeoutError) as lost:
+            line.close()
+            note = str(lost) or type(lost).__name__
+            self.answers[note] += 1
+            call.info(note)
             return False
         self.answers[str(status)] += 1
         if status in _OK:
@@ -105,6 +108,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--until", type=Path, help="send until this file is there")
     parser.add_argument("--fresh", type=int, default=0, help="connections that are not kept")
     parser.add_argument("--pause", type=float, default=0.01)
+    parser.add_argument("--limit", type=float, help="seconds to wait for an answer")
     parser.add_argument("--seed", default="0")
     return parser.parse_args(arguments)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from oncebox.core import credentials
 from tests.support.ports import free_port
 from tests.torture.checks import Violation
 from tests.torture.history import Effect, read_downstream
@@ -101,6 +102,15 @@ class Service:
             time.sleep(_LOOK_EVERY)
         words = "\n".join(self._parent.text().splitlines()[-30:])
         return [Violation("stuck", "service", f"{fewest} deliveries wait; it says:\n{words}")]
+
+    def said(self) -> str:
+        """Return what it has logged."""
+        return self._parent.text()
+
+    def key(self) -> str:
+        """Return the key that its first start has created."""
+        found = credentials.read(Path(self._environment["ONCEBOX_DATA_DIR"]))
+        return found.key if found else ""
 
     def runs(self) -> list[Effect]:
         """Return every run of the handler."""

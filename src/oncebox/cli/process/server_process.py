@@ -16,7 +16,7 @@ from oncebox.cli.output import failures
 from oncebox.cli.process import box_loader
 from oncebox.cli.process.worker_process import (
     CRASHED,
-    STOP_GRACE,
+    closing_within,
     first_delivery_command,
     print_greeting,
     run_loop,
@@ -70,9 +70,8 @@ async def _serve(serving: ServerProcess, box: Oncebox, test_mode: "ServiceTestMo
     settings = box.settings
     try:
         service = Service(box, Role(serving.role), test_mode)
-        serving_within = max(settings.http.stop_within, settings.smtp.stop_within)
-        within = serving_within + settings.worker.stop_within + settings.worker.lease
-        ParentWatch(service.stop, within=within + STOP_GRACE).start()
+        stopping = settings.http.drain + max(settings.http.stop_within, settings.smtp.stop_within)
+        ParentWatch(service.drain, within=stopping + closing_within(settings)).start()
         _print_test_banner(box, test_mode)
         tasks: list[asyncio.Task[None]] = []
 

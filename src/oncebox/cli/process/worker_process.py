@@ -18,13 +18,15 @@ from oncebox.cli.output.printer import Printer
 from oncebox.cli.process import box_loader
 from oncebox.core.logging import log_to_stderr
 from oncebox.errors import ConfigInvalid, OnceboxError
+from oncebox.settings import Settings
+from oncebox.workers.lease_renewal import RELEASE_WITHIN
 from oncebox.workers.process.child_control import ParentWatch, limit_memory
 from oncebox.workers.process.supervisor import GIVE_UP
 
 #: the exit status after an unexpected error; the parent restarts the process
 CRASHED = 70
 #: seconds a stopping process has beyond its own time limits
-STOP_GRACE = 5.0
+_STOP_GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,15 @@ def run_loop(box: Oncebox, work: Coroutine[Any, Any, int], crash_event: str) -> 
             os._exit(CRASHED)
 
 
+def closing_within(settings: Settings) -> float:
+    """Return the seconds in which a stopping process ends, also if the database hangs.
+
+    Handlers finish or are released; then the last calls of the database end, and it is closed.
+    """
+    worker = settings.worker.stop_within + RELEASE_WITHIN
+    return worker + 2 * settings.database_within + _STOP_GRACE
+
+
 async def _run(child: WorkerProcess, box: Oncebox) -> int:
     """Open, work and close; a retryable error ends in a restart, any other in giving up."""
     stopping = asyncio.Event()
@@ -71,8 +82,7 @@ async def _run(child: WorkerProcess, box: Oncebox) -> int:
         stopping.set()
         box.stop_working()
 
-    within = box.settings.worker.stop_within + box.settings.worker.lease + STOP_GRACE
-    ParentWatch(stop, within=within).start()
+    ParentWatch(stop, within=closing_within(box.settings)).start()
     try:
         await box.open()
         if not child.out.quiet:

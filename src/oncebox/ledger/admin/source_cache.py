@@ -331,7 +331,7 @@ class SourceCache:
             try:
                 await self.refresh()
             except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
+                self._telemetry.count_store_error("sources", error)
             except Exception:  # the next refresh may succeed
                 self._telemetry.log.exception("source_refresh_failed")
 

@@ -282,7 +282,7 @@ class QuarantineWriter:
         except (DatabaseClosed, RowRefused) as error:
             self._lose(batch, error)
         except StoreError as error:
-            self._telemetry.store_errors.labels(error.code).inc()
+            self._telemetry.count_store_error("quarantine", error)
             self._waiting.extendleft(reversed(batch))
             self._bytes += sum(each.size for each in batch)
             self._counts.update(counts)

@@ -14,6 +14,7 @@ import msgspec
 
 from oncebox.core import clock
 from oncebox.db.database import Database, Row, Transaction
+from oncebox.db.group_commit import before_deadline
 from oncebox.db.queries import load
 from oncebox.errors import StoreUnavailable
 from oncebox.errors.mail import AddressInvalid
@@ -106,7 +107,8 @@ class RecipientDirectory:
         route = self.find_cached(local, domain)
         if route is not None:
             return route
-        return await asyncio.shield(self._lookup_soon(address_key(local, domain)))
+        lookup = self._lookup_soon(address_key(local, domain))
+        return await before_deadline(asyncio.shield(lookup), self._database.deadline)
 
     def invalidate(self, inbox_id: str | None = None) -> None:
         """Forget an inbox, or all, after a change in this process."""

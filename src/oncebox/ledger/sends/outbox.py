@@ -13,8 +13,10 @@ from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Transaction
 from oncebox.db.notify import Poller
 from oncebox.errors import (
+    CommitOverdue,
     CommitUnknown,
     DatabaseBusy,
+    DatabaseOverdue,
     DatabaseUnreachable,
     DiskFull,
     InputRefused,
@@ -124,7 +126,10 @@ _LARGE = 128 * 1024
 _LATEST_SEND_AT = 366 * 86_400_000
 
 #: the database cannot be written; a full queue or a stopping program does not count
-_STORE_DOWN = (DatabaseBusy, DatabaseUnreachable, DiskFull, StoreFailed)
+_STORE_DOWN = (DatabaseBusy, DatabaseOverdue, DatabaseUnreachable, DiskFull, StoreFailed)
+
+#: after a long wait: the next caller need not wait again
+_STORE_SLOW = (CommitOverdue, DatabaseBusy, DatabaseOverdue)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -150,6 +155,15 @@ class FailOpenSender(Protocol):
 
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember a key that the ledger has or may have."""
+
+    def check_ledger(self) -> None:
+        """Refuse at once while the ledger is known to be down.
+
+        Raises: DatabaseOverdue.
+        """
+
+    def ledger_failed(self, error: StoreUnavailable) -> None:
+        """Remember that the ledger is down, until it is seen to be written again."""
 
     def has(self, tenant: str, key: bytes) -> bool:
         """Tell whether a mail was sent without the ledger and is not merged yet."""
@@ -286,6 +300,8 @@ class Outbox:
             if result is None and self.fail_open_sender is not None:
                 # The ledger may have just come back, without this mail.
                 result = await self.fail_open_sender.existing_answer(checked.identity)
+                if result is None:
+                    self.fail_open_sender.check_ledger()
             if result is None:
                 result = await self._store(*await self._compose_apart(checked))
                 faults.point("sends.intent_committed")
@@ -332,7 +348,11 @@ class Outbox:
     ) -> IntentAccepted:
         if isinstance(error, CommitUnknown):
             self._remember(checked)  # if it is stored, the ledger sends it
-        if self.fail_open_sender is None or not isinstance(error, _STORE_DOWN):
+        if self.fail_open_sender is None:
+            raise error
+        if isinstance(error, _STORE_SLOW):
+            self.fail_open_sender.ledger_failed(error)
+        if not isinstance(error, _STORE_DOWN):
             raise error
         composed = await self._compose_apart(checked)
         return await self.fail_open_sender.send(composed[0], error)

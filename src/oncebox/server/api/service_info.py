@@ -28,7 +28,7 @@ async def health(_call: ApiCall) -> wire.Health:
 @routes("GET", "/readyz", "getReadiness", scopes=OPEN)
 async def ready(call: ApiCall) -> wire.Readiness:
     """Check that the ledger has this version's schema and can be written."""
-    if call.stopping.is_set():
+    if call.components.is_draining or call.stopping.is_set():
         raise ServerBusy("the service is stopping")
     await call.ledger.check_ready()
     return wire.Readiness()

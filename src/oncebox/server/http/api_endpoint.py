@@ -277,7 +277,7 @@ class ApiEndpoint:
             return
         except OnceboxError as error:
             if isinstance(error, StoreError):
-                self._components.telemetry.store_errors.labels(error.code).inc()
+                self._components.telemetry.count_store_error("api", error)
             await self.send_error(scope, send, error)
             return
         if isinstance(answer, EventStream):

@@ -13,7 +13,7 @@ import msgspec
 
 from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import OnceboxError
+from oncebox.errors import OnceboxError, StoreError
 from oncebox.ledger.inboxes.mail_intake import MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute
 from oncebox.model.deliveries.delivery import Accepted
@@ -477,6 +477,8 @@ class SmtpConnection(asyncio.Protocol):
         return self._session.mail_stored(reply)
 
     def _log_failure(self, at: str, error: BaseException) -> None:
+        if isinstance(error, StoreError):
+            self._telemetry.count_store_error("smtp", error)
         code = error.code if isinstance(error, OnceboxError) else type(error).__name__
         self._telemetry.log.warning("smtp_temporary_failure", at=at, error=code)
 

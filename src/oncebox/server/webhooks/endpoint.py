@@ -10,6 +10,7 @@ from oncebox.errors import (
     KeyFetchRequired,
     OnceboxError,
     SignatureInvalid,
+    StoreError,
     StoreFailed,
 )
 from oncebox.errors.http import (
@@ -37,6 +38,8 @@ from oncebox.webhooks.scheme import HandshakeReply, SubscriptionConfirmation
 #: returns a small document by its URL; raises EgressError
 FetchDocument = Callable[[str], Awaitable[bytes]]
 
+#: what met a database error, in metrics and log
+_PATH = "webhook"
 _KEY_TTL = 24 * 3600.0
 _FAILURE_TTL = 10.0
 _MAX_KEYS = 1_000
@@ -116,6 +119,8 @@ class _StoredResponse:
     def set_exception(self, error: Exception, /) -> None:
         known = error if isinstance(error, OnceboxError) else StoreFailed("the commit failed")
         self._telemetry.refused.labels(known.code).inc()
+        if isinstance(known, StoreError):
+            self._telemetry.count_store_error(_PATH, known)
         try:
             self._exchange.refuse(known)
         except Exception:
@@ -206,6 +211,8 @@ class WebhookEndpoint:
         try:
             reply = await self._handle(exchange, body)
         except OnceboxError as error:
+            if isinstance(error, StoreError):
+                self._telemetry.count_store_error(_PATH, error)
             exchange.refuse(error)
         except Exception:
             self._telemetry.log.exception("request_failed", request=exchange.request_id)

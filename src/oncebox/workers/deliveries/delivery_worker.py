@@ -29,7 +29,7 @@ from oncebox.model.deliveries.delivery import Delivery, Settlement
 from oncebox.settings import WorkerSettings
 from oncebox.workers.deliveries.handlers import Handlers, release_settlement
 from oncebox.workers.deliveries.middleware import DeliveryProcessor
-from oncebox.workers.lease_renewal import RENEW_EVERY, renew_periodically
+from oncebox.workers.lease_renewal import RELEASE_WITHIN, RENEW_EVERY, renew_periodically
 from oncebox.workers.scan_floor import ScanFloor
 
 #: bytes of bodies that one round may load, if several sources have work
@@ -355,8 +355,6 @@ def _try_key(delivery: Delivery) -> tuple[str, int]:
 #: seconds that settlements wait for others, while as many handlers as this are executing
 _LINGER = 0.025
 _LINGER_FROM = 16
-#: seconds between two log lines about an unavailable database
-_LOG_EVERY = 30.0
 
 
 class DeliveryWorker:
@@ -399,7 +397,6 @@ class DeliveryWorker:
         self._subscription = ledger.subscribe(DUE)
         self._stopping = asyncio.Event()
         self._recover_at = 0.0
-        self._log_at = 0.0
 
     async def run(self) -> None:
         """Work until ``stop``; then finish the tries in progress, or give them back."""
@@ -549,14 +546,11 @@ class DeliveryWorker:
     # wait
 
     async def _wait_for_database(self, error: StoreUnavailable) -> None:
-        self._telemetry.store_errors.labels(error.code).inc()
-        if clock.steady() >= self._log_at:
-            self._log_at = clock.steady() + _LOG_EVERY
-            self._telemetry.log.warning("store_unavailable", code=error.code)
+        self._telemetry.count_store_error("deliveries", error)
         await asyncio.sleep(min(0.5, self._settings.poll))
 
     async def _drain(self) -> None:
         """Let handlers finish for a while, then give the rest back to other workers."""
         if not await self._in_flight.wait_until_empty(self._settings.stop_within):
             self._in_flight.release_all()
-            await self._in_flight.wait_until_empty(self._settings.lease)
+            await self._in_flight.wait_until_empty(min(RELEASE_WITHIN, self._settings.lease))

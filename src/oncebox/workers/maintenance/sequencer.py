@@ -67,7 +67,7 @@ class Sequencer:
         except LeaseLost:
             self._fence = 0
         except StoreError as error:
-            self._telemetry.store_errors.labels(error.code).inc()
+            self._telemetry.count_store_error("sequencer", error)
             if clock.steady() >= self._log_at:
                 self._log_at = clock.steady() + _LOG_EVERY
                 self._telemetry.log.warning("events_not_numbered", code=error.code)
@@ -132,4 +132,4 @@ class Sequencer:
             await self._ledger.write(event_log.release_sequencer, self._name, fence)
             self._ledger.notify(EVENTS)
         except StoreError as error:
-            self._telemetry.store_errors.labels(error.code).inc()
+            self._telemetry.count_store_error("sequencer", error)

@@ -39,7 +39,7 @@ async def _repeat(
         try:
             await step()
         except StoreError as error:
-            telemetry.store_errors.labels(error.code).inc()
+            telemetry.count_store_error("sweeper", error)
         except Exception:
             telemetry.log.exception(failed)
         await asyncio.sleep(every)

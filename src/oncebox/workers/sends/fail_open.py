@@ -23,7 +23,13 @@ from oncebox.core import clock
 from oncebox.core.encryption import MasterKey
 from oncebox.core.files import sync_folder
 from oncebox.core.metrics import Telemetry
-from oncebox.errors import MasterKeyWrong, OnceboxError, StoreError, StoreUnavailable
+from oncebox.errors import (
+    DatabaseOverdue,
+    MasterKeyWrong,
+    OnceboxError,
+    StoreError,
+    StoreUnavailable,
+)
 from oncebox.errors.sends import SendBudgetSpent, SendCoolingDown
 from oncebox.ledger.ciphers import SendCipher
 from oncebox.ledger.notifications import EVENTS, SENDS
@@ -201,6 +207,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 #: seconds between two checks whether the ledger is back
 _CHECK_EVERY = 5.0
+_CHECK_DOWN_EVERY = 1.0
 #: remembered keys that the ledger has
 _MAX_KNOWN_KEYS = 100_000
 #: mails that may be sent before a merge
@@ -267,17 +274,30 @@ class FailOpenWorker:
         self._spool_tried = False
         #: held while the spool is written or emptied
         self._writing = asyncio.Lock()
+        #: whether the ledger failed and has not been written since
+        self._is_ledger_down = False
 
     async def run(self) -> None:
         """Merge periodically when the ledger is available, until cancelled."""
         while True:
             try:
+                await self.check_ledger_again()
                 await self.merge_when_available()
             except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
+                self._telemetry.count_store_error("fail_open", error)
             except Exception:
                 self._telemetry.log.exception("fail_open_failed")
-            await asyncio.sleep(_CHECK_EVERY)
+            await asyncio.sleep(_CHECK_DOWN_EVERY if self._is_ledger_down else _CHECK_EVERY)
+
+    async def check_ledger_again(self) -> None:
+        """Try whether the ledger can be written again, if it is down.
+
+        Raises: StoreError, if it cannot.
+        """
+        if self._is_ledger_down:
+            await self._ledger.check_ready()
+            self._is_ledger_down = False
+            self._telemetry.log.warning("fail_open_ended")
 
     async def merge_when_available(self) -> int:
         """Refresh the transports and merge the spool into the ledger; return the number of sends.
@@ -300,6 +320,20 @@ class FailOpenWorker:
         self._spool.close()
 
     # FailOpenSender
+
+    def check_ledger(self) -> None:
+        """Refuse at once while the ledger is known to be down: the wait would be in vain.
+
+        Raises: DatabaseOverdue.
+        """
+        if self._is_ledger_down:
+            raise DatabaseOverdue("the ledger cannot be written; nothing was stored")
+
+    def ledger_failed(self, error: StoreUnavailable) -> None:
+        """Remember that the ledger is down, until it is seen to be written again."""
+        if not self._is_ledger_down:
+            self._is_ledger_down = True
+            self._telemetry.log.warning("fail_open_began", code=error.code)
 
     def remember(self, tenant: str, key: bytes) -> None:
         """Remember a key that the ledger has or may have: it sends that mail itself."""

@@ -53,7 +53,7 @@ from oncebox.model.sends.transports import (
 )
 from oncebox.settings import SendSettings, WorkerSettings
 from oncebox.transports.transport import Capability, Idempotency, MailTransport, OutgoingMail
-from oncebox.workers.lease_renewal import renew_periodically
+from oncebox.workers.lease_renewal import RELEASE_WITHIN, renew_periodically
 from oncebox.workers.sends.transport_pool import TransportDirectory, TransportPool
 
 #: doublings after which every wait is the longest one
@@ -274,7 +274,7 @@ class SendWorker:
             if not await self._claim_and_start():
                 await self._subscription.wait(self._poll)
         except StoreUnavailable as error:
-            self._telemetry.store_errors.labels(error.code).inc()
+            self._telemetry.count_store_error("sends", error)
             await asyncio.sleep(min(0.5, self._poll))
         except Exception:
             self._telemetry.log.exception("send_worker_failed")
@@ -464,7 +464,7 @@ class SendWorker:
         except asyncio.CancelledError:
             return _stopped_outcome(one, GIVEN_BACK)
         except StoreError as error:
-            self._telemetry.store_errors.labels(error.code).inc()
+            self._telemetry.count_store_error("sends", error)
             return _stopped_outcome(one, STORE_UNAVAILABLE)
         except Exception:
             self._telemetry.log.exception("transport_failed", send=one.send.id)
@@ -546,7 +546,7 @@ class SendWorker:
         for each in self._tries:
             if not each.outcome_known and each.task is not None:
                 each.task.cancel()
-        await self._wait_until(self._is_idle, self._lease)
+        await self._wait_until(self._is_idle, min(RELEASE_WITHIN, self._lease))
 
     def _is_idle(self) -> bool:
         return not self._tries and not self._reserved
