@@ -4,7 +4,7 @@ Nothing of unknown outcome or in flight is ever purged.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, takewhile
 from typing import NamedTuple
 
@@ -13,8 +13,10 @@ from oncebox.db.database import Row, Transaction
 from oncebox.db.queries import load
 from oncebox.ledger.admin import idempotency, sources
 from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.inboxes import quotas
 from oncebox.ledger.sends import transports
-from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.delivery import DeliveryOutcome, DeliveryState
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.model.sends.transports import ConfiguredTransport
 
 _sql = load(__package__, "maintenance.sql")
@@ -51,9 +53,17 @@ def purge_bodies(
             requests.append((id_,))
     count = 0
     if over:
-        tx.run_many(_sql.purge, sorted(over), now=now)
+        purged = tx.many(_sql.purge, sorted(over), now=now)
+        quotas.remove_stored(tx, _filed_mails(purged))
         count = tx.run_many(_sql.delete_payloads, requests)
     return PurgeResult(count, kept[-1][0])
+
+
+def _filed_mails(purged: Iterable[Row]) -> Iterator[tuple[str, str, int]]:
+    """Yield tenant, inbox and size of mails that were counted when they were filed."""
+    for tenant, source, key, size, outcome in purged:
+        if source == MAIL_SOURCE and outcome == DeliveryOutcome.HANDLED:
+            yield str(tenant), str(key).rpartition(":")[0], int(size)
 
 
 def purge_journals(tx: Transaction, before: int, after: str = "", most: int = 500) -> PurgeResult:
