@@ -15,7 +15,7 @@ CREATE INDEX oncebox_deliveries_mail ON oncebox_deliveries (heavy, tenant, due_a
 -- Bytes of raw mail that an inbox has, and all inboxes of a tenant, and a tenant's own limit.
 ALTER TABLE oncebox_inboxes ADD COLUMN stored_bytes BIGINT NOT NULL DEFAULT 0;
 CREATE TABLE oncebox_quotas (
-    tenant TEXT PRIMARY KEY,
+    tenant TEXT COLLATE "C" PRIMARY KEY,
     stored_bytes BIGINT NOT NULL DEFAULT 0,
     -- none: the limit in the settings
     quota_bytes BIGINT
