@@ -119,7 +119,7 @@ class Telemetry:
         Counter,
         "oncebox_mail_deferred",
         "Mails that became heavy: slow to parse, or without a turn in time",
-        "reason",
+        "why",
     )
     messages = Metric(Counter, "oncebox_messages", "New messages by parsing status", "status")
     artifacts = Metric(Counter, "oncebox_artifacts", "Codes and links by outcome", "kind", "end")

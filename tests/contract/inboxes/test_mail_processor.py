@@ -385,7 +385,7 @@ async def test_a_mail_that_is_deferred_is_read_with_the_heavy_ones_and_costs_no_
     assert [each.outcome for each in seen.tries] == ["given_back"]
     assert (await house.database.read(inspections.read_facts, TENANT, id_)).tries == 1
     assert (house.reads.most_busy, house.heavy_reads.most_busy) == (1, 1)
-    assert 'oncebox_mail_deferred_total{reason="slow"} 1.0' in house.box.metrics()
+    assert 'oncebox_mail_deferred_total{why="slow"} 1.0' in house.box.metrics()
 
 
 async def test_small_mail_does_not_wait_for_large_mail(house: House) -> None:
