@@ -427,7 +427,7 @@ def test_a_long_text_is_cut_and_the_rest_of_the_mail_is_read() -> None:
     parsed = cheaply(plain(b"word " * (5 * MIB), subject="long"), most=LINES)
 
     assert parsed.status is ParseStatus.LIMITED
-    assert (parsed.subject, parsed.warnings) == ("long", ("text_limit",))
+    assert (parsed.subject, parsed.warnings) == ("long", ("extraction_limit", "text_limit"))
     cheaply(plain(b"a \n" * 100_000, content_type="text/plain; format=flowed"))
 
 
