@@ -1,6 +1,7 @@
 """Limits on mail: rates by address and inbox, and free disk space; every refusal is temporary."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ class Receiver:
 
     def bring(self, local: str = "a", text: str = "hello") -> list[int]:
         """Bring a mail as far as it is taken; return the codes of the replies."""
-        said = []
+        said: list[int] = []
         for line in MAIL:
             if line == "DATA" and said[-1] != 250:
                 return said + self.say("RSET")
@@ -82,7 +83,8 @@ def test_more_mails_for_one_inbox_than_its_rate_wait_for_a_while() -> None:
 
 @pytest.mark.parametrize("limit", ["bytes_per_address", "bytes_per_inbox"])
 def test_a_mail_that_exceeds_the_bytes_of_a_minute_is_taken_and_the_next_waits(limit: str) -> None:
-    receiver = Receiver(**{limit: 1_000})
+    given: dict[str, Any] = {limit: 1_000}
+    receiver = Receiver(**given)
 
     assert receiver.bring(text="x" * 900) == TAKEN
     assert receiver.bring(text="x" * 900) == TAKEN
@@ -154,11 +156,12 @@ def test_a_change_of_the_level_is_logged_and_measured(caplog: pytest.LogCaptureF
         measure=lambda _: Disk(free[0], 10**12),
         steady=lambda: now[0],
     )
-    assert space.level is DiskLevel.OK
+    levels = [space.level]
     free[0] = 300 * MIB
-    assert space.level is DiskLevel.OK  # not measured again yet
+    levels.append(space.level)  # not measured again yet
     now[0] += 2
+    levels.append(space.level)
 
-    assert space.level is DiskLevel.NO_LARGE_MAIL
+    assert levels == [DiskLevel.OK, DiskLevel.OK, DiskLevel.NO_LARGE_MAIL]
     assert telemetry.registry.get_sample_value("oncebox_free_disk_bytes") == 300 * MIB
     assert "no_large_mail" in caplog.text
