@@ -22,7 +22,7 @@ class Receiver:
     """A session with limits, whose clock is set by hand."""
 
     def __init__(
-        self, client: str = "192.0.2.1", disk: DiskSpace | None = None, **given: int
+        self, client: str = "192.0.2.1", disk: DiskSpace | None = None, **given: Any
     ) -> None:
         self.now = 0.0
         settings = SmtpSettings(**given)
