@@ -222,10 +222,10 @@ class Oncebox:
     def _start_workers(self, *, warm_up: bool = False) -> None:
         """Start the workers for mail, sends and handlers; ``warm_up`` starts the parser too."""
         factory = self._make_workers()
-        mail_worker, mail_processor = factory.mail_worker()
+        mail_worker, heavy_mail_worker, mail_processor = factory.mail_workers()
         if warm_up:
             self._background_tasks.append(asyncio.create_task(mail_processor.warm_up()))
-        workers = [mail_worker]
+        workers = [mail_worker, heavy_mail_worker]
         if self.handlers.sources:
             workers.append(factory.handler_worker())
         self._workers += workers

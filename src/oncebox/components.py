@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cache, cached_property
 
+from oncebox.core.disk_space import DiskSpace
 from oncebox.core.encryption import MasterKey
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
+from oncebox.db.startup import sqlite_path
 from oncebox.ledger.admin import source_cache
 from oncebox.ledger.admin.api_keys import ApiKeyCache
 from oncebox.ledger.admin.source_cache import SourceCache
@@ -21,7 +23,7 @@ from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
-from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory
+from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, StorageLimits
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.transactions import Ledger
@@ -65,7 +67,9 @@ class Components:
         self.telemetry = telemetry
         self.master_key = master_key
         self.ledger = Ledger(database)
-        self.inboxes = InboxService(settings.inboxes, home=settings.tenant)
+        self.inboxes = InboxService(
+            settings.inboxes, home=settings.tenant, tenant_bytes=settings.limits.tenant_bytes
+        )
         #: whether the service stops soon; new requests should go elsewhere
         self.is_draining = False
         #: closed before the database
@@ -84,6 +88,14 @@ class Components:
             if name in self.__dict__:
                 await getattr(self, name).close()
         await self.ledger.close()
+
+    @cached_property
+    def disk_space(self) -> DiskSpace:
+        """Measures free disk space."""
+        folders = [self.settings.folder]
+        if self.settings.database.startswith("sqlite:"):
+            folders.append(sqlite_path(self.settings.database).parent)
+        return DiskSpace(folders, self.settings.limits.free_disk, self.telemetry)
 
     # deliveries
 
@@ -154,14 +166,25 @@ class Components:
     @cached_property
     def recipients(self) -> RecipientDirectory:
         """Finds the inbox of an address."""
+        limits = self.settings.limits
         return RecipientDirectory(
-            self.database, default=self.inboxes.default, draining=self.inboxes.draining
+            self.database,
+            default=self.inboxes.default,
+            draining=self.inboxes.draining,
+            limits=StorageLimits(limits.inbox_bytes, limits.tenant_bytes),
         )
 
     @cached_property
     def mail_intake(self) -> MailIntake:
         """Stores received mail."""
-        return MailIntake(self.database, self.telemetry, self.settings.limits, self.mail_cipher)
+        settings = self.settings
+        return MailIntake(
+            self.database,
+            self.telemetry,
+            settings.limits,
+            self.mail_cipher,
+            heavy_from=settings.reading.heavy_from,
+        )
 
     @cached_property
     def longpoll(self) -> LongPollHub:

@@ -103,6 +103,12 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     header_count: Limit = 200
     #: deliveries waiting for their commit; beyond that callers are asked to retry later
     waiting: Count = 10_000
+    #: bytes of raw mail of one inbox; 0 is no limit
+    inbox_bytes: Limit = 5 * 1024 * 1024 * 1024
+    #: bytes of raw mail of one tenant, unless it has a quota of its own; 0 is no limit
+    tenant_bytes: Limit = 0
+    #: free disk bytes below which large mail is refused; below half all mail, then webhooks
+    free_disk: Limit = 512 * 1024 * 1024
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,6 +136,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     connections: Count = 1_000
     #: open connections of one address; 0 is no limit
     connections_per_address: Limit = 0
+    #: requests of one API key in progress at once, with its waits and event streams
+    requests_per_key: Count = 300
     #: requests of one address per second; 0 is no limit
     rate: Limit = 0
     #: requests of one address with a wrong API key per minute; 0 is no limit
@@ -185,6 +193,14 @@ class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     connections: Count = 500
     #: open connections of one address; 0 is no limit
     connections_per_address: Limit = 50
+    #: mails of one address per minute; 0 is no limit, as for this machine and in test mode
+    rate_per_address: Limit = 600
+    #: bytes of mail of one address per minute; 0 is no limit
+    bytes_per_address: Limit = 256 * 1024 * 1024
+    #: mails for one inbox per minute; 0 is no limit
+    rate_per_inbox: Limit = 600
+    #: bytes of mail for one inbox per minute; 0 is no limit
+    bytes_per_inbox: Limit = 256 * 1024 * 1024
     #: errors since its last mail after which a client is disconnected
     errors: Count = 20
     #: commands without mail, and refused recipients, after which a client is disconnected
@@ -235,7 +251,7 @@ class WaitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How many requests may wait at once in one process, and for how long a worker has a code."""
 
     #: waits of one API key
-    per_key: Count = 1_000
+    per_key: Count = 250
     #: waits of all
     most: Count = 5_000
     #: seconds for which a code or link is kept for the worker that got it, before another worker
@@ -252,6 +268,8 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     lease: PositiveSeconds = 5.0
     #: open streams of one process; beyond that clients are asked to read pages
     streams: Limit = 500
+    #: open streams of one API key
+    streams_per_key: Count = 50
     #: the longest time without data on a stream
     heartbeat: PositiveSeconds = 15.0
 
@@ -274,6 +292,10 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     #: mails processed at the same time by one process
     concurrency: Count = 100
+    #: bytes from which a mail is heavy: it is processed apart from all others
+    heavy_from: Count = 256 * 1024
+    #: heavy mails processed at the same time by one process
+    heavy_concurrency: Count = 8
     #: bytes of raw mail in memory above which no further mail is fetched
     in_flight: Count = 64 * 1024 * 1024
     #: time limit of parsing one mail and authenticating its sender
@@ -336,8 +358,10 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The processes that parse mail, and their limits for one mail."""
 
-    #: number of processes; 0 is one less than the processors, at least one
+    #: number of processes; 0 is one less than the processors, at least one; heavy mail has another
     children: Annotated[int, msgspec.Meta(ge=0, le=256)] = 0
+    #: seconds of CPU time after which a mail is heavy
+    quick: PositiveSeconds = 0.2
     #: seconds of CPU time for one mail
     cpu: PositiveSeconds = 2.0
     #: seconds of wall-clock time for one mail

@@ -123,6 +123,7 @@ def build_http_handlers(
         _document_fetcher(components),
         components.telemetry,
         clock=components.database.clock,
+        disk=components.disk_space,
     )
     components.exit_stack.push_async_callback(endpoint.close)
     if interceptor is None:
@@ -162,9 +163,11 @@ def build_smtp_server(
     components: Components, sockets: list[socket.socket], interceptor: Interceptor | None = None
 ) -> "SmtpServer":
     """Return the server that receives mail on these sockets."""
+    from oncebox.server.smtp.mail_limits import MailLimits  # noqa: PLC0415 - as above
     from oncebox.server.smtp.smtp_server import SmtpServer  # noqa: PLC0415 - as above
 
     directory, store = components.recipients, components.mail_intake
+    limits = MailLimits(components.settings.smtp, components.disk_space, rates=interceptor is None)
     return SmtpServer(
         sockets,
         components.settings.smtp,
@@ -172,6 +175,7 @@ def build_smtp_server(
         directory=directory if interceptor is None else interceptor.addresses(directory),
         post=store if interceptor is None else interceptor.mail(store),
         folder=components.settings.folder,
+        mail_limits=limits,
     )
 
 

@@ -5,6 +5,8 @@ import os
 import pytest
 
 from tests.torture.artifacts import scenarios as artifacts
+from tests.torture.capacity import scenarios as capacity
+from tests.torture.fairness import scenarios as fairness
 from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
@@ -30,6 +32,8 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
             *artifacts.SCENARIOS,
             *sends.SCENARIOS,
             *plugin.SCENARIOS,
+            *fairness.SCENARIOS,
+            *capacity.SCENARIOS,
         )
         if one.name not in ELSEWHERE
     ],

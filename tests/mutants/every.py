@@ -8,6 +8,7 @@ from tests.mutants.deadlines import DEADLINES
 from tests.mutants.doors import DOORS
 from tests.mutants.events import EVENTS
 from tests.mutants.fail_open import FAIL_OPEN
+from tests.mutants.fairness import FAIRNESS
 from tests.mutants.group_commit import GROUP_COMMIT
 from tests.mutants.guards import GUARDS
 from tests.mutants.http import HTTP
@@ -44,6 +45,7 @@ EVERY = (
     *MESSAGES,
     *READING,
     *SMTP,
+    *FAIRNESS,
     *EVENTS,
     *VAULT,
     *ARTIFACTS,

@@ -211,7 +211,7 @@ INBOXES = (
         (
             Patch(
                 "src/oncebox/ledger/inboxes/recipient_directory.py",
-                "if one is not None and self._is_open(one):",
+                "if one is not None and one.route is not _FULL and self._is_open(one):",
                 "if one is not None:",
             ),
             Patch(

@@ -77,9 +77,9 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/settlements.sql",
-                "tries = tries - :uncounted\n/* from rows */\n"
+                "THEN 1 ELSE heavy END\n/* from rows */\n"
                 "WHERE id = :id AND state || '' = 'processing' AND fence = :fence",
-                "tries = tries - :uncounted\n/* from rows */\n"
+                "THEN 1 ELSE heavy END\n/* from rows */\n"
                 "WHERE id = :id AND state || '' = 'processing'",
             ),
         ),
@@ -305,10 +305,9 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')\n"
+                " AND heavy = :heavy\n    AND state IN ('received', 'failed')\n"
                 "    AND due_at IS NOT NULL AND due_at >= :floor",
-                "WHERE tenant = :tenant AND source = :source"
-                " AND state IN ('received', 'failed', 'processing')\n"
+                " AND heavy = :heavy\n    AND state IN ('received', 'failed', 'processing')\n"
                 "    AND due_at IS NOT NULL AND due_at >= :floor",
             ),
             Patch(
@@ -319,11 +318,10 @@ MUTANTS = (
             ),
             Patch(
                 f"{_DELIVERIES}/leases.sql",
-                "    WHERE tenant = :tenant AND source = :source"
-                " AND state IN ('received', 'failed')\n"
+                " AND heavy = :heavy\n        AND state IN ('received', 'failed')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
-                "    WHERE tenant = :tenant AND source = :source"
-                " AND state IN ('received', 'failed', 'processing')\n"
+                " AND heavy = :heavy\n"
+                "        AND state IN ('received', 'failed', 'processing')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
             ),
             Patch(

@@ -69,11 +69,9 @@ UPKEEP = (
         (
             Patch(
                 "src/oncebox/ledger/deliveries/leases.sql",
-                "    WHERE tenant = :tenant AND source = :source"
-                " AND state IN ('received', 'failed')\n"
+                " AND heavy = :heavy\n        AND state IN ('received', 'failed')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
-                "    WHERE tenant = :tenant AND source = :source"
-                " AND state || '' IN ('received', 'failed')\n"
+                " AND heavy = :heavy\n        AND state || '' IN ('received', 'failed')\n"
                 "        AND due_at IS NOT NULL AND due_at >= :floor",
             ),
         ),

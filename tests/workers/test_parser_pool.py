@@ -17,6 +17,7 @@ from oncebox.mail.limits import ParseLimits
 from oncebox.mail.parser import parse
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus
 from oncebox.settings import ParserSettings
+from oncebox.workers.mail.fair_queue import MailFlow, ParsingDeferred
 from oncebox.workers.mail.parser_pool import FrameSplitter, ParserPool, child_count
 from oncebox.workers.mail.parser_process import LENGTH_BYTES, ParserReply
 from tests.mail.mails import alternative, plain, read
@@ -67,6 +68,67 @@ async def test_a_mail_that_takes_too_long_costs_its_structure_and_no_neighbour_a
     assert every.pop(2) == ParsedMail(status=ParseStatus.LIMITED)
     assert [parsed.text for parsed in every] == [f"mail {number}" for number in range(20)]
     assert parsers.pids != before
+
+
+async def test_a_quick_pool_defers_a_slow_mail_and_keeps_its_child() -> None:
+    settings = ParserSettings(children=1)
+    async with ParserPool(settings, Telemetry(), UNGUARDED, quick=0.1) as parsers:
+        await parsers.parse(plain())
+        before = parsers.pids
+        slow = asyncio.ensure_future(parsers.parse(SLOW, MailFlow("a", "inb_1")))
+        other = asyncio.ensure_future(parsers.parse(plain("code"), MailFlow("b", "inb_2")))
+        with pytest.raises(ParsingDeferred, match="slow"):
+            await slow
+        parsed = await other
+
+        assert parsed.text == "code"
+        assert parsers.pids == before
+
+
+async def test_after_a_slow_mail_those_of_its_inbox_and_address_are_deferred_at_once() -> None:
+    settings = ParserSettings(children=1)
+    flow = MailFlow("a", "inb_1", "192.0.2.1")
+    async with ParserPool(settings, Telemetry(), UNGUARDED, quick=0.1) as parsers:
+        with pytest.raises(ParsingDeferred, match="slow"):
+            await parsers.parse(SLOW, flow)
+        with pytest.raises(ParsingDeferred, match="crowded"):
+            await parsers.parse(plain("more"), flow)
+        others = [flow._replace(inbox="inb_2"), flow._replace(address="192.0.2.2")]
+
+        assert [(await parsers.parse(plain("code"), each)).text for each in others] == ["code"] * 2
+
+
+async def test_a_mail_whose_turn_does_not_come_is_deferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oncebox.workers.mail.parser_pool._PATIENCE", 0.05)
+    settings = ParserSettings(children=1)
+    async with ParserPool(settings, Telemetry(), quick=0.2) as parsers:
+        await parsers.parse(plain())
+        os.kill(parsers.pids[0], signal.SIGSTOP)
+        waiting = [asyncio.ensure_future(parsers.parse(plain(str(n)))) for n in range(6)]
+        ended = await asyncio.gather(*waiting[4:], return_exceptions=True)
+        os.kill(parsers.pids[0], signal.SIGCONT)
+        begun = await asyncio.gather(*waiting[:4])
+
+    assert [str(each) for each in ended] == ["crowded"] * 2
+    assert [each.text for each in begun] == list("0123")
+
+
+async def test_a_flood_of_one_sender_does_not_delay_the_mail_of_another(
+    parsers: ParserPool,
+) -> None:
+    """It is parsed after those that the child has already, and before the rest."""
+    await parsers.parse(plain(), MailFlow("a", "inb_1"))
+    order: list[str] = []
+
+    async def parse(text: str, flow: MailFlow) -> None:
+        order.append((await parsers.parse(plain(text), flow)).text)
+
+    flood = [parse(f"flood {number}", MailFlow("a", "inb_1")) for number in range(40)]
+    await asyncio.gather(*flood, parse("code", MailFlow("b", "inb_2")))
+
+    assert order.index("code") <= 4
 
 
 async def test_a_child_that_is_stopped_is_given_up_after_the_wall_limit() -> None:

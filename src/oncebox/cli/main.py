@@ -85,6 +85,7 @@ _KEY = GroupEntry("Manage API keys.", {
 _TENANT = GroupEntry("Manage tenants.", {
     "new": _command("admin:new_tenant", "Create a tenant."),
     "list": _command("admin:list_tenants", "List all tenants."),
+    "quota": _command("admin:set_quota", "Limit the mail that a tenant stores."),
 })  # fmt: skip
 _DOMAIN = GroupEntry("Manage domains that receive mail.", {
     "add": _command("admin:add_domain", "Accept mail for a domain."),

@@ -100,6 +100,9 @@ class Telemetry:
         "group",
         buckets=_ROW_BUCKETS,
     )
+    free_disk = Metric(
+        Gauge, "oncebox_free_disk_bytes", "Free bytes on the fullest disk that the service uses"
+    )
     store_errors = Metric(
         Counter,
         "oncebox_store_errors",
@@ -127,6 +130,15 @@ class Telemetry:
         Counter, "oncebox_parser_deaths", "Parser processes that died, by cause", "cause"
     )
     mail_in_flight = Metric(Gauge, "oncebox_mail_in_flight", "Mails being parsed in this process")
+    heavy_mail_in_flight = Metric(
+        Gauge, "oncebox_heavy_mail_in_flight", "Heavy mails being parsed in this process"
+    )
+    mail_deferred = Metric(
+        Counter,
+        "oncebox_mail_deferred",
+        "Mails that became heavy: slow to parse, or without a turn in time",
+        "why",
+    )
     messages = Metric(Counter, "oncebox_messages", "New messages by parsing status", "status")
     artifacts = Metric(Counter, "oncebox_artifacts", "Codes and links by outcome", "kind", "end")
     artifact_duplicates = Metric(

@@ -20,6 +20,7 @@
         ├── IdempotencyKeyReused      422
         ├── IdempotencyKeyMismatch     422
         ├── TooManyRequests           429, come back
+        │   └── KeyLimitReached
         ├── HeadersTooLarge           431
         ├── InternalError             500
         ├── ServerBusy                503, come back
@@ -146,6 +147,12 @@ class TooManyRequests(RequestRefused):
         """Take the seconds to wait, if they are known."""
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class KeyLimitReached(TooManyRequests):
+    """As many requests of this API key are in progress as the service allows."""
+
+    code = "key_limit_reached"
 
 
 class HeadersTooLarge(RequestRefused):

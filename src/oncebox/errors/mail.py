@@ -12,7 +12,8 @@ OnceboxError
 │   ├── AddressTaken
 │   ├── InboxConflict             the attempt has another inbox of that label
 │   ├── MailDecryptionFailed
-│   └── ResendLimitReached
+│   ├── ResendLimitReached
+│   └── QuotaExceeded             the tenant stores as much mail as it may
 ├── ResolverError                 DNS
 │   ├── DnsRecordNotFound
 │   └── ResolverUnavailable       may be retried
@@ -85,6 +86,12 @@ class ResendLimitReached(StateConflict):
     """The attempt has used all resends that its inboxes' policy allows."""
 
     code = "resend_limit_reached"
+
+
+class QuotaExceeded(StateConflict):
+    """The tenant stores as much mail as it may."""
+
+    code = "quota_exceeded"
 
 
 class ResolverError(OnceboxError):

@@ -4,7 +4,7 @@ Nothing of unknown outcome or in flight is ever purged.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, takewhile
 from typing import NamedTuple
 
@@ -13,8 +13,10 @@ from oncebox.db.database import Row, Transaction
 from oncebox.db.queries import load
 from oncebox.ledger.admin import idempotency, sources
 from oncebox.ledger.admin.audit import AuditEntry
+from oncebox.ledger.inboxes import quotas
 from oncebox.ledger.sends import transports
-from oncebox.model.deliveries.delivery import DeliveryState
+from oncebox.model.deliveries.delivery import DeliveryOutcome, DeliveryState
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.model.sends.transports import ConfiguredTransport
 
 _sql = load(__package__, "maintenance.sql")
@@ -67,8 +69,16 @@ def purge_bodies(tx: Transaction, found: PurgeableBodies, now: int) -> int:
     """Purge bodies that were found and may still be purged; return how many."""
     if not found.requests:
         return 0
-    tx.run_many(_sql.purge, sorted(found.deliveries), now=now)
+    purged = tx.many(_sql.purge, sorted(found.deliveries), now=now)
+    quotas.remove_stored(tx, _filed_mails(purged))
     return tx.run_many(_sql.delete_payloads, found.requests)
+
+
+def _filed_mails(purged: Iterable[Row]) -> Iterator[tuple[str, str, int]]:
+    """Yield tenant, inbox and size of mails that were counted when they were filed."""
+    for tenant, source, key, size, outcome in purged:
+        if source == MAIL_SOURCE and outcome == DeliveryOutcome.HANDLED:
+            yield str(tenant), str(key).rpartition(":")[0], int(size)
 
 
 def purge_journals(tx: Transaction, before: int, after: str = "", most: int = 500) -> PurgeResult:

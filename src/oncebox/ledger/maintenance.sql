@@ -27,7 +27,8 @@ WHERE id = :id AND purged_at IS NULL AND ended_at <= :before
         SELECT 1 FROM oncebox_effects
         WHERE delivery_id = oncebox_deliveries.id
             AND oncebox_effects.state IN ('started', 'unknown')
-    );
+    )
+RETURNING tenant, source, key, size, outcome;
 
 -- name: delete_payloads
 -- bulk: payload_id text

@@ -18,6 +18,8 @@ class ParseLimits(msgspec.Struct, frozen=True, kw_only=True):
     addresses: int = 1_000
     #: bytes of the text parts, after transfer decoding
     text: int = 2 * 1024 * 1024
+    #: characters that are searched for codes and links, of all text parts together
+    extracted: int = 256 * 1024
     #: number of HTML tags, and nesting depth of elements
     tags: int = 50_000
     nesting: int = 500
@@ -32,6 +34,7 @@ WARNING_MEANINGS = {
     "charset_unknown": "A charset is not supported; the bytes are shown as Latin-1.",
     "date_unreadable": "The Date field is not a valid date.",
     "encoding_unknown": "A part has an unknown transfer encoding.",
+    "extraction_limit": "The text is over a limit; codes and links were searched at its beginning.",
     "foreign_verdict": "The mail contains verdicts about its own sender; they are ignored.",
     "from_ambiguous": "Mail programs may disagree about the sender.",
     "header_limit": "The header is over a limit; the rest was not read.",
@@ -47,4 +50,6 @@ WARNING_MEANINGS = {
 }
 
 #: warnings that make a mail ``limited``
-LIMIT_WARNINGS = frozenset({"header_limit", "html_limit", "parts_limit", "text_limit"})
+LIMIT_WARNINGS = frozenset({
+    "extraction_limit", "header_limit", "html_limit", "parts_limit", "text_limit",
+})  # fmt: skip

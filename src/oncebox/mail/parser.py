@@ -268,6 +268,20 @@ def read_date(text: str, warnings: set[str]) -> int | None:
     return None
 
 
+def _extracted_pages(pages: list[Page], most: int, warnings: set[str]) -> list[Page]:
+    """Return the pages that are searched for codes and links, of so many characters together."""
+    if sum(len(page.text) for page in pages) <= most:
+        return pages
+    warnings.add("extraction_limit")
+    found: list[Page] = []
+    for page in pages:
+        found.append(layout.truncated(page, most))
+        most -= len(found[-1].text)
+        if most <= 0:
+            break
+    return found
+
+
 def _code_and_link(
     parsed: ParsedMail, pages: list[Page], decoded: dict[str, list[str]]
 ) -> Extraction:
@@ -356,6 +370,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         message_mark=hashlib.sha256(message_id.encode("utf-8")).digest() if message_id else None,
         signatures=_signature_hints(header),
     )
+    pages = _extracted_pages(body.pages, limits.extracted, warnings)
     return replace(
         parsed,
         status=ParseStatus.PARSED if LIMIT_WARNINGS.isdisjoint(warnings) else ParseStatus.LIMITED,
@@ -363,7 +378,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         identity=message_identity(parsed, decoded.get("from", ())),
         outline=outline_digest(parsed, body.other_texts),
         purposes=find_purposes(parsed.subject, parsed.text),
-        found=_code_and_link(parsed, body.pages, decoded),
+        found=_code_and_link(parsed, pages, decoded),
     )
 
 

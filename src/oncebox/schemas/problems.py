@@ -43,6 +43,10 @@ class Readiness(msgspec.Struct, frozen=True):
     """The service can accept work."""
 
     status: Literal["ready"] = "ready"
+    #: what is refused because little disk space is free
+    free_disk: Literal["ok", "no_large_mail", "no_mail"] = "ok"
+    #: bytes on the fullest disk that the service uses
+    free_disk_bytes: int = 0
 
 
 class Version(msgspec.Struct, frozen=True):

@@ -173,6 +173,7 @@ def make_api(
         components.telemetry,
         home=settings.tenant,
         wrong_keys=settings.http.wrong_keys,
+        requests_per_key=settings.http.requests_per_key,
     )
     paths: dict[str, list[Route]] = defaultdict(list)
     for route in (*ROUTES, openapi.openapi_route(ROUTES), *more):

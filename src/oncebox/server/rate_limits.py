@@ -1,33 +1,4 @@
-"""Token-bucket rate limits; IP addresses, and what limits count as one address."""
-
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-
-#: prefix length of the network that one IPv6 customer gets
-_IPV6_PREFIX = 64
-
-
-def parse_address(text: str) -> IPv4Address | IPv6Address:
-    """Read an address; an IPv4 address mapped to IPv6 is an IPv4 address.
-
-    Raises: ValueError.
-    """
-    found = ip_address(text)
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return mapped or found
-
-
-@lru_cache(4096)
-def limit_key(address: str) -> str:
-    """Return the unit of rate limits: an IPv4 address, or a customer's IPv6 network."""
-    try:
-        found = parse_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv4Address):
-        return str(found)
-    return str(ip_network((int(found), _IPV6_PREFIX), strict=False))
-
+"""Token-bucket rate limits."""
 
 _MAX_NAMES = 10_000
 #: tolerance for rounding errors
@@ -53,10 +24,14 @@ class TokenBuckets:
         """Take a token; return 0, or the seconds until there is one."""
         wait = self.wait(name, now)
         if not wait:
-            self._full_at[name] = max(self._full_at.get(name, now), now) + self._each
-            if len(self._full_at) > self._most:
-                self._forget(now)
+            self.charge(name, now, 1)
         return wait
+
+    def charge(self, name: str, now: float, tokens: float) -> None:
+        """Take tokens, whether or not there are as many."""
+        self._full_at[name] = max(self._full_at.get(name, now), now) + tokens * self._each
+        if len(self._full_at) > self._most:
+            self._forget(now)
 
     def wait(self, name: str, now: float) -> float:
         """Return the seconds until a token can be taken, without taking it."""

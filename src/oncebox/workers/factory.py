@@ -3,6 +3,7 @@
 import random
 
 import msgspec
+from prometheus_client import Gauge
 
 from oncebox.components import Components
 from oncebox.ledger.deliveries.settlements import default_retry_rules
@@ -22,6 +23,9 @@ from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
 from oncebox.workers.sends.send_worker import SendWorker
 from oncebox.workers.sends.transport_pool import TransportPool
+
+#: by how much the priority of the parser of heavy mail is lowered
+_HEAVY_NICE = 10
 
 
 class Workers:
@@ -58,40 +62,65 @@ class Workers:
             ledger, Claimer(ledger, targets), processor, self._telemetry, settings=settings
         )
 
-    def mail_worker(self) -> tuple[DeliveryWorker, MailProcessor]:
-        """Return the worker that parses mail, and its processor."""
-        reading, components = self._settings.reading, self._components
-        settings = msgspec.structs.replace(self._settings.worker, concurrency=reading.concurrency)
-        rules = default_retry_rules(self._settings.retry)
-        tenants = MailTargets(
-            components.ledger, worker=self._worker_name, lease=settings.lease, rules=rules
+    def mail_workers(self) -> tuple[DeliveryWorker, DeliveryWorker, MailProcessor]:
+        """Return the worker that parses mail, the one for heavy mail, and the former's processor.
+
+        Heavy mail has a parser of its own, with less priority.
+        """
+        reading, parser = self._settings.reading, self._settings.parser
+        quick_pool = ParserPool(parser, self._telemetry, quick=parser.quick)
+        heavy_pool = ParserPool(
+            msgspec.structs.replace(parser, children=1), self._telemetry, nice=_HEAVY_NICE
         )
-        reader = MailProcessor(
+        processor, heavy = self._mail_processor(quick_pool), self._mail_processor(heavy_pool)
+        gauges = self._telemetry.mail_in_flight, self._telemetry.heavy_mail_in_flight
+        return (
+            self._mail_worker(processor, reading.concurrency, gauges[0], heavy=False),
+            self._mail_worker(heavy, reading.heavy_concurrency, gauges[1], heavy=True),
+            processor,
+        )
+
+    def _mail_worker(
+        self, processor: MailProcessor, concurrency: int, gauge: Gauge, *, heavy: bool
+    ) -> DeliveryWorker:
+        components = self._components
+        settings = msgspec.structs.replace(self._settings.worker, concurrency=concurrency)
+        tenants = MailTargets(
             components.ledger,
-            ParserPool(self._settings.parser, self._telemetry),
+            worker=self._worker_name,
+            lease=settings.lease,
+            rules=default_retry_rules(self._settings.retry),
+            heavy=heavy,
+        )
+        return DeliveryWorker(
+            components.ledger,
+            Claimer(components.ledger, tenants.list_targets),
+            processor,
+            self._telemetry,
+            settings=settings,
+            most_bytes=self._settings.reading.in_flight,
+            gauge=gauge,
+            linger=True,
+        )
+
+    def _mail_processor(self, parser: ParserPool) -> MailProcessor:
+        components = self._components
+        processor = MailProcessor(
+            components.ledger,
+            parser,
             make_authenticator(self._settings.mail).authenticate,
             components.artifact_cipher,
             self._telemetry,
             components.mail_cipher,
             longpoll=components.longpoll,
             inbox_counter=components.inbox_counter,
-            rules=rules,
-            limit=reading.limit,
+            rules=default_retry_rules(self._settings.retry),
+            limit=self._settings.reading.limit,
             signature_age=self._settings.mail.signature_age,
             random=random.random,
         )
-        components.exit_stack.push_async_callback(reader.close)
-        worker = DeliveryWorker(
-            components.ledger,
-            Claimer(components.ledger, tenants.list_targets),
-            reader,
-            self._telemetry,
-            settings=settings,
-            most_bytes=reading.in_flight,
-            gauge=self._telemetry.mail_in_flight,
-            linger=True,
-        )
-        return worker, reader
+        components.exit_stack.push_async_callback(processor.close)
+        return processor
 
     def send_worker(self) -> SendWorker:
         """Return the worker that sends mail."""

@@ -104,7 +104,7 @@ def _explained(tx: Transaction, query: Query) -> list[Row]:
 def _typed(query: Query) -> dict[str, Value]:
     """Give numbers where the schema has numbers, as every caller does."""
     numbers = {
-        "now", "until", "most", "floor", "tries", "fence", "at", "number", "give_up_at",
+        "now", "until", "most", "floor", "heavy", "tries", "fence", "at", "number", "give_up_at",
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",

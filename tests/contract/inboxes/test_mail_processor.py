@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -13,7 +14,7 @@ from oncebox.errors import DatabaseUnreachable
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.claims import claimant_of
-from oncebox.ledger.deliveries import deduplication, inspections
+from oncebox.ledger.deliveries import deduplication, inspections, leases
 from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.notifications import DUE
@@ -31,6 +32,7 @@ from oncebox.model.inboxes.received_mail import (
 )
 from oncebox.workers.deliveries.delivery_worker import InFlightDeliveries
 from oncebox.workers.mail import mail_processor
+from oncebox.workers.mail.fair_queue import MailFlow, ParsingDeferred
 from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
@@ -48,7 +50,7 @@ class Reads:
         self.most_busy = 0
         self.instead: Callable[[bytes], Any] | None = None
 
-    async def parse(self, raw: bytes) -> ParsedMail:
+    async def parse(self, raw: bytes, flow: MailFlow) -> ParsedMail:
         self.busy += 1
         self.most_busy = max(self.most_busy, self.busy)
         try:
@@ -58,7 +60,7 @@ class Reads:
         finally:
             self.busy -= 1
 
-    async def check(self, raw: bytes, answers: Any) -> Any:
+    async def check(self, raw: bytes, answers: Any, flow: MailFlow) -> Any:
         return []
 
     async def __aenter__(self) -> Self:
@@ -80,6 +82,7 @@ class House:
         self.place = place
         self.box = Oncebox(settings=found)
         self.reads = Reads()
+        self.heavy_reads = Reads()
         self.verdict: Callable[[], SenderVerdict] = SenderVerdict
 
     async def open(self) -> None:
@@ -106,8 +109,9 @@ class House:
         """Begin to work, with what reads for the test."""
         self.box._start_workers(warm_up=warm_up)
         readers = [each._processor for each in self.box._workers]
-        (reader,) = [each for each in readers if isinstance(each, MailProcessor)]
+        reader, heavy = [each for each in readers if isinstance(each, MailProcessor)]
         reader._parser, reader._authenticate = self.reads, self._judge
+        heavy._parser, heavy._authenticate = self.heavy_reads, self._judge
 
     async def _judge(self, *_args: object) -> SenderVerdict:
         return self.verdict()
@@ -363,6 +367,69 @@ async def test_two_workers_file_each_mail_once(place: Place) -> None:
     assert sorted(each.sequence for each in found) == list(range(1, 201))
     assert {each.delivery_id for each in found} == set(ids)
     assert set(states) == {"done"}
+
+
+async def test_a_mail_that_is_deferred_is_read_with_the_heavy_ones_and_costs_no_try(
+    house: House,
+) -> None:
+    def defers(raw: bytes) -> None:
+        raise ParsingDeferred("slow")
+
+    house.reads.instead = defers
+    house.work()
+    (id_,) = await house.post(mail())
+    (found,) = await house.filed(1)
+    seen = await house.database.read(inspections.inspect, TENANT, id_, 0)
+
+    assert (found.status, found.delivery_id) == ("parsed", id_)
+    assert [each.outcome for each in seen.tries] == ["given_back"]
+    assert (await house.database.read(inspections.read_facts, TENANT, id_)).tries == 1
+    assert (house.reads.most_busy, house.heavy_reads.most_busy) == (1, 1)
+    assert 'oncebox_mail_deferred_total{why="slow"} 1.0' in house.box.metrics()
+
+
+async def test_small_mail_does_not_wait_for_large_mail(house: House) -> None:
+    """Of one inbox, and with every place for large mail taken by mails that never end."""
+    never = asyncio.Event()
+
+    async def stuck(raw: bytes, flow: MailFlow) -> ParsedMail:
+        await never.wait()
+        raise AssertionError
+
+    house.heavy_reads.parse = stuck  # type: ignore[method-assign]
+    house.work()
+    large = b"x" * house.box.settings.reading.heavy_from
+    for number in range(20):
+        body = mail(message_id=f"<large{number}@x>") + large
+        await house.box.components.mail_intake.store(envelope("inb_1"), body)
+    await house.box.components.mail_intake.store(envelope("inb_1"), mail(message_id="<code@x>"))
+    (found,) = await house.filed(1)
+
+    assert found.size < len(large)
+
+
+async def test_a_lost_worker_of_one_queue_is_recovered_by_that_queue(house: House) -> None:
+    """A heavy mail that killed its parser is not tried again beside quick ones."""
+    claimant = partial(leases.DeliveryClaimant, TENANT, MAIL_SOURCE, "w", 1, 8, 1_000_000)
+    store = house.box.components.mail_intake.store
+    await store(envelope("inb_1"), mail() + b"x" * house.box.settings.reading.heavy_from)
+    await store(envelope("inb_1"), mail(message_id="<2@x>"))
+    now = house.database.clock()
+    claimed = {
+        heavy: await house.database.write(leases.claim, claimant(heavy=heavy), 10, now)
+        for heavy in (0, 1)
+    }
+    lost = {
+        heavy: await house.database.write(
+            leases.claim_lost_once, claimant(heavy=heavy), 10, now + 1000
+        )
+        for heavy in (0, 1)
+    }
+
+    assert [len(each) for each in claimed.values()] == [1, 1]
+    assert [[each.id for each in found] for found in lost.values()] == [
+        [each.id for each in found] for found in claimed.values()
+    ]
 
 
 async def test_the_source_of_mail_is_nobody_elses(house: House) -> None:

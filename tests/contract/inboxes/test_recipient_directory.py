@@ -13,6 +13,7 @@ from oncebox.ledger.inboxes.recipient_directory import (
     RecipientDirectory,
     RecipientRoute,
     RecipientStatus,
+    StorageLimits,
 )
 from oncebox.model.inboxes.inbox import Inbox
 from tests.support.clerk import MINUTE, TENANT, Clerk
@@ -45,7 +46,7 @@ class Bench:
         return self.room.clerk.now
 
     async def read(
-        self, _verb: object, addresses: Sequence[str], draining: int
+        self, _verb: object, addresses: Sequence[str], draining: int, _limits: StorageLimits
     ) -> dict[str, recipient_directory._Lookup]:
         if self.down:
             raise DatabaseUnreachable("down")

@@ -69,6 +69,7 @@ TABLES: Mapping[str, Columns] = {
         "fingerprint": "{blob}'fingerprint ' || i{/blob}",
         "payload_id": f"'dlv_' || CASE WHEN i % 50 = 9 THEN {_ID} - 1 ELSE {_ID} END",
         "size": "10",
+        "heavy": "CASE WHEN i % 7 = 3 AND i % 4 = 1 THEN 1 ELSE 0 END",
         "lane": f"CASE WHEN {_IN_LANE} THEN {_LANE} END",
         "lane_position": f"CASE WHEN {_IN_LANE} THEN i END",
         "sequence": f"CASE WHEN {_IN_LANE} THEN i END",
@@ -238,6 +239,10 @@ TABLES: Mapping[str, Columns] = {
         "metadata": "{blob}'{}'{/blob}",
         "policy": "{blob}'{}'{/blob}",
         "cursor": "10",
+    },
+    "oncebox_quotas": {
+        "tenant": "'tenant' || i",
+        "stored_bytes": "i",
     },
     "oncebox_messages": {
         "id": f"'msg_' || {_ID}",

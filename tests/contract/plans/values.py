@@ -343,6 +343,9 @@ def defaults(number: Numbers) -> Values:
         "deliveries/lanes.of_type:lane": "long",
         "deliveries/lanes.lock:lane": lambda row: f"lane{1 + row}",
         "deliveries/lanes.advance:lane": lambda row: f"lane{1 + row}",
+        "heavy": 0,
+        "inboxes/quotas.add:tenant": lambda row: f"tenant{row}",
+        "inboxes/quotas.remove:tenant": lambda row: f"tenant{row}",
         "deliveries/leases.due:most": 20,
         "deliveries/leases.claim:most": 20,
         "deliveries/leases.claim:bytes": 1_000_000,
@@ -503,6 +506,9 @@ def _delivery_cases(number: Numbers) -> Iterator[Case]:
     yield "deliveries/inspections.newest", "in progress", {"state": "processing"}
     yield "deliveries/inspections.of_source", "rare", {"source": "rare"}
     yield "deliveries/leases.claim", "many", {"most": 2_000}
+    for name in ("due", "claim", "expired", "lost_once"):
+        mail = {"source": "@mail", "heavy": 1}
+        yield f"deliveries/leases.{name}", "heavy mail", mail
     for name in ("due", "claim"):
         floor = {"floor": number.now - 100 * STEP}
         yield f"deliveries/leases.{name}", "with a floor", floor

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from oncebox.mail.auth.trust import is_reported_result
+from oncebox.mail.parser import parse
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus, SenderStatus
 from tests.mail.mails import LIMITS, html, nested, plain, read
 from tests.support.steps import steps
@@ -426,5 +427,17 @@ def test_a_long_text_is_cut_and_the_rest_of_the_mail_is_read() -> None:
     parsed = cheaply(plain(b"word " * (5 * MIB), subject="long"), most=LINES)
 
     assert parsed.status is ParseStatus.LIMITED
-    assert (parsed.subject, parsed.warnings) == ("long", ("text_limit",))
+    assert (parsed.subject, parsed.warnings) == ("long", ("extraction_limit", "text_limit"))
     cheaply(plain(b"a \n" * 100_000, content_type="text/plain; format=flowed"))
+
+
+def test_codes_are_searched_in_a_bounded_text() -> None:
+    """Of all parts together, however many there are."""
+    filler = "word " * 40_000
+    early, late = "Your verification code is 482915.", "Your verification code is 730164."
+    found = parse(plain(f"{early}\n{filler * 2}\n{late}"))
+    small = parse(plain(f"{early}\n{filler}"))
+
+    assert [each.value for each in found.found.codes] == ["482915"]
+    assert (found.status, found.warnings) == ("limited", ("extraction_limit",))
+    assert (small.status, small.warnings) == ("parsed", ())

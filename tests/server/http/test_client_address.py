@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oncebox.errors import ConfigInvalid
+from oncebox.model.client_address import limit_key
 from oncebox.server.http.proxies import (
     ProxyHeader,
     ProxyHeaderError,
@@ -16,7 +17,6 @@ from oncebox.server.http.proxies import (
     read_proxy_header,
 )
 from oncebox.server.http.request_parsing import RequestHead
-from oncebox.server.rate_limits import limit_key
 
 
 def sent_with(*fields: tuple[bytes, bytes]) -> RequestHead:

@@ -316,6 +316,25 @@ async def test_webhooks_and_probes_are_served_when_the_api_is_busy() -> None:
     assert statuses == [200] * 11
 
 
+async def test_webhooks_on_new_connections_are_served_while_every_other_is_at_work() -> None:
+    """Also more of them than the share of connections that is reserved."""
+    app = Recorder()
+    app.gate.clear()
+    async with serving(app, connections=10) as served:
+        peers = [await served.connect() for _ in range(15)]
+        for number, peer in enumerate(peers):
+            peer.send(post(b"x", path="/v1/waits" if number < 9 else "/in/x"))
+        await until(lambda: len(app.bodies) == 15)
+        refused = await served.ask(post(b"one more", path="/v1/waits"))
+        app.gate.set()
+        statuses = [(await peer.answer()).status for peer in peers]
+        for peer in peers:
+            peer.close()
+
+    assert (refused.status, refused.json["code"]) == (503, "server_busy")
+    assert statuses == [200] * 15
+
+
 async def test_handler_of_webhooks_may_answer_at_once_or_later() -> None:
     exchanges: list[RequestContext] = []
 

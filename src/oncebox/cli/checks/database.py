@@ -7,6 +7,7 @@ from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
 from oncebox.cli.checks.machine import (
     check_database_files,
     check_disk,
+    check_free_space,
     check_machine,
     check_ports,
 )
@@ -22,6 +23,7 @@ from oncebox.errors import OnceboxError, SchemaOutdated
 from oncebox.ledger import maintenance
 from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
+from oncebox.ledger.inboxes import quotas
 from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.sends import sends, transports
 from oncebox.model.attempts import ActionState
@@ -50,11 +52,14 @@ async def run_all(settings: Settings) -> AsyncIterator[Check]:
         yield check
     path = database_file(settings)
     if path is not None:
-        for check in (*check_disk(path.parent), *check_database_files(path)):
+        watermark = settings.limits.free_disk
+        for check in (*check_disk(path.parent, watermark), *check_database_files(path)):
             yield check
         if not path.exists():
             yield warn("database", "there is none yet", "the first delivery or worker creates it")
             return
+    else:
+        yield check_free_space(settings.folder, settings.limits.free_disk)
     try:
         reader = Reader(settings, check_schema=False)
     except OnceboxError as error:
@@ -82,8 +87,22 @@ async def _check_contents(reader: Reader) -> AsyncIterator[Check]:
         for check_work in (_check_deliveries, _check_sends):
             for check in reader.read(check_work, reader.settings.tenant, reader.clock()):
                 yield check
+        yield _check_quotas(reader)
         for check in await _check_dns(reader):
             yield check
+
+
+def _check_quotas(reader: Reader) -> Check:
+    """Check whether a tenant's mail is refused, or soon will be."""
+    stored = reader.read(quotas.storage_of_all, reader.settings.limits.tenant_bytes).values()
+    full = [each.tenant for each in stored if each.is_full]
+    nearly = [each.tenant for each in stored if each.is_nearly_full and not each.is_full]
+    remedy = "raise it with: oncebox tenant quota NAME SIZE"
+    if full:
+        return fail("quotas", f"mail is refused for tenants: {', '.join(full)}", remedy)
+    if nearly:
+        return warn("quotas", f"nine tenths are used by tenants: {', '.join(nearly)}", remedy)
+    return ok("quotas", "no tenant is near its limit")
 
 
 async def _check_dns(reader: Reader) -> list[Check]:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 import ssl
 import stat
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from oncebox.cli import files
 from oncebox.cli.checks import Check, CheckStatus, fail, ok, warn
-from oncebox.core import clock
+from oncebox.core import clock, disk_space
+from oncebox.core.disk_space import DiskLevel
 from oncebox.core.files import refuse_network_filesystem
 from oncebox.errors import DatabaseUnsafe, ListenAddressUnavailable
 from oncebox.server.http.http_server import listen
@@ -22,6 +22,12 @@ from oncebox.settings import Settings
 _MEBIBYTE = 1024 * 1024
 #: free bytes below which commits will soon fail, and below which to warn
 _TOO_LITTLE, _LITTLE = 100 * _MEBIBYTE, 1024 * _MEBIBYTE
+#: what is refused while little space is free
+_REFUSED = {
+    DiskLevel.NO_LARGE_MAIL: "large mail is",
+    DiskLevel.NO_MAIL: "all mail is",
+    DiskLevel.NO_WEBHOOKS: "mail and webhooks are",
+}
 #: the same for inodes
 _TOO_FEW, _FEW = 1_000, 10_000
 #: days before its expiry when a certificate should have been renewed
@@ -45,7 +51,18 @@ def check_database_files(path: Path) -> Iterator[Check]:
     yield from _check_mode("database file", path)
 
 
-def check_disk(folder: Path) -> Iterator[Check]:
+def check_free_space(folder: Path, watermark: int) -> Check:
+    """Check the free space on the disk of a folder, which need not exist yet."""
+    disk = disk_space.measure(folder)
+    message = f"{disk.free // _MEBIBYTE} MiB free"
+    remedy = f"free some space on the disk of {folder}"
+    level = disk_space.level_of(disk, watermark)
+    if level:
+        return fail("disk space", f"{message}: {_REFUSED[level]} refused", remedy)
+    return _check_amount("disk space", disk.free, (_TOO_LITTLE, _LITTLE), message, remedy)
+
+
+def check_disk(folder: Path, watermark: int) -> Iterator[Check]:
     """Check the file system of a SQLite file, which need not exist yet."""
     present = next(each for each in (folder, *folder.resolve().parents) if each.exists())
     try:
@@ -54,10 +71,7 @@ def check_disk(folder: Path) -> Iterator[Check]:
         yield fail("file system", error.code, str(error))
     else:
         yield ok("file system", f"{folder} is local")
-    remedy = f"free some space on the disk of {folder}"
-    free = shutil.disk_usage(present).free
-    message = f"{free // _MEBIBYTE} MiB free"
-    yield _check_amount("disk space", free, (_TOO_LITTLE, _LITTLE), message, remedy)
+    yield check_free_space(folder, watermark)
     found = os.statvfs(present)
     if found.f_files:  # 0: no limit
         message = f"{found.f_favail} more files can be made"

@@ -15,16 +15,17 @@ from oncebox.cli.options import (
     tenant_of,
     tenant_option,
 )
-from oncebox.cli.output.times import iso_time, parse_duration
+from oncebox.cli.output.times import iso_time, parse_duration, parse_size
 from oncebox.components import Components
 from oncebox.ledger.admin import api_keys, tenants
 from oncebox.ledger.admin.api_keys import Requester
+from oncebox.ledger.inboxes import quotas
 from oncebox.ledger.inboxes.allocation import InboxService
 from oncebox.ledger.lookup import IdKind, find_id
 from oncebox.ledger.notifications import EVENTS
 from oncebox.ledger.sends import suppressions
 from oncebox.ledger.sends.suppressions import Suppression, SuppressionReason
-from oncebox.model.admin.access import ApiKey, Tenant
+from oncebox.model.admin.access import ApiKey, Tenant, TenantStorage
 from oncebox.model.inboxes.addresses import DnsRecord, Domain, dns_records, parse_mailbox
 from oncebox.settings import Settings
 
@@ -150,12 +151,52 @@ def list_tenants(call: CommandContext) -> None:
     """List all tenants; `default` always exists."""
     with call.reader() as reader:
         found = reader.read(tenants.list_all)
+        default = reader.settings.limits.tenant_bytes
+        stored = reader.read(quotas.storage_of_all, default)
     call.out.listing(
-        found,
-        ("tenant", "made"),
-        lambda tenant: (tenant.name, iso_time(tenant.created_at) if tenant.created_at else ""),
-        name=lambda tenant: tenant.name,
+        [(each, stored.get(each.name, TenantStorage(each.name, 0, default))) for each in found],
+        ("tenant", "made", "stored bytes", "quota"),
+        lambda row: _tenant_row(*row),
+        record=lambda row: _tenant_record(*row),
+        name=lambda row: row[0].name,
     )
+
+
+def _tenant_row(tenant: Tenant, storage: TenantStorage) -> tuple[object, ...]:
+    made = iso_time(tenant.created_at) if tenant.created_at else ""
+    return tenant.name, made, storage.stored_bytes, storage.quota_bytes or "none"
+
+
+def _tenant_record(tenant: Tenant, storage: TenantStorage) -> dict[str, object]:
+    record = msgspec.structs.asdict(storage)
+    del record["tenant"]
+    return {**msgspec.structs.asdict(tenant), **record}
+
+
+@click.command(
+    "quota",
+    epilog=examples("oncebox tenant quota acme 20GiB", "oncebox tenant quota acme default"),
+)
+@click.argument("name")
+@click.argument("size", type=parse_size, metavar="SIZE")
+@audit_options
+@with_context
+def set_quota(call: CommandContext, *, name: str, size: int | None, who: str, why: str) -> None:
+    """Limit the raw mail that a tenant stores.
+
+    SIZE is a number of bytes, or such as 500MiB or 20GiB; 0 is no limit, `default` the setting
+    limits.tenant_bytes. Beyond it, mail is refused with 452 4.2.2 until older mail is deleted.
+    """
+
+    async def work(components: Components) -> TenantStorage:
+        entry = audit_entry(components, name, who=who, why=why)
+        await components.database.write(quotas.set_quota, size, entry)
+        default = components.settings.limits.tenant_bytes
+        return await components.database.read(quotas.storage, name, default)
+
+    storage = call.run(work)
+    limit = f"{storage.quota_bytes} bytes" if storage.quota_bytes else "no limit"
+    call.out.result(storage, name, f"stores {storage.stored_bytes} bytes of {limit}")
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""Times and durations: formatting for output, parsing of typed durations such as `5min`."""
+"""Times and sizes as they are shown and typed."""
 
 import re
 from datetime import UTC, datetime
@@ -48,3 +48,17 @@ def parse_duration(typed: str | float) -> float:
     if found is None:
         raise click.BadParameter("write a number and a unit, such as 30s, 5min, 12h or 90d")
     return float(found[1]) * _INPUT_UNITS[found[2]]
+
+
+_SIZE_UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+_SIZE = re.compile(r"(\d{1,15}) ?(KiB|MiB|GiB|TiB|)")
+
+
+def parse_size(typed: str) -> int | None:
+    """Return the bytes of a size, None for ``default``; for click, the type of an argument."""
+    if typed == "default":
+        return None
+    found = _SIZE.fullmatch(typed)
+    if found is None:
+        raise click.BadParameter("write a number of bytes, or such as 500MiB or 20GiB, or default")
+    return int(found[1]) * _SIZE_UNITS[found[2]]

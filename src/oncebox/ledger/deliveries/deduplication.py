@@ -113,7 +113,7 @@ def accept(
 
 def _plain_row(each: NewDelivery) -> Row | None:
     """Return the row of an arrival; None if it needs more than a row."""
-    if not (each.lane is each.hold_reason is each.payload_id is each.echo_of is None):
+    if each.heavy or not (each.lane is each.hold_reason is each.payload_id is each.echo_of is None):
         return None
     tenant, source = each.tenant, each.source
     return (
@@ -270,7 +270,7 @@ def _row(
         each.road, each.fingerprint, each.payload_id or each.id, each.start, each.size, each.lane,
         state.value, now if is_due else None, each.received_at,
         _hold_reason(key, each, backed) if held else None, now if held else None, each.verdict,
-        each.secret_id,
+        each.secret_id, int(each.heavy),
     )  # fmt: skip
 
 

@@ -20,17 +20,17 @@ VALUES (:delivery_id, :class, :number, :tenant, :now, :road, :verdict, :secret_i
 ON CONFLICT DO NOTHING;
 
 -- name: insert
--- bulk: id text, tenant text, source text, key text, variant text, key_digest bytea, body_digest bytea, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, verdict text, secret_id text
+-- bulk: id text, tenant text, source text, key text, variant text, key_digest bytea, body_digest bytea, type text, road text, fingerprint bytea, payload_id text, slice_start bigint, size bigint, lane text, state text, due_at bigint, received_at bigint, hold_reason text, held_at bigint, verdict text, secret_id text, heavy bigint
 -- Insert new deliveries; one with a known key, or with a known body under an unsigned key, is
 -- skipped and not counted.
 INSERT INTO oncebox_deliveries (
     id, tenant, source, key, variant, key_digest, body_digest, type, road, fingerprint, payload_id,
     slice_start, size, lane, state, due_at, received_at, accepted_at, hold_reason, held_at, verdict,
-    secret_id, late
+    secret_id, heavy, late
 )
 VALUES (:id, :tenant, :source, :key, :variant, :key_digest, :body_digest, :type, :road, :fingerprint,
     :payload_id, :slice_start, :size, :lane, :state, :due_at, :received_at, :now, :hold_reason,
-    :held_at, :verdict, :secret_id, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END)
+    :held_at, :verdict, :secret_id, :heavy, CASE WHEN :verdict = 'late' THEN 1 ELSE 0 END)
 /* from rows */
 ON CONFLICT DO NOTHING;
 

@@ -96,8 +96,12 @@ SELECT id FROM oncebox_audit ORDER BY id DESC LIMIT 1;
 -- name: overdue
 -- The number of unclaimed deliveries that were due before a given time, and the oldest due time.
 SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
-    AND due_at IS NOT NULL AND due_at <= :before
+WHERE tenant = :tenant AND source = :source AND heavy = 0
+    AND state IN ('received', 'failed') AND due_at IS NOT NULL AND due_at <= :before
+UNION ALL
+SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
+WHERE tenant = :tenant AND source = :source AND heavy = 1
+    AND state IN ('received', 'failed') AND due_at IS NOT NULL AND due_at <= :before
 UNION ALL
 SELECT COUNT(*), MIN(due_at) FROM oncebox_deliveries
 WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :before;

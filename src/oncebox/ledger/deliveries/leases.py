@@ -44,6 +44,8 @@ class DeliveryClaimant(NamedTuple):
     #: deliveries of the source begun per second, and in progress, in all workers together
     rate: int | None = None
     concurrency: int | None = None
+    #: 1: mail that is large or slow to parse; 0: everything else
+    heavy: int = 0
 
     @property
     def is_limited(self) -> bool:
@@ -112,6 +114,7 @@ def _find_and_lease(
         _sql.due,
         tenant=who.tenant,
         source=who.source,
+        heavy=who.heavy,
         floor=floor,
         now=now,
         most=most,
@@ -135,6 +138,7 @@ def _lease_at_once(
         _sql.claim,
         tenant=who.tenant,
         source=who.source,
+        heavy=who.heavy,
         worker=who.worker,
         floor=floor,
         now=now,
@@ -159,7 +163,13 @@ def claim_expired(tx: Transaction, who: DeliveryClaimant, now: int) -> Delivery 
 def claim_lost_once(tx: Transaction, who: DeliveryClaimant, most: int, now: int) -> list[Delivery]:
     """Lease deliveries whose worker was lost for the first time, up to ``most`` together."""
     found = tx.all(
-        _sql.lost_once, tenant=who.tenant, source=who.source, now=now, tries=who.tries, most=most
+        _sql.lost_once,
+        tenant=who.tenant,
+        source=who.source,
+        heavy=who.heavy,
+        now=now,
+        tries=who.tries,
+        most=most,
     )
     return _take_over(tx, who, _within_memory(found), now) if found else []
 
@@ -186,7 +196,13 @@ def _still_ours(tx: Transaction, who: DeliveryClaimant, wanted: Sequence[Row]) -
 
 def leased_to(tx: Transaction, who: DeliveryClaimant) -> list[Delivery]:
     """Return the deliveries leased to this worker now, as its claims returned them."""
-    rows = tx.all(_sql.leased_to, tenant=who.tenant, source=who.source, worker=who.worker)
+    rows = tx.all(
+        _sql.leased_to,
+        tenant=who.tenant,
+        source=who.source,
+        heavy=who.heavy,
+        worker=who.worker,
+    )
     payloads: Payloads = {}
     return [_delivery(tx, row, payloads, claimed=0) for row in rows]
 
@@ -204,8 +220,15 @@ def has_expired(tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0
 
 
 def _expired(tx: Transaction, who: DeliveryClaimant, now: int, floor: int) -> Row | None:
-    tenant, source = who[:2]
-    return tx.one(_sql.expired, tenant=tenant, source=source, floor=floor, now=now, tries=who.tries)
+    return tx.one(
+        _sql.expired,
+        tenant=who.tenant,
+        source=who.source,
+        heavy=who.heavy,
+        floor=floor,
+        now=now,
+        tries=who.tries,
+    )
 
 
 def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0) -> int:

@@ -34,7 +34,8 @@ SELECT due.id, tenant, source, key, variant, type, lane, late, policy, fence, tr
     headers, CASE WHEN size <= 65536 AND (payload_id = due.id OR source = '@mail') THEN body END,
     verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS due LEFT JOIN oncebox_payloads AS payload ON payload.id = payload_id
-WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+WHERE tenant = :tenant AND source = :source AND heavy = :heavy
+    AND state IN ('received', 'failed')
     AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
 ORDER BY due_at LIMIT :most;
 
@@ -61,7 +62,8 @@ WITH due AS MATERIALIZED (
     SELECT ctid AS place, fence AS seen_fence, size AS own_size, payload_id AS own_payload,
         COALESCE(give_up_at + (:now - due_at), :give_up_at) AS gives_up_at
     FROM oncebox_deliveries
-    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+    WHERE tenant = :tenant AND source = :source AND heavy = :heavy
+        AND state IN ('received', 'failed')
         AND due_at IS NOT NULL AND due_at >= :floor AND due_at <= :now
     ORDER BY due_at LIMIT :most FOR UPDATE SKIP LOCKED
 ),
@@ -89,7 +91,7 @@ SELECT headers, body FROM oncebox_payloads WHERE id = :id;
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing'
+WHERE tenant = :tenant AND source = :source AND heavy = :heavy AND state = 'processing'
     AND due_at >= :floor AND due_at <= :now
     AND tries < :tries AND give_up_at > due_at
 ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
@@ -100,7 +102,8 @@ ORDER BY due_at LIMIT 1 /* postgres: FOR UPDATE SKIP LOCKED */;
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at + (:now - due_at), size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries AS lost
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND due_at <= :now
+WHERE tenant = :tenant AND source = :source AND heavy = :heavy AND state = 'processing'
+    AND due_at <= :now
     AND tries + 1 < :tries AND give_up_at > due_at
     AND NOT EXISTS (SELECT 1 FROM oncebox_tries WHERE delivery_id = lost.id AND outcome = 'lost')
 ORDER BY due_at LIMIT :most /* postgres: FOR UPDATE SKIP LOCKED */;
@@ -119,7 +122,8 @@ WHERE id = :id AND state || '' = 'processing' AND fence = :fence AND due_at <= :
 SELECT id, tenant, source, key, variant, type, lane, late, policy, fence, tries, received_at,
     give_up_at, size, NULL, NULL, verdict, sequence, payload_id, slice_start
 FROM oncebox_deliveries
-WHERE tenant = :tenant AND source = :source AND state = 'processing' AND worker = :worker;
+WHERE tenant = :tenant AND source = :source AND heavy = :heavy AND state = 'processing'
+    AND worker = :worker;
 
 -- name: as_claimed
 -- bulk: id text
@@ -171,13 +175,13 @@ SELECT id, fence, worker FROM oncebox_deliveries /* and rows */ WHERE id = :id A
 
 -- name: any
 -- bulk: source text
--- Sources with claimable deliveries: due, or lost by their worker. Not EXISTS, for which
+-- Sources of webhooks with claimable deliveries: due, or lost by their worker. Not EXISTS, for which
 -- PostgreSQL may read all due deliveries at once.
 SELECT :source
 /* from rows */
 WHERE COALESCE((
     SELECT 1 FROM oncebox_deliveries
-    WHERE tenant = :tenant AND source = :source AND state IN ('received', 'failed')
+    WHERE tenant = :tenant AND source = :source AND heavy = 0 AND state IN ('received', 'failed')
         AND due_at IS NOT NULL AND due_at <= :now
     LIMIT 1
 ), (

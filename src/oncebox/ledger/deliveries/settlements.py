@@ -205,6 +205,7 @@ def _end_unfinished(tx: Transaction, other: Sequence[Settlement], now: int) -> i
         (
             each.delivery.id, each.delivery.fence, str(each.state), str(each.outcome), each.error,
             each.due_at, each.not_before, each.hold_reason, int(each.outcome in _UNCOUNTED),
+            int(each.heavy),
         )
         for each in other
     ]  # fmt: skip

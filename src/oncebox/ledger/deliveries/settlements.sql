@@ -18,14 +18,14 @@ WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 RETURNING id, fence;
 
 -- name: settle
--- bulk: id text, fence bigint, state text, outcome text, error text, due_at bigint, not_before bigint, hold_reason text, uncounted bigint
+-- bulk: id text, fence bigint, state text, outcome text, error text, due_at bigint, not_before bigint, hold_reason text, uncounted bigint, heavy bigint
 -- End tries in another way: retried, given up, held, returned to the queue, or done with a reason.
 UPDATE oncebox_deliveries
 SET state = :state, outcome = :outcome, last_error = COALESCE(:error, last_error),
     due_at = :due_at, not_before = :not_before, hold_reason = :hold_reason,
     held_at = CASE WHEN :state = 'held' THEN CAST(:now AS BIGINT) END,
     ended_at = CASE WHEN :state IN ('dead', 'done') THEN CAST(:now AS BIGINT) END,
-    tries = tries - :uncounted
+    tries = tries - :uncounted, heavy = CASE WHEN :heavy = 1 THEN 1 ELSE heavy END
 /* from rows */
 WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 RETURNING id;

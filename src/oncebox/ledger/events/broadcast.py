@@ -5,12 +5,14 @@ these; a slow one reads the ledger from its own position, so that it costs no me
 """
 
 import asyncio
-from collections import deque
+import sys
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database
 from oncebox.db.notify import Poller
+from oncebox.errors.http import KeyLimitReached
 from oncebox.ledger.events import event_log
 from oncebox.ledger.notifications import STREAM
 from oncebox.model.events import Event, EventBatch, EventFilter
@@ -53,6 +55,8 @@ class EventBroadcast:
         """Read nothing before there is a follower."""
         self._database = database
         self._streams: dict[str, _TenantStream] = {}
+        #: followers by API key
+        self._per_key: Counter[str] = Counter()
         self._poller = Poller(database, telemetry, STREAM, self._poll, self._streams)
         telemetry.event_streams.set_function(lambda: self.followers)
 
@@ -61,14 +65,25 @@ class EventBroadcast:
         """The number of followers."""
         return sum(len(channel.followers) for channel in self._streams.values())
 
-    async def follow(self, wanted: EventFilter, after: int) -> "EventFollower":
+    async def follow(
+        self, wanted: EventFilter, after: int, *, key: str = "", per_key: int = sys.maxsize
+    ) -> "EventFollower":
         """Return a follower that begins after a number; call its ``leave`` in the end.
 
-        Raises: StoreError.
+        It counts towards the limit of an API key.
+
+        Raises: KeyLimitReached, StoreError.
         """
         found = await self._database.read(event_log.bounds, wanted.tenant)
+        if self._per_key[key] >= per_key:
+            raise KeyLimitReached(
+                f"this key has {per_key} open event streams; close some, share one among several "
+                "readers, or raise the setting events.streams_per_key",
+                retry_after=5.0,
+            )
+        self._per_key[key] += 1
         channel = self._streams.setdefault(wanted.tenant, _TenantStream(found.last))
-        follower = EventFollower(self, self._database, channel, wanted, after)
+        follower = EventFollower(self, self._database, channel, wanted, after, key)
         channel.followers.add(follower)
         self._poller.start()
         return follower
@@ -77,8 +92,11 @@ class EventBroadcast:
         """Remove a follower; with the last one of a tenant, drop its events."""
         tenant = follower.wanted.tenant
         channel = self._streams.get(tenant)
-        if channel is not None:
-            channel.followers.discard(follower)
+        if channel is not None and follower in channel.followers:
+            channel.followers.remove(follower)
+            self._per_key[follower.key] -= 1
+            if not self._per_key[follower.key]:
+                del self._per_key[follower.key]
             if not channel.followers:
                 del self._streams[tenant]
 
@@ -118,8 +136,10 @@ class EventFollower:
         channel: _TenantStream,
         wanted: EventFilter,
         after: int,
+        key: str = "",
     ) -> None:
         self.wanted = wanted
+        self.key = key
         #: everything wanted up to here was returned
         self.position = after
         self._broadcast = broadcast

@@ -20,7 +20,7 @@ from oncebox.errors.mail import (
 )
 from oncebox.ledger.admin import audit, tenants
 from oncebox.ledger.admin.api_keys import Requester
-from oncebox.ledger.inboxes import inboxes
+from oncebox.ledger.inboxes import inboxes, quotas
 from oncebox.model.inboxes.addresses import (
     ADDRESS_RANDOM_BYTES,
     Domain,
@@ -64,10 +64,11 @@ class InboxService:
         settings: InboxSettings,
         *,
         home: str,
+        tenant_bytes: int = 0,
         random: Callable[[int], bytes] = os.urandom,
         new_id: ids.NewId = ids.new,
     ) -> None:
-        """Reserve the default domain for the tenant ``home``.
+        """Reserve the default domain for the tenant ``home``; limit the mail of tenants.
 
         Raises: ConfigInvalid.
         """
@@ -78,6 +79,7 @@ class InboxService:
         self.draining = round(settings.draining * 1000)
         self._lifetime = round(settings.lifetime * 1000)
         self._default_tenant = home
+        self._tenant_bytes = tenant_bytes
         self._random = random
         self._new_id = new_id
 
@@ -89,7 +91,7 @@ class InboxService:
         """Create inboxes in one commit; an attempt that has one with that label keeps it.
 
         Raises: AddressInvalid, AddressTaken, DomainRequired, DomainUnknown, InboxConflict,
-        InboxInvalid.
+        InboxInvalid, QuotaExceeded.
         """
         wanted = dict(enumerate(map(check_options, options)))
         domains = {
@@ -111,6 +113,8 @@ class InboxService:
                 rest = {n: each for n, each in wanted.items() if n not in found}
                 found |= _existing(tx, requester, rest)
             if len(found) == len(wanted):
+                if any(each.new for each in found.values()):
+                    quotas.require_storage(tx, requester.tenant, self._tenant_bytes)
                 return [found[number] for number in wanted]
         raise AddressTaken("this address was assigned before; choose another")
 

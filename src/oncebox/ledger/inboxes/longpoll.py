@@ -20,7 +20,7 @@ from oncebox.db.group_commit import SharedRead
 from oncebox.db.notify import Poller
 from oncebox.db.queries import load
 from oncebox.errors import NotFound
-from oncebox.errors.http import TooManyRequests, Unauthenticated
+from oncebox.errors.http import KeyLimitReached, TooManyRequests, Unauthenticated
 from oncebox.ledger.admin import api_keys
 from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.artifacts import artifacts
@@ -351,7 +351,13 @@ class LongPollHub:
 
         Raises: TooManyRequests.
         """
-        if self._waits_by_key[key] >= self._settings.per_key or self.waiters >= self._settings.most:
+        if self._waits_by_key[key] >= self._settings.per_key:
+            raise KeyLimitReached(
+                f"this key has {self._settings.per_key} open waits; end some, wait for several "
+                "inboxes in one call, or raise the setting waits.per_key",
+                retry_after=5.0,
+            )
+        if self.waiters >= self._settings.most:
             raise TooManyRequests(
                 "too many waits are open; end some, or try again in a while", retry_after=5.0
             )

@@ -40,12 +40,14 @@ class MailIntake:
         limits: LimitSettings,
         cipher: MailCipher,
         *,
+        heavy_from: int = 256 * 1024,
         new_id: ids.NewId = ids.new,
     ) -> None:
-        """Let at most ``limits.waiting`` mails wait for their commit."""
+        """Let at most ``limits.waiting`` mails wait for their commit; large ones are heavy."""
         self._database = database
         self._telemetry = telemetry
         self._cipher = cipher
+        self._heavy_from = heavy_from
         self._new_id = new_id
         self._rows = telemetry.commit_rows.labels("mail")
         self._new = telemetry.accepted.labels(MAIL_SOURCE)
@@ -121,6 +123,7 @@ class MailIntake:
                 road=SMTP_CHANNEL,
                 received_at=now,
                 payload_id=shared,
+                heavy=len(data) >= self._heavy_from,
             )
             for inbox_id, id_ in inboxes.items()
         ])  # fmt: skip

@@ -19,6 +19,7 @@ from oncebox.ledger.artifacts import artifacts
 from oncebox.ledger.artifacts.artifacts import FiledMessage
 from oncebox.ledger.ciphers import MailCipher, document_aad, mail_aad
 from oncebox.ledger.events import event_log
+from oncebox.ledger.inboxes import quotas
 from oncebox.model.events import EventType, NewEvent
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.message import (
@@ -118,9 +119,9 @@ def inbox_rules(tx: Transaction, inboxes: Sequence[tuple[str, str]]) -> list[Inb
     return [found.get(id_) for id_, _tenant in inboxes]
 
 
-def tenants_with_mail(tx: Transaction, now: int) -> list[str]:
-    """Return the tenants that have unprocessed mail."""
-    return [str(tenant) for (tenant,) in tx.all(_sql.waiting, now=now)]
+def tenants_with_mail(tx: Transaction, now: int, heavy: int = 0) -> list[str]:
+    """Return the tenants that have unprocessed mail, heavy or not."""
+    return [str(tenant) for (tenant,) in tx.all(_sql.waiting, heavy=heavy, now=now)]
 
 
 def _lock_and_look(
@@ -206,17 +207,21 @@ def _number_messages(
     every = (*first, *(copy.filing for copy in copies))
     tenants = {each.inbox_id: each.delivery.tenant for each in every}
     copied = Counter(copy.filing.inbox_id for copy in copies)
+    stored: Counter[str] = Counter()
+    for each in every:
+        stored[each.inbox_id] += len(each.delivery.body)
     rows = []
     for inbox, tenant in sorted(tenants.items()):
         times = [each.delivery.received_at for each in new[inbox]]
         matched = sum(not each.document.mismatch for each in new[inbox])
         rows.append((
             inbox, tenant, len(times), copied[inbox], matched,
-            min(times, default=None), max(times, default=None),
+            min(times, default=None), max(times, default=None), stored[inbox],
         ))  # fmt: skip
     counters = {str(inbox): rest for inbox, *rest in tx.many(_sql.advance, rows)}
     if len(counters) < len(rows):
         raise RowRefused("the inbox is not this tenant's")
+    quotas.add_stored(tx, ((tenants[inbox], count) for inbox, count in stored.items()))
     filed = []
     for inbox, filings in new.items():
         last, attempt_id, created_at = counters[inbox]

@@ -24,11 +24,12 @@ SELECT DISTINCT inbox_id, message_mark FROM oncebox_messages /* and rows */
 WHERE inbox_id = :inbox_id AND message_mark = :mark;
 
 -- name: advance
--- bulk: id text, tenant text, new bigint, copies bigint, matching bigint, first_at bigint, last_at bigint
+-- bulk: id text, tenant text, new bigint, copies bigint, matching bigint, first_at bigint, last_at bigint, bytes bigint
 -- Count the mail of an inbox and assign numbers. The row's lock is held until the commit, so the
 -- order of numbers is the order of commits.
 UPDATE oncebox_inboxes
 SET cursor = cursor + :new, duplicates = duplicates + :copies, matched = matched + :matching,
+    stored_bytes = stored_bytes + :bytes,
     first_message_at = COALESCE(first_message_at, :first_at),
     last_message_at = CASE
         WHEN last_message_at IS NULL OR last_message_at < :last_at THEN :last_at
@@ -82,12 +83,12 @@ WHERE oncebox_inboxes.id = :id AND oncebox_inboxes.tenant = :tenant;
 -- to the next. Expired leases are included.
 WITH RECURSIVE found (tenant) AS (
     SELECT MIN(tenant) FROM oncebox_deliveries
-    WHERE source = '@mail' AND due_at IS NOT NULL
+    WHERE source = '@mail' AND heavy = :heavy AND due_at IS NOT NULL
         AND (state = 'received' OR state = 'failed' OR state = 'processing')
     UNION ALL
     SELECT (
         SELECT MIN(oncebox_deliveries.tenant) FROM oncebox_deliveries
-        WHERE source = '@mail' AND due_at IS NOT NULL
+        WHERE source = '@mail' AND heavy = :heavy AND due_at IS NOT NULL
             AND (state = 'received' OR state = 'failed' OR state = 'processing')
             AND oncebox_deliveries.tenant > found.tenant
     )
@@ -96,7 +97,7 @@ WITH RECURSIVE found (tenant) AS (
 SELECT found.tenant FROM found
 WHERE found.tenant IS NOT NULL AND (
     SELECT MIN(due_at) FROM oncebox_deliveries
-    WHERE source = '@mail' AND due_at IS NOT NULL
+    WHERE source = '@mail' AND heavy = :heavy AND due_at IS NOT NULL
         AND (state = 'received' OR state = 'failed' OR state = 'processing')
         AND oncebox_deliveries.tenant = found.tenant
 ) <= :now;

@@ -18,6 +18,7 @@ from oncebox.db.group_commit import before_deadline
 from oncebox.db.queries import load
 from oncebox.errors import StoreUnavailable
 from oncebox.errors.mail import AddressInvalid
+from oncebox.model.admin.access import TenantStorage
 from oncebox.model.inboxes.addresses import address_key
 from oncebox.model.inboxes.inbox import InboxState, accepts_until
 
@@ -41,6 +42,8 @@ class RecipientStatus(StrEnum):
     CLOSED = "closed"
     #: the domain is not ours
     NOT_OURS = "not_ours"
+    #: the inbox, or its tenant, stores as much mail as it may
+    FULL = "full"
 
 
 class RecipientRoute(msgspec.Struct, frozen=True):
@@ -54,6 +57,7 @@ class RecipientRoute(msgspec.Struct, frozen=True):
 _UNKNOWN = RecipientRoute(RecipientStatus.UNKNOWN)
 _CLOSED = RecipientRoute(RecipientStatus.CLOSED)
 _NOT_OURS = RecipientRoute(RecipientStatus.NOT_OURS)
+_FULL = RecipientRoute(RecipientStatus.FULL)
 
 
 class _Lookup(NamedTuple):
@@ -66,6 +70,17 @@ class _Lookup(NamedTuple):
     otherwise: RecipientRoute
 
 
+class StorageLimits(NamedTuple):
+    """Bytes of raw mail that an inbox and a tenant may have; 0 is no limit."""
+
+    inbox: int = 0
+    #: unless it has a limit of its own
+    tenant: int = 0
+
+
+_NO_LIMITS = StorageLimits()
+
+
 class RecipientDirectory:
     """Finds inboxes by address; concurrent callers share one query."""
 
@@ -75,12 +90,14 @@ class RecipientDirectory:
         *,
         default: str,
         draining: int,
+        limits: StorageLimits = _NO_LIMITS,
         steady: Callable[[], float] = clock.steady,
     ) -> None:
         """Use this default domain; inboxes drain for so many milliseconds after their lifetime."""
         self._database = database
         self._default = default
         self._draining = draining
+        self._limits = limits
         self._steady = steady
         #: each with the steady time until which it is valid
         self._cached: dict[str, tuple[_Lookup, float]] = {}
@@ -155,7 +172,7 @@ class RecipientDirectory:
         # The time counts from before the read: its result may be old when it arrives.
         changes, until = self._changes, self._steady() + ROUTE_CACHE_SECONDS
         try:
-            found = await self._database.read(look_up, list(asked), self._draining)
+            found = await self._database.read(look_up, list(asked), self._draining, self._limits)
         except Exception as error:  # noqa: BLE001 - the callers get it, whatever it is
             _fail_waiters(asked.values(), error)
             return
@@ -164,7 +181,7 @@ class RecipientDirectory:
             raise
         for address, future in asked.items():
             one = found.get(address)
-            if one is not None and self._is_open(one):
+            if one is not None and one.route is not _FULL and self._is_open(one):
                 self._cache(address, (one, until), changes)
             if not future.done():
                 future.set_result(self._route_of(address, one))
@@ -185,23 +202,31 @@ class RecipientDirectory:
         self._cached[address] = lookup
 
 
-def look_up(tx: Transaction, addresses: Sequence[str], draining: int) -> dict[str, _Lookup]:
+def look_up(
+    tx: Transaction, addresses: Sequence[str], draining: int, limits: StorageLimits = _NO_LIMITS
+) -> dict[str, _Lookup]:
     """Look up addresses; those of unknown domains are left out."""
     split = [(each, each.rpartition("@")[2]) for each in addresses]
     rows = tx.many(_sql.inboxes, split)
-    found = {row[0]: _to_lookup(row, draining, _CLOSED) for row in rows}
+    found = {row[0]: _to_lookup(row, draining, limits, _CLOSED) for row in rows}
     rest = [(address, domain) for address, domain in split if address not in found]
     names = sorted({(domain,) for _, domain in rest})
-    ours = {row[0]: _to_lookup(row, draining, _UNKNOWN) for row in tx.many(_sql.domains, names)}
+    rows = tx.many(_sql.domains, names)
+    ours = {row[0]: _to_lookup(row, draining, limits, _UNKNOWN) for row in rows}
     return found | {address: ours[domain] for address, domain in rest if domain in ours}
 
 
-def _to_lookup(row: Row, draining: int, otherwise: RecipientRoute) -> _Lookup:
+def _to_lookup(
+    row: Row, draining: int, limits: StorageLimits, otherwise: RecipientRoute
+) -> _Lookup:
     """Return the lookup of an inbox; a domain without a catch-all is like an ended inbox."""
-    _, id_, tenant, state, active_until, due_at = row
+    _, id_, tenant, state, active_until, due_at, stored, of_tenant, quota = row
     if id_ is None:
         return _Lookup(otherwise, 0, otherwise)
     until = accepts_until(InboxState(state), active_until, due_at, draining)
+    storage = TenantStorage(tenant, of_tenant or 0, limits.tenant if quota is None else quota)
+    if storage.is_full or 0 < limits.inbox <= stored:
+        return _Lookup(_FULL, until, otherwise)
     return _Lookup(RecipientRoute(RecipientStatus.OPEN, id_, tenant), until, otherwise)
 
 

@@ -175,6 +175,18 @@ def plain_page(text: str) -> Page:
     return Page(origin="plain", text=text, blocks=tuple(blocks))
 
 
+def truncated(page: Page, most: int) -> Page:
+    """Return the beginning of a page, without the blocks and links that are cut."""
+    if len(page.text) <= most:
+        return page
+    return msgspec.structs.replace(
+        page,
+        text=page.text[:most],
+        blocks=tuple(block for block in page.blocks if block.end <= most),
+        anchors=tuple(anchor for anchor in page.anchors if anchor.end <= most),
+    )
+
+
 class PageBuilder:
     """Builds a page from pieces of text and the breaks between them.
 

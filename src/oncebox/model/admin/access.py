@@ -164,6 +164,24 @@ class Tenant(msgspec.Struct, frozen=True):
     created_at: int
 
 
+class TenantStorage(msgspec.Struct, frozen=True):
+    """How many bytes of raw mail a tenant has, and may have; 0 is no limit."""
+
+    tenant: str
+    stored_bytes: int
+    quota_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as much as it may have."""
+        return 0 < self.quota_bytes <= self.stored_bytes
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether it has nine tenths of what it may have."""
+        return 0 < self.quota_bytes * 9 <= self.stored_bytes * 10
+
+
 def check_tenant(name: str) -> None:
     """Refuse an invalid tenant name.
 

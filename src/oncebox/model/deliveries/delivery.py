@@ -169,6 +169,8 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     hold_reason: str | None = None
     #: our own delivery that was forwarded and came back as this
     echo_of: str | None = None
+    #: mail that is large, and waits apart from all others
+    heavy: bool = False
 
     @property
     def size(self) -> int:
@@ -250,6 +252,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int | None = None
     not_before: int | None = None
     hold_reason: str | None = None
+    #: from now on it waits with the mail that is large or slow to parse
+    heavy: bool = False
     #: only where the try ends well, with nothing more to say
     commit_hook: CommitHook | None = None
 

@@ -101,10 +101,13 @@ async def stream_events(call: ApiCall) -> EventStream:
     part = await call.ledger.read(event_log.read, cursors.selection, after, 1)
     if after is None:
         after = part.events[0].number - 1 if part.events else part.up_to
-    broadcast = call.components.broadcast
-    if broadcast.followers >= call.components.settings.events.streams:
+    broadcast, limits = call.components.broadcast, call.components.settings.events
+    if broadcast.followers >= limits.streams:
         raise ServerBusy("as many streams as this service allows are open; ask for pages meanwhile")
-    return EventStream(_blocks(call, cursors, await broadcast.follow(cursors.selection, after)))
+    follower = await broadcast.follow(
+        cursors.selection, after, key=call.key.id, per_key=limits.streams_per_key
+    )
+    return EventStream(_blocks(call, cursors, follower))
 
 
 @routes(

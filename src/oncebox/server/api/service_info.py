@@ -3,9 +3,11 @@
 import asyncio
 from functools import cache
 from importlib.metadata import version as installed
+from typing import Literal
 
 from oncebox import errors, packaged_docs
-from oncebox.errors import NotFound, OnceboxError
+from oncebox.core.disk_space import DiskLevel
+from oncebox.errors import DiskFull, NotFound, OnceboxError
 from oncebox.errors import http as http_errors
 from oncebox.errors import mail as mail_errors
 from oncebox.errors import sends as send_errors
@@ -16,6 +18,11 @@ from oncebox.server.http.routing import OPEN, ApiCall, HandlerResponse, Routes
 
 routes = Routes()
 
+_FREE_DISK: dict[DiskLevel, Literal["ok", "no_large_mail", "no_mail"]] = {
+    DiskLevel.OK: "ok",
+    DiskLevel.NO_LARGE_MAIL: "no_large_mail",
+    DiskLevel.NO_MAIL: "no_mail",
+}
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -27,11 +34,14 @@ async def health(_call: ApiCall) -> wire.Health:
 
 @routes("GET", "/readyz", "getReadiness", scopes=OPEN)
 async def ready(call: ApiCall) -> wire.Readiness:
-    """Check that the ledger has this version's schema and can be written."""
+    """Check that the ledger has this version's schema and can be written, and the disk has room."""
     if call.components.is_draining or call.stopping.is_set():
         raise ServerBusy("the service is stopping")
+    disk = call.components.disk_space
     await call.ledger.check_ready()
-    return wire.Readiness()
+    if disk.level is DiskLevel.NO_WEBHOOKS:
+        raise DiskFull("the disk is almost full")
+    return wire.Readiness(free_disk=_FREE_DISK[disk.level], free_disk_bytes=disk.free)
 
 
 @routes("GET", "/metrics", "getMetrics", scopes=OPEN, media=METRICS_MEDIA)

@@ -3,7 +3,10 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -18,6 +21,7 @@ from oncebox.errors.http import (
     FieldsInvalid,
     Forbidden,
     IdempotencyKeyMissing,
+    KeyLimitReached,
     MediaUnsupported,
     MethodNotAllowed,
     RequestMalformed,
@@ -28,6 +32,7 @@ from oncebox.ledger.admin import idempotency
 from oncebox.ledger.admin.api_keys import ApiKeyCache, Requester
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
+from oncebox.model.client_address import limit_key
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
 from oncebox.server.http.request_context import CONTEXT, Receive, RequestContext, Scope, Send
@@ -41,9 +46,11 @@ from oncebox.server.http.routing import (
     HandlerResponse,
     Route,
 )
-from oncebox.server.rate_limits import TokenBuckets, limit_key
+from oncebox.server.rate_limits import TokenBuckets
 
 RawHeaders = list[tuple[bytes, bytes]]
+#: counts a request in progress towards the limit of its key
+CountRequest = Callable[[ApiKey], None]
 
 _IDEMPOTENCY_KEY = b"idempotency-key"
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -181,15 +188,49 @@ class ApiKeyAuth:
     """Authenticates calls; every invalid key gets the same answer."""
 
     def __init__(
-        self, keys: ApiKeyCache, telemetry: Telemetry, *, home: str, wrong_keys: int
+        self,
+        keys: ApiKeyCache,
+        telemetry: Telemetry,
+        *,
+        home: str,
+        wrong_keys: int,
+        requests_per_key: int = sys.maxsize,
     ) -> None:
         """Allow each address so many wrong keys per minute; 0 is any number."""
+        self._requests_per_key = requests_per_key
+        self._in_progress: Counter[str] = Counter()
         self._keys = keys
         self._telemetry = telemetry
         self._home = home
         self._buckets = TokenBuckets(wrong_keys / 60, burst=wrong_keys) if wrong_keys else None
         #: digests of keys that were valid; the limit of wrong keys does not apply to them
         self._valid_digests: dict[bytes, None] = {}
+
+    @contextmanager
+    def in_progress(self) -> Iterator[CountRequest]:
+        """Yield a function that counts the request as one of its key, until it is answered.
+
+        The function raises: KeyLimitReached.
+        """
+        counted: list[str] = []
+
+        def count(key: ApiKey) -> None:
+            if self._in_progress[key.id] >= self._requests_per_key:
+                raise KeyLimitReached(
+                    f"{self._requests_per_key} requests of this key are in progress; wait for "
+                    "some to end, or raise the setting http.requests_per_key",
+                    retry_after=5.0,
+                )
+            self._in_progress[key.id] += 1
+            counted.append(key.id)
+
+        try:
+            yield count
+        finally:
+            for id_ in counted:
+                self._in_progress[id_] -= 1
+                if not self._in_progress[id_]:
+                    del self._in_progress[id_]
 
     async def authorize(self, headers: RawHeaders, address: str, route: Route) -> ApiKey:
         """Return the key of a call that its scopes permit.
@@ -271,8 +312,12 @@ class ApiEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        with self._auth.in_progress() as count:
+            await self._serve(scope, receive, send, count)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, count: CountRequest) -> None:
         try:
-            answer = await self._handle(scope, receive)
+            answer = await self._handle(scope, receive, count)
         except ClientGone:
             return
         except OnceboxError as error:
@@ -299,13 +344,15 @@ class ApiEndpoint:
         given = any(name == _IDEMPOTENCY_KEY for name, _ in headers)
         return idempotency_key(headers) if given else None
 
-    async def _handle(self, scope: Scope, receive: Receive) -> StoredResponse | EventStream:
+    async def _handle(
+        self, scope: Scope, receive: Receive, count: CountRequest
+    ) -> StoredResponse | EventStream:
         route = self._routes.get(scope["method"])
         if route is None:
             raise MethodNotAllowed
         context: RequestContext = scope[CONTEXT]
         context.route = route.path
-        call, body = await self._read_call(route, context, scope, receive)
+        call, body = await self._read_call(route, context, scope, receive, count)
         if route.creator is not None:
             return await self._create_once(route.creator, call, scope["path"], body)
         if route.streamer is not None and _wants_stream(scope, call):
@@ -315,21 +362,27 @@ class ApiEndpoint:
         return encode_response(route, await route.handler(call))
 
     async def _read_call(
-        self, route: Route, context: RequestContext, scope: Scope, receive: Receive
+        self,
+        route: Route,
+        context: RequestContext,
+        scope: Scope,
+        receive: Receive,
+        count: CountRequest,
     ) -> tuple[ApiCall, bytes]:
         """Authorize, then decode: the body of an unauthorized request is not read."""
         headers = scope["headers"]
 
         async def check_key() -> ApiKey:
-            if not route.scopes:
-                return _ANONYMOUS
             return await self._auth.authorize(headers, context.address, route)
 
         async def client_gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        key = await check_key()
+        key = _ANONYMOUS
+        if route.scopes:
+            key = await check_key()
+            count(key)
         path = decode_path(scope["path_params"])
         query = route.query and decode_query(route.query, scope["query_string"])
         body, decoded = b"", None

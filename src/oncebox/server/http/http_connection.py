@@ -14,6 +14,7 @@ from enum import IntEnum, auto
 from oncebox.core import clock
 from oncebox.errors import OnceboxError
 from oncebox.errors import http as http_errors
+from oncebox.model.client_address import limit_key
 from oncebox.server.http import problems
 from oncebox.server.http.http_exchange import HttpExchange
 from oncebox.server.http.proxies import ProxyHeaderError, read_proxy_header
@@ -25,7 +26,6 @@ from oncebox.server.http.request_parsing import (
     parse_head,
 )
 from oncebox.server.http.server_state import ServerState
-from oncebox.server.rate_limits import limit_key
 
 _NO_BODY = LengthBody(0)
 _CR = 0x0D

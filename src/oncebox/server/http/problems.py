@@ -9,6 +9,7 @@ import msgspec
 from oncebox import errors
 from oncebox.errors import OnceboxError
 from oncebox.errors import http as http_errors
+from oncebox.errors import mail as mail_errors
 from oncebox.errors import sends as send_errors
 from oncebox.schemas.problems import FieldError, Problem
 
@@ -31,6 +32,7 @@ STATUS: dict[type[OnceboxError], int] = {
     errors.ConfigInvalid: 422,
     errors.ExtraMissing: 501,
     send_errors.SendBudgetSpent: 429,
+    mail_errors.QuotaExceeded: 507,
     http_errors.SignatureRefused: 401,
     http_errors.SenderNotAllowed: 403,
     errors.KeyFetchRequired: 503,

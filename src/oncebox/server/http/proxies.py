@@ -6,8 +6,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from oncebox.errors import ConfigInvalid
+from oncebox.model.client_address import parse_address
 from oncebox.server.http.request_parsing import RequestHead
-from oncebox.server.rate_limits import parse_address
 
 Network = IPv4Network | IPv6Network
 _SCHEMES = frozenset({"http", "https"})

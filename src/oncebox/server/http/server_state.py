@@ -11,10 +11,11 @@ from oncebox.core import clock
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError
 from oncebox.errors.http import ServerBusy, TooManyRequests
+from oncebox.model.client_address import limit_key
 from oncebox.server.http.proxies import TrustedProxies
 from oncebox.server.http.request_context import App, RequestContext, RequestIds, WebhookHandler
 from oncebox.server.http.request_parsing import HeadLimits
-from oncebox.server.rate_limits import TokenBuckets, limit_key
+from oncebox.server.rate_limits import TokenBuckets
 from oncebox.settings import HttpSettings
 
 #: one in so many requests in flight is reserved for webhooks and probes
@@ -77,6 +78,8 @@ class HttpConnections:
         if len(self.open) <= self._settings.connections or self._has_grace(connection):
             return None
         is_admitted = self._evict_longest_waiting(connection, self._waiting())
+        # All others are at work. What this one asks for decides: capacity is reserved for intake.
+        is_admitted = is_admitted or len(self.open) <= self._settings.connections * OVERFLOW
         return None if is_admitted else ServerBusy
 
     def remove(self, connection: WaitingConnection) -> None:

@@ -16,10 +16,11 @@ from oncebox.core.metrics import Telemetry
 from oncebox.errors import OnceboxError, StoreError
 from oncebox.ledger.inboxes.mail_intake import MailWaiter
 from oncebox.ledger.inboxes.recipient_directory import RecipientRoute
+from oncebox.model.client_address import limit_key
 from oncebox.model.deliveries.delivery import Accepted
 from oncebox.model.inboxes.received_mail import Envelope
-from oncebox.server.rate_limits import limit_key
 from oncebox.server.smtp import smtp_replies
+from oncebox.server.smtp.mail_limits import MailLimits
 from oncebox.server.smtp.mail_spool import MailSpool, SpoolFile, failure_reply
 from oncebox.server.smtp.smtp_replies import SessionRules
 from oncebox.server.smtp.smtp_session import MailContent, Need, SmtpSession
@@ -191,6 +192,7 @@ class SmtpContext(msgspec.Struct, frozen=True):
     """The objects that the connections of one server share."""
 
     rules: SessionRules
+    mail_limits: MailLimits
     connections: SmtpConnections
     recipients: RecipientLookup
     mail_store: MailStore
@@ -244,7 +246,10 @@ class SmtpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "unknown"
         self._session = SmtpSession(
-            self._context.rules, self._context.recipients.find_cached, self.address
+            self._context.rules,
+            self._context.recipients.find_cached,
+            self.address,
+            self._context.mail_limits,
         )
         if not self._connections.admit(self):
             self._telemetry.smtp_refused.labels(

@@ -28,6 +28,9 @@ TOO_MUCH_JUNK = _reply("421 4.7.0 too many commands without a mail")
 TOO_MANY_CONNECTIONS = _reply("421 4.7.0 too many connections, try again later")
 TRY_LATER = _reply("451 4.3.0 the mail cannot be stored now, try again later")
 DISK_FULL = _reply("452 4.3.1 insufficient storage, try again later")
+INBOX_FULL = _reply("452 4.2.2 the storage of this inbox is full, try again later")
+TOO_MUCH_FROM_ADDRESS = _reply("452 4.7.1 too much mail from your address, try again in a minute")
+TOO_MUCH_FOR_INBOX = _reply("452 4.2.1 too much mail for this inbox, try again in a minute")
 TOO_MANY_RECIPIENTS = _reply("452 4.5.3 too many recipients, send the rest with another copy")
 
 # permanent

@@ -20,6 +20,7 @@ from oncebox.server.smtp.connection import (
     SmtpConnections,
     SmtpContext,
 )
+from oncebox.server.smtp.mail_limits import MailLimits
 from oncebox.server.smtp.mail_spool import MailSpool
 from oncebox.server.smtp.smtp_replies import SessionRules
 from oncebox.server.smtp.tls import TlsCertificate
@@ -33,7 +34,7 @@ _FILES_EACH = 2
 class SmtpServer:
     """Receives mail until stopped: ``async with SmtpServer(…)``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         sockets: list[socket.socket],
         settings: SmtpSettings,
@@ -42,6 +43,7 @@ class SmtpServer:
         directory: RecipientLookup,
         post: MailStore,
         folder: Path,
+        mail_limits: MailLimits | None = None,
     ) -> None:
         """Prepare; large mails are spooled in ``folder``.
 
@@ -55,6 +57,7 @@ class SmtpServer:
         hostname = settings.hostname or socket.gethostname() or "localhost"
         self._context = SmtpContext(
             rules=SessionRules.from_settings(settings, hostname, starttls=tls is not None),
+            mail_limits=mail_limits or MailLimits(settings),
             connections=self._connections,
             recipients=directory,
             mail_store=post,

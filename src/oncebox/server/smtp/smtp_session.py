@@ -20,6 +20,7 @@ from oncebox.ledger.inboxes.recipient_directory import RecipientRoute, Recipient
 from oncebox.model.inboxes import addresses
 from oncebox.model.inboxes.received_mail import Envelope, EnvelopeRecipient
 from oncebox.server.smtp import smtp_replies
+from oncebox.server.smtp.mail_limits import MailLimits
 from oncebox.server.smtp.smtp_replies import SessionRules
 
 _PARAMETERS = rb"((?: +[^ =<>]+(?:=[^ =<>]*)?)*) *"
@@ -225,6 +226,7 @@ _REPLY_BY_STATUS = {
     RecipientStatus.UNKNOWN: smtp_replies.UNKNOWN_INBOX,
     RecipientStatus.CLOSED: smtp_replies.CLOSED_INBOX,
     RecipientStatus.NOT_OURS: smtp_replies.NOT_OURS,
+    RecipientStatus.FULL: smtp_replies.INBOX_FULL,
 }
 
 
@@ -251,9 +253,16 @@ _OPEN = RecipientStatus.OPEN
 class SmtpSession:
     """The session of one client."""
 
-    def __init__(self, rules: SessionRules, cached_lookup: CachedLookup, client: str) -> None:
+    def __init__(
+        self,
+        rules: SessionRules,
+        cached_lookup: CachedLookup,
+        client: str,
+        mail_limits: MailLimits | None = None,
+    ) -> None:
         self._rules = rules
         self._limits = rules.settings
+        self._mail_limits = mail_limits or MailLimits(rules.settings, rates=False)
         self._cached_lookup = cached_lookup
         self._client = client
         self._tls = ""
@@ -356,8 +365,10 @@ class SmtpSession:
         return rest is not None
 
     def _finish_content(self, content: MailContent) -> None:
-        error = content.error_reply
+        error = content.error_reply or self._mail_limits.refuse_size(content.size)
         if error is None:
+            inboxes = [each.inbox_id for each in self._recipients.values()]
+            self._mail_limits.count(self._client, inboxes, content.size)
             self.need = _STORED
             self.envelope = Envelope(
                 client=self._client,
@@ -424,6 +435,9 @@ class SmtpSession:
         address, size, utf8 = parse_mail_from(argument, extended=self._extended)
         if size > self._limits.size:
             raise CommandRefused(smtp_replies.TOO_LARGE)
+        if reply := self._mail_limits.refuse_size(size):
+            self._add_refusal(reply)
+            return
         self._sender, self._utf8 = address, utf8
         self.output.append(smtp_replies.SENDER_OK)
 
@@ -444,6 +458,10 @@ class SmtpSession:
         if route is None:
             self._add_refusal(smtp_replies.TRY_LATER)
         elif route.status is _OPEN:
+            refusal = self._mail_limits.refuse_recipient(self._client, route.inbox_id)
+            if refusal is not None:
+                self._add_refusal(refusal)
+                return
             address = "@".join(self.address)
             self._recipients[address] = EnvelopeRecipient(
                 inbox_id=route.inbox_id, tenant=route.tenant, address=address

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oncebox.core import clock, faults
+from oncebox.core.disk_space import DiskLevel, DiskSpace
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import (
+    DiskFull,
     EgressError,
     KeyFetchRequired,
     OnceboxError,
@@ -130,7 +132,7 @@ class _StoredResponse:
 class WebhookEndpoint:
     """Accepts webhooks; a 2xx means that the request is on disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators
         self,
         sources: SourceCache,
         intake: Intake,
@@ -139,7 +141,9 @@ class WebhookEndpoint:
         telemetry: Telemetry,
         *,
         clock: Callable[[], int],
+        disk: DiskSpace | None = None,
     ) -> None:
+        self._disk = disk
         self._sources = sources
         self._intake = intake
         self._quarantine = quarantine
@@ -151,7 +155,10 @@ class WebhookEndpoint:
 
     def __call__(self, exchange: RequestContext, body: bytes) -> None:
         """Accept a complete request, and respond after the commit."""
-        if not self._accept_directly(exchange, body):
+        if self._disk is not None and self._disk.level >= DiskLevel.NO_WEBHOOKS:
+            self._telemetry.refused.labels(DiskFull.code).inc()
+            exchange.refuse(DiskFull("the disk is almost full"))
+        elif not self._accept_directly(exchange, body):
             task = asyncio.get_running_loop().create_task(self._serve(exchange, body))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -504,7 +504,7 @@ class DeliveryWorker:
         return _LINGER if self._in_flight.executing >= _LINGER_FROM else 0.0
 
     def _after_commit(self, batch: Sequence[tuple[Settlement, SettledTry]]) -> None:
-        """Run the callbacks of commit hooks, remove the tries, wake the next of a lane."""
+        """Run the callbacks of commit hooks, remove the tries, wake who has work now."""
         for settlement, settled in batch:
             if settled.hook_result is not None:
                 self._call_after_commit(settlement, settled.hook_result)
@@ -519,7 +519,7 @@ class DeliveryWorker:
             self._in_flight.remove(settlement.delivery)
             if not settled.counted:
                 self._telemetry.lease_conflicts.inc()
-        if any(each.delivery.lane is not None for each, _ in batch):
+        if any(each.heavy or each.delivery.lane is not None for each, _ in batch):
             self._ledger.notify(DUE)
 
     def _call_after_commit(self, settlement: Settlement, result: object) -> None:

@@ -24,6 +24,7 @@ from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.notifications import EVENTS, MAIL, STREAM
 from oncebox.ledger.transactions import Ledger
 from oncebox.mail.auth.trust import covers_candidate
+from oncebox.model.client_address import sender_limit_key
 from oncebox.model.deliveries.delivery import (
     CommitHook,
     Delivery,
@@ -62,6 +63,7 @@ from oncebox.model.inboxes.received_mail import (
 )
 from oncebox.model.inboxes.replay import REPLAY_SIGNS, Arrival, note_replay_signs
 from oncebox.workers.deliveries.handlers import release_settlement
+from oncebox.workers.mail.fair_queue import MailFlow, ParsingDeferred
 
 #: the detail of a verdict: the aligned signature covers Date
 _DATE_IS_SIGNED = "signed_date"
@@ -156,10 +158,13 @@ class _ParserUnavailable(Exception):
 class MailParser(AbstractAsyncContextManager[Any], Protocol):
     """Parses mail in other processes, so that no mail can crash this one."""
 
-    async def parse(self, raw: bytes) -> ParsedMail:
-        """Return the parsed mail."""
+    async def parse(self, raw: bytes, flow: MailFlow) -> ParsedMail:
+        """Return the parsed mail.
 
-    async def check(self, raw: bytes, answers: Any) -> Any:
+        Raises: ParsingDeferred.
+        """
+
+    async def check(self, raw: bytes, answers: Any, flow: MailFlow) -> Any:
         """Return the results of a mail's DKIM signatures."""
 
 
@@ -170,10 +175,13 @@ AuthenticateSender = Callable[
 
 
 class MailTargets:
-    """The claim targets of mail: the tenants that have some."""
+    """The claim targets of mail: the tenants that have some, of the heavy or of the other queue."""
 
-    def __init__(self, ledger: Ledger, *, worker: str, lease: float, rules: RetryRules) -> None:
+    def __init__(
+        self, ledger: Ledger, *, worker: str, lease: float, rules: RetryRules, heavy: bool = False
+    ) -> None:
         self._ledger = ledger
+        self._heavy = int(heavy)
         self._worker = worker
         self._lease = int(lease * 1000)
         self._rules = rules
@@ -184,12 +192,15 @@ class MailTargets:
         """Return the targets to claim from now."""
         if (wait := self._poll_at - clock.steady()) > 0:
             await self._arrivals.wait(wait)
-        tenants = await self._ledger.read(messages.tenants_with_mail, self._ledger.clock())
+        now, heavy = self._ledger.clock(), self._heavy
+        tenants = await self._ledger.read(messages.tenants_with_mail, now, heavy)
         if not tenants:
             self._poll_at = clock.steady() + _POLL_EVERY
         tries, budget = self._rules.tries, self._rules.budget
         return [
-            DeliveryClaimant(tenant, MAIL_SOURCE, self._worker, self._lease, tries, budget)
+            DeliveryClaimant(
+                tenant, MAIL_SOURCE, self._worker, self._lease, tries, budget, heavy=heavy
+            )
             for tenant in tenants
         ]
 
@@ -259,7 +270,12 @@ class MailProcessor:
     async def process(self, delivery: Delivery) -> Settlement:
         """Parse one mail and return a settlement that files it."""
         faults.point("mail.claimed")
-        message = await self._new_message(delivery)
+        try:
+            message = await self._new_message(delivery)
+        except ParsingDeferred as deferred:
+            self._telemetry.mail_deferred.labels(deferred.reason).inc()
+            released = release_settlement(delivery, self._ledger.clock())
+            return msgspec.structs.replace(released, heavy=True)
         return Settlement(
             delivery=delivery,
             state=DeliveryState.DONE,
@@ -284,8 +300,10 @@ class MailProcessor:
         recipient = next((each for each in envelope.recipients if each.inbox_id == inbox_id), None)
         if recipient is None:
             raise Permanent("the envelope does not name the inbox")
+        flow = MailFlow(delivery.tenant, inbox_id, sender_limit_key(envelope.client))
         rules, (delivery, parsed) = await asyncio.gather(
-            self._inbox_rules.read((inbox_id, delivery.tenant)), self._decrypt_and_parse(delivery)
+            self._inbox_rules.read((inbox_id, delivery.tenant)),
+            self._decrypt_and_parse(delivery, flow),
         )
         if rules is None:
             raise Permanent("there is no such inbox")
@@ -296,7 +314,7 @@ class MailProcessor:
             inbox_created_at=rules.created_at,
             forwards=rules.policy.forwards,
         )
-        verdict = await self._judge_sender(envelope, parsed, delivery.body, arrival)
+        verdict = await self._judge_sender(envelope, parsed, delivery.body, arrival, flow)
         expected, why = match_policy(rules.policy, parsed, verdict, recipient.address)
         found = build_artifacts(
             self._artifact_cipher, delivery.tenant, inbox_id, parsed, verdict, rules.policy
@@ -319,16 +337,24 @@ class MailProcessor:
         return msgspec.structs.replace(message, encoded=encoded)
 
     async def _judge_sender(
-        self, envelope: Envelope, parsed: ParsedMail, raw: bytes, arrival: Arrival
+        self,
+        envelope: Envelope,
+        parsed: ParsedMail,
+        raw: bytes,
+        arrival: Arrival,
+        flow: MailFlow,
     ) -> SenderVerdict:
         try:
-            verdict = await self._authenticate(envelope, parsed, raw, self._parser.check)
+            check = partial(self._parser.check, flow=flow)
+            verdict = await self._authenticate(envelope, parsed, raw, check)
         except Exception:
             self._telemetry.log.exception("sender_authentication_failed")
             verdict = _TEMPERROR
         return note_replay_signs(verdict, parsed, arrival, self._signature_age)
 
-    async def _decrypt_and_parse(self, delivery: Delivery) -> tuple[Delivery, ParsedMail]:
+    async def _decrypt_and_parse(
+        self, delivery: Delivery, flow: MailFlow
+    ) -> tuple[Delivery, ParsedMail]:
         """Return a delivery with its raw mail, and the parsed mail.
 
         Raises: Permanent, if it cannot be decrypted; another try would fail too.
@@ -349,7 +375,7 @@ class MailProcessor:
             return delivery, _UNPARSED
         try:
             await self._start_parser()
-            parsed = await self._parser.parse(raw)
+            parsed = await self._parser.parse(raw, flow)
         except OnceboxError as error:
             if not error.retry_safe:
                 raise

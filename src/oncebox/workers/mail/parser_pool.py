@@ -4,6 +4,9 @@ Children live long and are sent several mails ahead. They answer in order, so th
 without an answer is the one a dead child was parsing. A mail that took too long is ``limited``;
 one whose child died of something else gets a second child to itself, and is ``limited`` or
 ``unparsed`` if that one dies too. The other mails go to the next child.
+
+Whose mail is next is decided by a fair queue. A pool with a quick limit gives up on a mail that
+takes longer, or waits longer for its turn: another pool parses it, behind nobody's quick mail.
 """
 
 import asyncio
@@ -18,12 +21,13 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from oncebox.core import faults
+from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
 from oncebox.errors.mail import ParserUnavailable
 from oncebox.mail.limits import ParseLimits
 from oncebox.model.inboxes.received_mail import ParsedMail, ParseStatus
 from oncebox.settings import ParserSettings
+from oncebox.workers.mail.fair_queue import FairQueue, MailFlow, ParsingDeferred
 from oncebox.workers.mail.parser_process import (
     LENGTH_BYTES,
     NO_MEMORY,
@@ -62,12 +66,26 @@ class ChildDeath(StrEnum):
 class ParseTask:
     """One mail, and the future of its result."""
 
-    __slots__ = ("alone", "done", "operation", "raw", "records")
+    __slots__ = (
+        "alone", "done", "flow", "is_abandoned", "operation", "raw", "records", "since", "within",
+    )  # fmt: skip
 
     def __init__(
-        self, operation: Operation, raw: bytes, records: Mapping[str, list[bytes]]
+        self,
+        operation: Operation,
+        raw: bytes,
+        records: Mapping[str, list[bytes]],
+        flow: MailFlow,
+        within: float = 0.0,
     ) -> None:
+        """Give up after ``within`` seconds of processor time; 0 is no limit."""
         self.operation = operation
+        self.flow = flow
+        self.within = within
+        #: whether it took too long
+        self.is_abandoned = False
+        #: since when it waits for its turn
+        self.since = clock.steady()
         self.raw = raw
         self.records = dict(records)
         self.done: asyncio.Future[bytes | ChildDeath | None] = (
@@ -80,6 +98,11 @@ class ParseTask:
         """Set the result, unless the caller is gone."""
         if not self.done.done():
             self.done.set_result(result)
+
+    def defer(self, reason: str) -> None:
+        """Give up on it for now, unless the caller is gone."""
+        if not self.done.done():
+            self.done.set_exception(ParsingDeferred(reason))
 
 
 class FrameSplitter:
@@ -115,7 +138,7 @@ class ParserChild(asyncio.SubprocessProtocol):
     def __init__(
         self,
         settings: ParserSettings,
-        on_answer: Callable[[], None],
+        on_answer: Callable[[ParseTask | None, float], None],
         on_death: Callable[["ParserChild", ChildDeath], None],
     ) -> None:
         self.ready = False
@@ -131,6 +154,8 @@ class ParserChild(asyncio.SubprocessProtocol):
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._deadline: asyncio.TimerHandle | None = None
         self._late = False
+        #: when it began with its oldest mail
+        self.began = clock.steady()
         self._transport: asyncio.SubprocessTransport
         self._pipe: asyncio.WriteTransport
 
@@ -149,10 +174,12 @@ class ParserChild(asyncio.SubprocessProtocol):
 
     def send(self, task: ParseTask) -> None:
         """Send a mail to the process."""
-        if not self.queued and self.ready:
-            self._set_deadline(self._settings.wall)
+        if not self.queued:
+            self.began = clock.steady()
+            if self.ready:
+                self._set_deadline(self._settings.wall)
         self.queued.append(task)
-        request = ParserRequest(self._sent, task.operation, task.raw, task.records)
+        request = ParserRequest(self._sent, task.operation, task.raw, task.records, task.within)
         frame = msgspec.msgpack.encode(request)
         self._pipe.write(len(frame).to_bytes(LENGTH_BYTES) + frame)
         self._sent += 1
@@ -191,15 +218,22 @@ class ParserChild(asyncio.SubprocessProtocol):
         self._on_death(self, ChildDeath.WALL if self._late else cause)
 
     def _handle_reply(self, reply: ParserReply) -> None:
+        task = None
         if reply.number == READY:
             self.ready = True
         elif not self.queued or reply.number != self._answered:
             raise ValueError("a reply without a request")
         else:
             self._answered += 1
-            self.queued.popleft().finish(reply.result)
+            task = self.queued.popleft()
+            if reply.abandoned:
+                task.is_abandoned = True
+                task.defer("slow")
+            else:
+                task.finish(reply.result)
+        began, self.began = self.began, clock.steady()
         self._set_deadline(self._settings.wall if self.queued else None)
-        self._on_answer()
+        self._on_answer(task, self.began - began)
 
     def _set_deadline(self, seconds: float | None) -> None:
         """Expect the next reply within so many seconds."""
@@ -224,19 +258,40 @@ _MAX_CHILDREN = 8
 _STOP_WITHIN = 2.0
 _PARSED = msgspec.msgpack.Decoder(ParsedMail)
 _NO_RECORDS: Mapping[str, list[bytes]] = {}
+_NO_FLOW = MailFlow()
+#: seconds that a mail waits for its turn in a quick pool, and between two checks
+_PATIENCE = 0.5
+_CHECK_EVERY = 0.1
+#: seconds in which the mails of one inbox and address are deferred after a slow one
+_SLOW_FOR = 10.0
+_MAX_SLOW_FLOWS = 10_000
 
 
 class ParserPool:
     """Parses any number of mails at a time, each in a child process under limits."""
 
     def __init__(
-        self, settings: ParserSettings, telemetry: Telemetry, limits: ParseLimits | None = None
+        self,
+        settings: ParserSettings,
+        telemetry: Telemetry,
+        limits: ParseLimits | None = None,
+        *,
+        quick: float = 0.0,
+        nice: int = 0,
     ) -> None:
+        """Defer mails that take ``quick`` seconds of processor time; 0 defers none."""
         self._settings = settings
         self._telemetry = telemetry
         self._limits = limits or ParseLimits()
+        self._quick = quick
+        self._nice = nice
         self._children: list[ParserChild] = []
-        self._waiting: deque[ParseTask] = deque()
+        self._waiting: FairQueue[ParseTask] = FairQueue()
+        #: until when the mails of a flow are deferred at once
+        self._slow_until: dict[MailFlow, float] = {}
+        #: since when there is a child to wait for
+        self._ready_since = 0.0
+        self._checks: asyncio.TimerHandle | None = None
         self._failed_starts = 0
         self._backoff = Backoff()
         self._starters: set[asyncio.Task[None]] = set()
@@ -257,12 +312,15 @@ class ParserPool:
         await asyncio.gather(*(child.stop(_STOP_WITHIN) for child in list(self._children)))
         self._fail_waiting()
 
-    async def parse(self, raw: bytes) -> ParsedMail:
+    async def parse(self, raw: bytes, flow: MailFlow = _NO_FLOW) -> ParsedMail:
         """Return the parsed mail; one that breaks the parser has no content.
 
-        Raises: ParserUnavailable, if no child can be started, or all are being stopped.
+        Raises: ParserUnavailable, if no child can be started, or all are being stopped;
+        ParsingDeferred, in a pool with a quick limit.
         """
-        result = await self._submit(ParseTask("parse", raw, _NO_RECORDS))
+        if self._slow_until.get(flow, 0.0) > clock.steady():
+            raise ParsingDeferred("crowded")
+        result = await self._submit(ParseTask("parse", raw, _NO_RECORDS, flow, self._quick))
         if isinstance(result, bytes):
             parsed = _PARSED.decode(result)
         elif result is None or result is ChildDeath.CRASH:
@@ -273,12 +331,17 @@ class ParserPool:
         faults.point("parse.answered")
         return parsed
 
-    async def check(self, raw: bytes, answers: Mapping[str, list[bytes]] = _NO_RECORDS) -> Any:
+    async def check(
+        self,
+        raw: bytes,
+        answers: Mapping[str, list[bytes]] = _NO_RECORDS,
+        flow: MailFlow = _NO_FLOW,
+    ) -> Any:
         """Return the results of a mail's DKIM signatures, given the TXT records of their keys.
 
         None if the mail broke the parser. Raises: ParserUnavailable.
         """
-        result = await self._submit(ParseTask("check", raw, answers))
+        result = await self._submit(ParseTask("check", raw, answers, flow))
         return msgspec.msgpack.decode(result) if isinstance(result, bytes) else None
 
     @property
@@ -289,20 +352,40 @@ class ParserPool:
     async def _submit(self, task: ParseTask) -> bytes | ChildDeath | None:
         if self._stopping:
             raise _unavailable()
-        self._waiting.append(task)
+        self._waiting.push(task.flow, task)
         self._dispatch()
+        if self._quick and self._checks is None and self._waiting:
+            self._check_later()
         return await task.done
 
     def _dispatch(self) -> None:
         """Send waiting mails to the children with the fewest mails."""
         while self._waiting:
-            if self._waiting[0].done.done():  # the caller is gone
-                self._waiting.popleft()
-                continue
             child = min(self._children, key=lambda each: len(each.queued), default=None)
-            if child is None or not child.accepts(self._waiting[0]):
+            if child is None or len(child.queued) >= _MAX_QUEUED:
                 return
-            child.send(self._waiting.popleft())
+            task = self._waiting.pop()
+            if task.done.done():  # the caller is gone
+                continue
+            if not child.accepts(task):
+                self._waiting.push_back(task.flow, task)
+                return
+            child.send(task)
+
+    def _check_later(self) -> None:
+        self._checks = asyncio.get_running_loop().call_later(_CHECK_EVERY, self._defer_old)
+
+    def _defer_old(self) -> None:
+        """Defer mails whose turn has not come in time, although there is a child."""
+        self._checks = None
+        before = clock.steady() - _PATIENCE
+        if self._ready_since <= before and any(child.ready for child in self._children):
+            for task in self._waiting.pop_while(
+                lambda task: task.operation == "parse" and task.since <= before
+            ):
+                task.defer("crowded")
+        if self._waiting and not self._stopping:
+            self._check_later()
 
     def _start_child_after(self, wait: float) -> None:
         starter = asyncio.create_task(self._start_child(wait), name="oncebox-parsers")
@@ -312,7 +395,12 @@ class ParserPool:
     async def _start_child(self, wait: float) -> None:
         await asyncio.sleep(wait)
         settings = self._settings
-        options = ChildOptions(cpu=settings.cpu, memory=settings.memory * _MIB, limits=self._limits)
+        options = ChildOptions(
+            cpu=settings.cpu,
+            memory=settings.memory * _MIB,
+            limits=self._limits,
+            nice=self._nice,
+        )
         passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         try:
             _, child = await asyncio.get_running_loop().subprocess_exec(
@@ -335,9 +423,22 @@ class ParserPool:
         self._children.append(child)
         self._dispatch()
 
-    def _on_answer(self) -> None:
+    def _on_answer(self, task: ParseTask | None, seconds: float) -> None:
+        """Charge the mail that was answered; without one, a child has become ready."""
         self._failed_starts = 0
+        if task is None:
+            self._ready_since = clock.steady()
+        else:
+            self._waiting.charge(task.flow, seconds)
+            if task.is_abandoned:
+                self._remember_slow(task.flow)
         self._dispatch()
+
+    def _remember_slow(self, flow: MailFlow) -> None:
+        self._slow_until.pop(flow, None)
+        while len(self._slow_until) >= _MAX_SLOW_FLOWS:
+            del self._slow_until[next(iter(self._slow_until))]
+        self._slow_until[flow] = clock.steady() + _SLOW_FOR
 
     def _on_death(self, child: ParserChild, death: ChildDeath) -> None:
         """Take a dead child's mails back, and start another child."""
@@ -345,23 +446,30 @@ class ParserPool:
             self._children.remove(child)
         left = list(child.queued)
         if self._stopping:
-            self._waiting.extend(left)
+            self._return(left)
             return
         self._telemetry.parser_deaths.labels(death.value).inc()
         self._telemetry.log.warning("parser_died", cause=death.value)
         if left and child.ready:
             suspect = left[0]  # the oldest mail is the one that the child was parsing
+            self._waiting.charge(suspect.flow, clock.steady() - child.began)
             if suspect.alone or death in {ChildDeath.CPU, ChildDeath.WALL}:
                 suspect.finish(death)
                 del left[0]
             else:
                 suspect.alone = True  # perhaps not its fault: parse it again, alone
-        self._waiting.extendleft(reversed(left))
+        self._return(left)
         if child.ready:
             self._start_child_after(0)
             self._dispatch()
         else:
             self._count_failed_start()
+
+    def _return(self, tasks: list[ParseTask]) -> None:
+        """Let mails wait for another child, before the others of their flows."""
+        for task in reversed(tasks):
+            task.since = clock.steady()
+            self._waiting.push_back(task.flow, task)
 
     def _count_failed_start(self) -> None:
         self._failed_starts += 1
@@ -370,10 +478,9 @@ class ParserPool:
         self._start_child_after(self._backoff.delay_after(0))
 
     def _fail_waiting(self) -> None:
-        for task in self._waiting:
+        for task in self._waiting.clear():
             if not task.done.done():
                 task.done.set_exception(_unavailable())
-        self._waiting.clear()
 
 
 def child_count(settings: ParserSettings) -> int:

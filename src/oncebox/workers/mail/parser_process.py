@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import sys
+from types import FrameType
 from typing import BinaryIO, Literal
 
 import msgspec
@@ -45,6 +46,8 @@ class ParserRequest(msgspec.Struct, frozen=True, array_like=True):
     raw: bytes
     #: TXT records by name, for ``check``
     records: dict[str, list[bytes]]
+    #: seconds of processor time after which it is abandoned; 0 is no limit but the child's own
+    within: float = 0.0
 
 
 class ParserReply(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +56,8 @@ class ParserReply(msgspec.Struct, frozen=True, array_like=True):
     number: int
     #: the result in MessagePack; None if the operation failed
     result: bytes | None
+    #: whether it was abandoned
+    abandoned: bool = False
 
 
 class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,14 +68,18 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: bytes of address space; 0 is no limit
     memory: int
     limits: ParseLimits
+    #: by how much its priority is lowered
+    nice: int = 0
 
 
 def main(arguments: list[str], source: BinaryIO, sink: BinaryIO) -> None:
     """Answer requests until the parent closes its end."""
     options = msgspec.json.decode(arguments[0], type=ChildOptions)
+    os.nice(options.nice)
     # Outside of the CPU limit of the first mail.
     _run_operation(ParserRequest(READY, "parse", SAMPLE, {}), options.limits)
     _apply_limits(options.memory)
+    signal.signal(signal.SIGVTALRM, _abandon)
     gc.collect()
     gc.freeze()  # what is loaded now stays; the collector need not examine it again
     gc.disable()
@@ -80,13 +89,33 @@ def main(arguments: list[str], source: BinaryIO, sink: BinaryIO) -> None:
             request = msgspec.msgpack.decode(data, type=ParserRequest)
             # The kernel ends this process when the time is up.
             signal.setitimer(signal.ITIMER_PROF, options.cpu)
-            result = _run_operation(request, options.limits)
+            reply = _reply(request, options.limits)
             signal.setitimer(signal.ITIMER_PROF, 0)
-            _write_frame(sink, ParserReply(request.number, result))
-            del data, request, result
+            _write_frame(sink, reply)
+            del data, request, reply
             gc.collect()  # after the reply, because nobody waits for it
     except MemoryError:
         os._exit(NO_MEMORY)  # nothing here can be relied on any more
+
+
+class _Abandoned(BaseException):
+    """The time for the current mail is up; not an Exception, which the parser would handle."""
+
+
+def _abandon(_signal: int, _frame: FrameType | None) -> None:
+    raise _Abandoned
+
+
+def _reply(request: ParserRequest, limits: ParseLimits) -> ParserReply:
+    """Run an operation, for at most as long as the request allows."""
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, request.within)
+        try:
+            return ParserReply(request.number, _run_operation(request, limits))
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except _Abandoned:
+        return ParserReply(request.number, None, abandoned=True)
 
 
 def _run_operation(request: ParserRequest, limits: ParseLimits) -> bytes | None:

@@ -1,0 +1,1 @@
+"""Capacity under torture: keys at all their limits, against webhooks, mail and probes."""
