@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from oncebox.components import Components, RecheckRejected
+from oncebox.core.files import free_bytes
 from oncebox.core.metrics import Telemetry
 from oncebox.db import startup
 from oncebox.ledger.admin.source_cache import SourceCache
@@ -67,6 +68,8 @@ async def open_components(
     """
     telemetry = telemetry or Telemetry()
     is_sqlite = settings.database.startswith("sqlite:")
+    folder = startup.sqlite_path(settings.database).parent if is_sqlite else settings.folder
+    telemetry.free_disk.set_function(lambda: free_bytes(folder))
     if not is_sqlite:  # a missing or malformed key is reported before connecting
         startup.load_master_key(settings, may_create=False)
     database = startup.connect(settings.database, connections=settings.connections)

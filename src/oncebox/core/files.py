@@ -1,7 +1,8 @@
-"""Local files: detection of network file systems, atomic private writes, fsync."""
+"""Local files: free space, detection of network file systems, atomic private writes, fsync."""
 
 import os
 from contextlib import suppress
+from math import nan
 from pathlib import Path
 
 from oncebox.errors import DatabaseUnsafe
@@ -12,6 +13,15 @@ _NETWORK_FILESYSTEMS = {
     "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs",
 }  # fmt: skip
 _MOUNT_TABLE = Path("/proc/self/mounts")
+
+
+def free_bytes(folder: Path) -> float:
+    """Return how many bytes can be written in a folder, or where it will be created."""
+    for each in (folder, *folder.parents):
+        with suppress(OSError):
+            found = os.statvfs(each)
+            return float(found.f_bavail * found.f_frsize)
+    return nan
 
 
 def refuse_network_filesystem(folder: Path, mounts: Path = _MOUNT_TABLE) -> None:

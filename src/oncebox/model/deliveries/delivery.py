@@ -250,6 +250,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int | None = None
     not_before: int | None = None
     hold_reason: str | None = None
+    #: where it failed: frames only, without what anybody wrote
+    traceback: str | None = None
     #: only where the try ends well, with nothing more to say
     commit_hook: CommitHook | None = None
 

@@ -61,7 +61,9 @@ async def get_artifact(call: ApiCall) -> wire.Artifact:
 async def claim_artifact(call: ApiCall) -> wire.Grant:
     """Claim a code or link and get its value; repeating the same claim gets it again."""
     who = claimant_of(call.requester, call.body.claim_key)
-    return grant_schema(await call.components.grants.claim(who, call.path["id"]), call)
+    granted = await call.components.grants.claim(who, call.path["id"])
+    _log_granted(call, granted)
+    return grant_schema(granted, call)
 
 
 @routes(
@@ -142,7 +144,49 @@ async def _wait_counted(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitRes
         waits.labels(error.code).inc()
         raise
     waits.labels(answer.status).inc()
+    if answer.status != "granted":
+        _log_wait(call, inboxes, answer)
     return answer
+
+
+def _log_granted(call: ApiCall, granted: ClaimGranted) -> None:
+    """Log which code or link was granted, never its value."""
+    artifact = granted.artifact
+    call.components.telemetry.log.info(
+        "artifact_granted",
+        request=call.request_id,
+        artifact=artifact.id,
+        inbox=artifact.inbox_id,
+        attempt=artifact.attempt_id,
+        kind=artifact.kind,
+        api_key=call.key.id,
+        repeated=granted.repeated,
+    )
+
+
+def _log_wait(call: ApiCall, inboxes: tuple[str, ...], answer: wire.WaitResult) -> None:
+    """Log a wait in vain, with what was waited for; a token may be a secret."""
+    asked: wire.WaitRequest = call.body
+    criteria = {
+        name: value
+        for name in ("sender", "purpose", "subject", "recipient", "host", "after")
+        if (value := getattr(asked, name)) not in {None, 0, "any"}
+    }
+    contested = answer.conflict.artifact_ids if answer.conflict else None
+    call.components.telemetry.log.info(
+        "wait_ended",
+        request=call.request_id,
+        status=answer.status,
+        inboxes=list(inboxes),
+        attempts=sorted({each.attempt_id for each in answer.reports if each.attempt_id}),
+        kind=asked.kind,
+        criteria=criteria | ({"token": True} if asked.token is not None else {}),
+        waited=answer.waited,
+        inspected=sum(each.messages_inspected for each in answer.reports),
+        smtp_saw=any(each.smtp_saw for each in answer.reports),
+        artifacts=contested,
+        api_key=call.key.id,
+    )
 
 
 async def _wait_and_claim(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitResult:
@@ -224,6 +268,7 @@ def _awaited(asked: wire.WaitRequest) -> WaitFilter:
 
 
 def _granted_schema(call: ApiCall, outcome: ClaimGranted) -> wire.WaitResult:
+    _log_granted(call, outcome)
     if not outcome.repeated:
         seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)

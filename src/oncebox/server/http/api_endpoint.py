@@ -30,7 +30,14 @@ from oncebox.model.admin.access import ApiKey
 from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
-from oncebox.server.http.request_context import CONTEXT, Receive, RequestContext, Scope, Send
+from oncebox.server.http.request_context import (
+    CONTEXT,
+    Receive,
+    RequestContext,
+    Scope,
+    Send,
+    is_local,
+)
 from oncebox.server.http.routing import (
     OPERATOR,
     WORKER,
@@ -42,6 +49,7 @@ from oncebox.server.http.routing import (
     Route,
 )
 from oncebox.server.rate_limits import TokenBuckets, limit_key
+from oncebox.settings import variable_name
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -321,7 +329,7 @@ class ApiEndpoint:
         headers = scope["headers"]
 
         async def check_key() -> ApiKey:
-            if not route.scopes:
+            if not route.scopes or self._is_opened(route, context):
                 return _ANONYMOUS
             return await self._auth.authorize(headers, context.address, route)
 
@@ -356,10 +364,28 @@ class ApiEndpoint:
             client_gone=client_gone,
             stopping=self._stopping,
             headers=context.headers,
+            request_id=context.request_id,
             recheck_key=check_key,
             idempotency_key=request_key,
         )
         return call, body
+
+    def _is_opened(self, route: Route, context: RequestContext) -> bool:
+        """Say whether a route that needs a key elsewhere needs none here.
+
+        Raises: Unauthenticated, with the remedy, if there is no key either.
+        """
+        if not route.opened_by:
+            return False
+        if getattr(self._components.settings.http, route.opened_by) or is_local(context):
+            return True
+        if b"authorization" not in context.headers:
+            setting = variable_name(f"http.{route.opened_by}")
+            raise Unauthenticated(
+                "from another machine this needs a key: send Authorization: Bearer KEY, made by "
+                f"oncebox key new --scope metrics; or set {setting}=true"
+            )
+        return False
 
     async def _create_once(
         self, creator: Creator, call: ApiCall, path: str, body: bytes
@@ -414,7 +440,9 @@ async def send_problem(
     scope: Scope, send: Send, error: OnceboxError | type[OnceboxError], allow: str = ""
 ) -> None:
     """Answer with a problem."""
-    described = problems.describe(error, scope[CONTEXT].request_id)
+    context: RequestContext = scope[CONTEXT]
+    context.code = error.code
+    described = problems.describe(error, context.request_id)
     headers, body = problems.response(described, getattr(error, "retry_after", None))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", allow.encode()))
