@@ -77,12 +77,12 @@ async def settled(box: Oncebox, jobs: int) -> None:
 def settlements(box: Oncebox) -> int:
     """Return how many tries ended well, by the box's own count."""
     samples = (sample for metric in box.telemetry.settled.collect() for sample in metric.samples)
-    ended_well = {"outcome": DeliveryOutcome.HANDLED}
     return int(
         sum(
             sample.value
             for sample in samples
-            if sample.name.endswith("_total") and sample.labels == ended_well
+            if sample.name.endswith("_total")
+            and sample.labels["outcome"] == DeliveryOutcome.HANDLED
         )
     )
 

@@ -15,6 +15,7 @@ from oncebox.errors import OnceboxError, StoreError
 from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.settlements import default_retry_rules
 from oncebox.model.deliveries.delivery import Accepted
+from oncebox.model.inboxes.received_mail import MAIL_SOURCE
 from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import SendOptions, SendOrigin
 from oncebox.model.webhooks.source import Source
@@ -195,6 +196,8 @@ class Oncebox:
             await components.close()
             raise
         components.sources.start()
+        for source in (MAIL_SOURCE, *self.handlers.sources):
+            self.telemetry.expect_source(source)
         self._components = components
         self.handlers.use_configured_sources(self._configured_source)
 
@@ -264,6 +267,8 @@ class Oncebox:
             await self.load_workers()
             if stops == self._stop_requests:  # not stopped meanwhile
                 self._start_workers(warm_up=True)
+                counting = self._make_workers().backlog_gauges().run()
+                self._background_tasks.append(asyncio.create_task(counting))
             try:
                 await asyncio.gather(*self._worker_tasks)
             finally:

@@ -15,6 +15,7 @@ from oncebox.errors import ListenAddressUnavailable
 from oncebox.ledger.admin import api_keys
 from oncebox.server.http.http_server import HttpServer, listen
 from oncebox.wiring import Interceptor, build_http_handlers, build_smtp_server, load_server
+from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
 from oncebox.workers.maintenance.sweeper import InboxExpirer, Sweeper
 from oncebox.workers.process.child_control import Watchdog
 
@@ -192,8 +193,9 @@ class Service:
     def _background_tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         components, telemetry = self._box.components, self._box.telemetry
         settings, ledger = self._box.settings, components.ledger
-        if not self.runs_workers:  # ``Oncebox.work`` has a watchdog of its own
+        if not self.runs_workers:  # ``Oncebox.work`` has its own watchdog and gauges
             yield _watch_forever(Watchdog(telemetry, limit=settings.worker.watchdog))
+            yield BacklogGauges(ledger, telemetry).run()
         else:
             yield InboxExpirer(ledger, telemetry, draining=components.inboxes.draining).run()
             events, keep = settings.events, settings.retention

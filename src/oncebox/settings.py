@@ -160,6 +160,10 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     #: whether connections of trusted proxies begin with a PROXY protocol header (v1 or v2)
     proxy_protocol: bool = False
+    #: serve ``/metrics`` to other machines without a key
+    public_metrics: bool = False
+    #: serve the documentation and ``/openapi.json`` to other machines without a key
+    public_docs: bool = False
 
 
 class SmtpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -370,6 +374,15 @@ class ParserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     memory: Limit = 256
 
 
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``oncebox serve`` and ``oncebox worker`` log to standard error."""
+
+    #: the least important lines that are written; ``debug`` has a line for every API request
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    #: one JSON object per line, or text; ``auto`` is text on a terminal and JSON elsewhere
+    format: Literal["auto", "text", "json"] = "auto"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of one process."""
 
@@ -401,6 +414,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention: RetentionSettings = RetentionSettings()
     parser: ParserSettings = ParserSettings()
     sends: SendSettings = SendSettings()
+    log: LogSettings = LogSettings()
     #: sources of the tenant above, each a table ``[sources.NAME]``; they override the database
     sources: dict[str, dict[str, Any]] = {}
 

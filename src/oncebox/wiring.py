@@ -81,9 +81,11 @@ async def open_components(
         await startup.check_master_key(database, key)
         database.deadline = deadline  # a migration may take longer
         telemetry.store_overdue.set_function(lambda: database.overdue)
-        return Components(
+        components = Components(
             settings, database, telemetry, key, recheck=_recheck_rejected, judge_link=judge_link
         )
+        telemetry.free_disk.set_function(lambda: components.disk_space.free)
+        return components
     except BaseException:
         await database.close()
         raise

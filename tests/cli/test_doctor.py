@@ -194,3 +194,14 @@ def _run(statement: str) -> None:
         await database.close()
 
     asyncio.run(run())
+
+
+def test_strict_makes_warnings_failures(sound_ledger: Ledger) -> None:
+    assert sound_ledger.type("doctor", "--strict").code == 0
+    sound_ledger.accept("k1")
+    sound_ledger.work(refuse)
+
+    assert sound_ledger.type("doctor").code == 0
+    answer = sound_ledger.type("doctor", "--strict", "--quiet")
+    assert answer.code == 1
+    assert [row[:2] for row in answer.rows] == [["dead deliveries", "warn"]]

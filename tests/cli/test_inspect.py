@@ -123,7 +123,7 @@ def test_a_policys_hold_says_its_reason(ledger: Ledger) -> None:
         box.on("shop")(open_issue)
         box.policy("shop")(lambda _delivery: Hold("too large"))
         async with box:
-            while not box.metrics().count('outcome="held"'):
+            while 'outcome="held",source="shop"} 0.0' in box.metrics():
                 await box.components.database.wait("due", 0.01)
 
     id_ = ledger.accept("k1")
@@ -207,3 +207,72 @@ def test_a_body_that_is_gone_is_said_to_be_gone(ledger: Ledger) -> None:
     answer = ledger.type("delivery", "replay", id_, "--why", "again")
     assert answer.code == 4
     assert "body is no longer kept" in answer.err
+
+
+async def fail_deep(delivery: Delivery, once: Once) -> None:
+    def look_up() -> None:
+        raise LookupError(delivery.text)
+
+    look_up()
+
+
+def test_the_last_traceback_is_shown_without_the_message(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1", body="canary")
+    ledger.work(fail_deep)
+    rows = ledger.type("delivery", "inspect", id_).rows
+    frames = [row[1] for row in rows if row[0] == "frame"]
+
+    assert [row[1] for row in rows if row[0] == "traceback"] == ["LookupError"]
+    assert frames[-2].endswith(" in fail_deep")
+    assert frames[-1].endswith("look_up")
+    assert not any("canary" in frame for frame in frames)
+    assert [each["traceback"] is not None for each in ledger.inspect(id_)["tries"]] == [True, True]
+
+
+def explained(ledger: Ledger, id_: str) -> list[str]:
+    head, *sentences = ledger.type("delivery", "explain", id_).out.splitlines()
+    assert head == f"{id_}:"
+    record = ledger.type("delivery", "explain", id_, "--json").record
+    assert (record["id"], len(record["sentences"])) == (id_, len(sentences))
+    return sentences
+
+
+def test_a_delivery_is_explained_in_sentences(ledger: Ledger) -> None:
+    id_ = ledger.accept("k1")
+    ledger.accept("k1")
+    waiting = explained(ledger, id_)
+    ledger.work(open_issue)
+    done = explained(ledger, id_)
+
+    assert "under the key k1." in waiting[0]
+    assert waiting[1].startswith("It was sent again once, the last ")
+    assert waiting[2].endswith("; a worker with a handler for shop must run.")
+    assert waiting[-1] == "Next: wait for a worker: retry-safe, no journalled effect."
+    assert "Effects done and not repeated: open-issue." in done
+    assert any(each.startswith("It is done ") for each in done)
+
+
+def test_the_explanation_ends_with_a_command_to_copy(ledger: Ledger) -> None:
+    held = ledger.accept("k1")
+    ledger.work(lose_the_answer)
+    dead = ledger.accept("k2")
+    ledger.work(fail_deep)
+
+    assert explained(ledger, held)[-1].endswith(
+        f"oncebox delivery release {held} --why '…' --effect open-issue=done"
+    )
+    assert "Effects of unknown outcome: open-issue." in explained(ledger, held)
+    told_dead = explained(ledger, dead)
+    assert told_dead[-1].endswith(f"run it with: oncebox delivery replay {dead} --why '…'")
+    assert any(each.startswith("2 tries failed, the last ") for each in told_dead)
+    assert any(each.endswith(": all its tries were used up.") for each in told_dead)
+
+
+def test_what_is_held_on_arrival_is_explained(ledger: Ledger) -> None:
+    ledger.accept("k1", body="a")
+    other = ledger.accept("k1", body="b")
+
+    assert any(
+        each.endswith(": another body arrived under the same key.")
+        for each in explained(ledger, other)
+    )

@@ -379,3 +379,21 @@ def test_the_parent_loads_nothing_of_what_it_starts(services: Services) -> None:
     assert "/apsw/" in loaded[child]
     assert "/apsw/" not in loaded[running.child.pid]
     assert "/msgspec/" not in loaded[running.child.pid]
+
+
+@pytest.mark.parametrize(("level", "format_"), [("warning", "json"), ("info", "text")])
+def test_level_and_format_of_the_log_are_settings(
+    services: Services, level: str, format_: str
+) -> None:
+    services.set("ONCEBOX_LOG__LEVEL", level)
+    services.set("ONCEBOX_LOG__FORMAT", format_)
+    child = services.start_command("serve", PLAIN, "--port", "0")
+    child.wait_for("url:", timeout=60)
+    for pid in wait_for_kids(child.pid, 1):
+        os.kill(pid, signal.SIGKILL)
+    line = child.wait_for("worker_died", timeout=60)
+    child.terminate()
+    child.wait()
+
+    assert line.startswith('{"timestamp"' if format_ == "json" else "timestamp=")
+    assert ("service_started" in child.text()) == (level == "info")

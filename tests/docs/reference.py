@@ -84,6 +84,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "errors.md": _errors(),
         DOCS / "reference" / "settings.md": _settings(),
         DOCS / "reference" / "metrics.md": _metrics(),
+        DOCS / "reference" / "alerts.md": _alerts(),
         DOCS / "reference" / "schemes.md": _schemes(),
         DOCS / "reference" / "api.md": _api(),
         DOCS / "reference" / "mcp.md": reference_mcp.page(),
@@ -289,6 +290,17 @@ def _metrics() -> str:
         "`/metrics`, a worker with `--metrics 127.0.0.1:9464`, a program by `box.metrics()`.\n"
         "No label contains a key, a body or anything else that a sender wrote.",
         "\n\n".join(tables),
+    )
+
+
+def _alerts() -> str:
+    rules = (ROOT / "packaging" / "prometheus" / "oncebox.rules.yml").read_text()
+    return _page(
+        "Alerts",
+        "The rules for Prometheus, in the repository `packaging/prometheus/oncebox.rules.yml`.\n"
+        "How to scrape is in [monitoring](../monitoring.md#prometheus).\n"
+        "Change the thresholds to what is normal for you.",
+        f"```yaml\n{rules}```",
     )
 
 

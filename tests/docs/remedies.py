@@ -143,6 +143,7 @@ REMEDIES: dict[str, str] = {
 
 #: what a label of a metric says
 LABELS: dict[str, str] = {
+    "answer": "of a request to send: `new`, `rearmed`, `repeated` or `refused`",
     "cause": "why a process ended: `cpu`, `wall`, `memory` or `crash`",
     "class": (
         "the class of a [duplicate](../duplicates.md); of a message `copy`; of a send the answer, "
@@ -161,7 +162,7 @@ LABELS: dict[str, str] = {
     "result": "what the evidence was: `proof`, `news`, `repeat`, or `unknown` of other mail",
     "route": "the route as in the [API](api.md), never the requested path",
     "source": "the source's name; mail is `@mail`",
-    "state": "of a source: `ready`, `paused` or `unready`",
+    "state": "of a delivery its state; of a source: `ready`, `paused` or `unready`",
     "status": "of HTTP the status; of mail how far it was parsed; of a send its state",
     "what": "what a provider reported, such as `bounced`",
     "why": "why a connection was closed",

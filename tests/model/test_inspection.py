@@ -66,22 +66,36 @@ REPEATABLE = _effect(EffectState.STARTED, Safety.IDEMPOTENT)
             _facts(DeliveryState.HELD, id="dlv_1", hold_reason="x"),
             [UNKNOWN],
             (
-                "needs a person: open-issue unknown; check the other side, then: "
-                "oncebox delivery release dlv_1 --why '…' --effect open-issue=done, or =not-done"
+                "needs a person: open-issue unknown; check the other side, then, with not-done "
+                "for what did not happen: "
+                "oncebox delivery release dlv_1 --why '…' --effect open-issue=done"
             ),
         ),
         (
             _facts(DeliveryState.DEAD, id="dlv_1"),
             [UNKNOWN],
             (
-                "needs a person: open-issue unknown; check the other side, then: "
-                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=done, or =not-done"
+                "needs a person: open-issue unknown; check the other side, then, with not-done "
+                "for what did not happen: "
+                "oncebox delivery replay dlv_1 --why '…' --effect open-issue=done"
             ),
         ),
         (
-            _facts(DeliveryState.DEAD),
+            _facts(DeliveryState.HELD, id="dlv_1", hold_reason="x"),
+            [UNKNOWN, DONE, _effect(EffectState.UNKNOWN, name="send mail")],
+            (
+                "needs a person: open-issue, send mail unknown; check the other side, then, with "
+                "not-done for what did not happen: oncebox delivery release dlv_1 --why '…' "
+                "--effect open-issue=done --effect 'send mail'=done"
+            ),
+        ),
+        (
+            _facts(DeliveryState.DEAD, id="dlv_1"),
             [DONE, _effect(EffectState.DONE, name="mail")],
-            "replay when the cause is fixed: retry-safe, open-issue, mail done",
+            (
+                "replay when the cause is fixed: retry-safe, open-issue, mail done; "
+                "run it with: oncebox delivery replay dlv_1 --why '…'"
+            ),
         ),
         (_facts(DeliveryState.DONE), [DONE], "nothing: it is done; retry-safe, open-issue done"),
         (

@@ -18,6 +18,7 @@ from tests.mutants.intake import INTAKE
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.observing import OBSERVING
 from tests.mutants.pipelines import PIPELINES
 from tests.mutants.plugin import PLUGIN
 from tests.mutants.reading import READING
@@ -64,4 +65,5 @@ EVERY = (
     *IMMEDIATE_LEASES,
     *PLUGIN,
     *UPKEEP,
+    *OBSERVING,
 )

@@ -982,7 +982,8 @@ MUTANTS = (
         (
             Patch(
                 f"{_DELIVERIES}/pull.py",
-                "    if not reserved:\n        return _repeat_claim(tx, ask, sources)\n",
+                "    if not reserved:\n"
+                "        return PulledDeliveries(_repeat_claim(tx, ask, sources), [])\n",
                 "",
             ),
         ),

@@ -211,7 +211,7 @@ class Clerk:
 
     def bury(self) -> int:
         """Give up on what was lost on its last try."""
-        return self.run(leases.dead_letter_exhausted, self.claimant(), self.now)
+        return len(self.run(leases.dead_letter_exhausted, self.claimant(), self.now))
 
     def renew(self, *held: Delivery) -> set[str]:
         """Prolong leases."""

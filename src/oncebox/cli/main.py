@@ -42,6 +42,7 @@ _DELIVERY = GroupEntry("Received deliveries and their state.", {
     "accept": _command("delivery:accept", "Store a delivery, once."),
     "list": _command("delivery:list_", "List deliveries, newest first."),
     "inspect": _command("delivery:inspect", "Show everything known about a delivery."),
+    "explain": _command("delivery:explain", "Explain the state of a delivery."),
     "replay": _command("delivery_repair:replay", "Run a done or dead delivery again."),
     "hold": _command("delivery_repair:hold", "Keep a waiting delivery from running."),
     "release": _command("delivery_repair:release", "Let a held delivery run."),

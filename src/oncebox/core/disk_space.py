@@ -77,7 +77,6 @@ class DiskSpace:
         self._free = 0
         self._level = DiskLevel.OK
         self._measure_at = 0.0
-        telemetry.free_disk.set_function(lambda: self.free)
 
     @property
     def free(self) -> int:

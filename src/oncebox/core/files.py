@@ -1,4 +1,4 @@
-"""Local files: detection of network file systems, atomic private writes, fsync."""
+"""Local files: free space, detection of network file systems, atomic private writes, fsync."""
 
 import os
 from contextlib import suppress

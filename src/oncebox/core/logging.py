@@ -3,8 +3,10 @@
 It writes to the standard library's logger ``oncebox``, which the host program configures.
 """
 
+import hashlib
 import json
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -16,6 +18,8 @@ from oncebox.core import clock
 
 _LOGGER_NAME = "oncebox"
 _LEADING_FIELDS = ("timestamp", "level", "event")
+#: the key of a sender that is no more than a name
+_IDENTIFIER = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 #: errors in a traceback: the error itself and its causes
 _MAX_ERRORS = 6
 #: frames of one error, from its beginning and from its end
@@ -30,6 +34,10 @@ class Log:
         self._logger = logging.getLogger(_LOGGER_NAME)
         if not self._logger.handlers:
             self._logger.addHandler(logging.NullHandler())
+
+    def debug(self, event: str, **facts: Any) -> None:
+        """Log what only matters when something is searched for."""
+        self._emit(logging.DEBUG, event, facts)
 
     def info(self, event: str, **facts: Any) -> None:
         """Log normal operation."""
@@ -63,6 +71,13 @@ class Log:
             name = logging.getLevelName(level).lower()
             fact = {"timestamp": iso_time(clock.system()), "level": name, "event": event, **facts}
             self._logger.log(level, fact)
+
+
+def loggable_key(key: str) -> str:
+    """Return a sender's key for the log: an identifier as it is, other text as a digest."""
+    if _IDENTIFIER.fullmatch(key):
+        return key
+    return f"digest:{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def traceback_fields(error: BaseException) -> dict[str, str]:
@@ -105,13 +120,14 @@ def iso_time(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def log_to_stderr(*, as_json: bool) -> None:
-    """Send log lines to standard error, for people or for machines."""
+def log_to_stderr(level: str = "info", format_: str = "auto") -> None:
+    """Send log lines from a level on to standard error, as ``text``, ``json`` or ``auto``."""
+    as_json = not sys.stderr.isatty() if format_ == "auto" else format_ == "json"
     handler = logging.StreamHandler()
     handler.setFormatter(_LineFormatter(as_json=as_json))
     logger = logging.getLogger(_LOGGER_NAME)
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level.upper())
 
 
 class _LineFormatter(logging.Formatter):

@@ -1,8 +1,8 @@
 """Telemetry of one process: Prometheus metrics and the structured log."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, product
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,7 +14,13 @@ from prometheus_client.utils import floatToGoString
 
 from oncebox.core import clock
 from oncebox.core.logging import Log
-from oncebox.errors import StoreError
+from oncebox.errors import InputRefused, OnceboxError, StoreError
+from oncebox.model.attempts import BeginStatus
+from oncebox.model.deliveries.delivery import DeliveryOutcome, DeliveryState
+from oncebox.model.deliveries.duplicates import REJECTION_RULES, DuplicateClass
+from oncebox.model.inboxes.received_mail import ArtifactKind, ParseStatus
+from oncebox.model.sends.send import AnswerStatus, SendState
+from oncebox.model.sends.transports import ProviderStatus
 
 _SECONDS_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _WAIT_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 900, 3_600)
@@ -23,14 +29,48 @@ _ROW_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 #: seconds between two log lines of the same database error
 _LOG_ERROR_EVERY = 10.0
+#: what happens to codes and links: how they are filed, claimed and given up
+_ARTIFACT_ENDS = (
+    "available", "superseded", "conflict", "unmatched", "duplicate", "granted", "repeated",
+    "already_claimed", "link_refused", "not_opened", "purged", "released", "overwritten",
+)  # fmt: skip
+_HTTP_ENDS = (
+    "idle", "slow_headers", "slow_body", "rest_of_body", "does_not_read", "gave_way", "refused",
+    "large_headers", "malformed",
+)  # fmt: skip
+_SMTP_CODES = (
+    "421", "451", "452", "500", "501", "502", "503", "550", "552", "553", "554", "555",
+)  # fmt: skip
+_SMTP_ENDS = (
+    "session_over", "slow_data", "slow_command", "stopping", "too_many", "tls_failed",
+)  # fmt: skip
 #: readers of lists whose position is remembered
 _MAX_TRACKED_READERS = 4_096
+
+#: how a try can end; these series exist for every source from its beginning
+SETTLED_OUTCOMES = (
+    DeliveryOutcome.HANDLED, DeliveryOutcome.IGNORED, DeliveryOutcome.DROPPED,
+    DeliveryOutcome.FAILED, DeliveryOutcome.PERMANENT, DeliveryOutcome.TRIES_USED_UP,
+    DeliveryOutcome.TIME_USED_UP, DeliveryOutcome.HELD, DeliveryOutcome.GIVEN_BACK,
+)  # fmt: skip
+#: states of deliveries that are counted; those that are done need nobody
+COUNTED_STATES = tuple(state for state in DeliveryState if state is not DeliveryState.DONE)
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
 
+def _codes(*kinds: type[OnceboxError]) -> list[str]:
+    """Return the codes of these errors and of the more special ones."""
+    own = [kind.code for kind in kinds]
+    return own + [code for kind in kinds for code in _codes(*kind.__subclasses__())]
+
+
 class Metric(Generic[M]):
-    """Declaration of a metric; every ``Telemetry`` creates its own from it."""
+    """Declaration of a metric; every ``Telemetry`` creates its own from it.
+
+    A series that appears with its first event has no increase, so that no alert fires: series
+    whose labels are known begin with the process, at zero.
+    """
 
     def __init__(
         self,
@@ -38,18 +78,23 @@ class Metric(Generic[M]):
         name: str,
         meaning: str,
         *labels: str,
+        known: Iterable[str | tuple[str, ...]] = (),
         buckets: Sequence[float] | None = None,
     ) -> None:
-        """Declare a metric; only a histogram has buckets."""
+        """Declare a metric and its known label values; only a histogram has buckets."""
         self.kind = kind
         self.name = name
         self.meaning = meaning
         self.labels = labels
+        self.known = [(each,) if isinstance(each, str) else each for each in known]
         self._options: dict[str, Any] = {} if buckets is None else {"buckets": buckets}
 
     def create(self, registry: CollectorRegistry) -> M:
         """Return the metric, at zero."""
-        return self.kind(self.name, self.meaning, self.labels, registry=registry, **self._options)
+        made = self.kind(self.name, self.meaning, self.labels, registry=registry, **self._options)
+        for values in self.known:
+            made.labels(*values)
+        return made
 
     def __get__(self, telemetry: "Telemetry", owner: type) -> M:
         """Tell type checkers that an instance has the metric in place of its declaration."""
@@ -62,27 +107,72 @@ class Telemetry:
     # deliveries
     accepted = Metric(Counter, "oncebox_accepted", "Deliveries stored for the first time", "source")
     duplicates = Metric(
-        Counter, "oncebox_duplicates", "Repeats that caused no second effect", "layer", "class"
+        Counter,
+        "oncebox_duplicates",
+        "Repeats that caused no second effect",
+        "layer",
+        "class",
+        known=[
+            *product(["delivery"], DuplicateClass),
+            ("message", "copy"),
+            *product(["send"], [*AnswerStatus, "drift"]),
+        ],
     )
     refused = Metric(
         Counter,
         "oncebox_refused",
         "Requests and mails refused before storage, by error code",
         "code",
+        known=_codes(InputRefused, StoreError),
     )
     rejected = Metric(
-        Counter, "oncebox_rejected", "Rejected webhook requests by their most likely class", "class"
+        Counter,
+        "oncebox_rejected",
+        "Rejected webhook requests by their most likely class",
+        "class",
+        known=[rule.duplicate_class for rule in REJECTION_RULES],
     )
     not_quarantined = Metric(
         Counter, "oncebox_not_quarantined", "Rejected requests dropped by a full quarantine"
     )
-    settled = Metric(Counter, "oncebox_settled", "Tries of deliveries by outcome", "outcome")
+    settled = Metric(
+        Counter,
+        "oncebox_settled",
+        "Tries of deliveries by outcome, and deliveries held on arrival",
+        "source",
+        "outcome",
+    )
+    deliveries = Metric(
+        Gauge,
+        "oncebox_deliveries",
+        "Deliveries of all tenants that are not done, dead ones until acknowledged; up to 1000",
+        "state",
+        "source",
+    )
+    oldest_due = Metric(
+        Gauge,
+        "oncebox_oldest_due_seconds",
+        "How long the oldest due delivery has been waiting for a worker",
+        "source",
+    )
+    oldest_held = Metric(
+        Gauge,
+        "oncebox_oldest_held_seconds",
+        "How long the oldest held delivery has been held",
+        "source",
+    )
     lease_conflicts = Metric(
         Counter,
         "oncebox_lease_conflicts",
         "Leases that were lost before a write, or that another worker of the attempt held",
     )
-    effects = Metric(Counter, "oncebox_effects", "Calls of once.do by outcome", "outcome")
+    effects = Metric(
+        Counter,
+        "oncebox_effects",
+        "Calls of once.do by outcome",
+        "outcome",
+        known=["called", "returned", "repeated", "verified", "in_doubt"],
+    )
     in_flight = Metric(Gauge, "oncebox_in_flight", "Handlers running in this process")
     handler_seconds = Metric(
         Histogram,
@@ -109,6 +199,7 @@ class Telemetry:
         "Database errors by code and by what met them: webhook, smtp, api or a part of a worker",
         "code",
         "path",
+        known=product(_codes(StoreError), ("webhook", "smtp", "api")),
     )
     store_overdue = Metric(
         Gauge,
@@ -121,13 +212,23 @@ class Telemetry:
         Counter, "oncebox_sequencer_turns", "Times this process took over the numbering of events"
     )
     cursor_replays = Metric(
-        Counter, "oncebox_cursor_replays", "Cursors that returned to what was already read", "list"
+        Counter,
+        "oncebox_cursor_replays",
+        "Cursors that returned to what was already read",
+        "list",
+        known=["events", "messages"],
     )
     event_streams = Metric(Gauge, "oncebox_event_streams", "Open event streams")
     # received mail
-    parsed = Metric(Counter, "oncebox_mail_parsed", "Mails by parsing status", "status")
+    parsed = Metric(
+        Counter, "oncebox_mail_parsed", "Mails by parsing status", "status", known=ParseStatus
+    )
     parser_deaths = Metric(
-        Counter, "oncebox_parser_deaths", "Parser processes that died, by cause", "cause"
+        Counter,
+        "oncebox_parser_deaths",
+        "Parser processes that died, by cause",
+        "cause",
+        known=["cpu", "wall", "memory", "crash"],
     )
     mail_in_flight = Metric(Gauge, "oncebox_mail_in_flight", "Mails being parsed in this process")
     heavy_mail_in_flight = Metric(
@@ -138,22 +239,43 @@ class Telemetry:
         "oncebox_mail_deferred",
         "Mails that became heavy: slow to parse, or without a turn in time",
         "why",
+        known=["slow", "crowded"],
     )
-    messages = Metric(Counter, "oncebox_messages", "New messages by parsing status", "status")
-    artifacts = Metric(Counter, "oncebox_artifacts", "Codes and links by outcome", "kind", "end")
+    messages = Metric(
+        Counter, "oncebox_messages", "New messages by parsing status", "status", known=ParseStatus
+    )
+    artifacts = Metric(
+        Counter,
+        "oncebox_artifacts",
+        "Codes and links by outcome",
+        "kind",
+        "end",
+        known=product(ArtifactKind, _ARTIFACT_ENDS),
+    )
     artifact_duplicates = Metric(
         Counter,
         "oncebox_artifact_duplicates",
         "Codes and links that arrived again in further messages",
         "kind",
+        known=ArtifactKind,
     )
     inboxes_missed = Metric(
         Counter, "oncebox_inboxes_missed", "Inboxes that ended without a matching message"
     )
     # attempts and waits
-    actions = Metric(Counter, "oncebox_actions", "Actions of attempts by outcome", "outcome")
+    actions = Metric(
+        Counter,
+        "oncebox_actions",
+        "Actions of attempts by outcome",
+        "outcome",
+        known=[*BeginStatus, "repeated", "not_done", "stale"],
+    )
     resends = Metric(
-        Counter, "oncebox_resends", "Requests to have a mail sent again, by outcome", "outcome"
+        Counter,
+        "oncebox_resends",
+        "Requests to have a mail sent again, by outcome",
+        "outcome",
+        known=["granted", "refused"],
     )
     waits_open = Metric(Gauge, "oncebox_waits_open", "Open long polls for mail")
     waits = Metric(
@@ -161,6 +283,7 @@ class Telemetry:
         "oncebox_waits",
         "Waits for a code or link by outcome, each once, however many polls it took",
         "end",
+        known=["granted", "conflict", "timeout", "in_flight", "inbox_closed"],
     )
     wait_timeouts = Metric(
         Counter, "oncebox_wait_timeouts", "Waits that ended without a code or link"
@@ -170,6 +293,7 @@ class Telemetry:
         "oncebox_poll_attempts",
         "Requests that may wait for a code, a link or a message",
         "list",
+        known=["artifacts", "messages"],
     )
     time_to_first_message = Metric(
         Histogram,
@@ -191,6 +315,7 @@ class Telemetry:
         "oncebox_connections_ended",
         "HTTP connections closed by the service, by reason",
         "why",
+        known=_HTTP_ENDS,
     )
     wrong_keys = Metric(Counter, "oncebox_wrong_keys", "HTTP requests without a valid API key")
     smtp_open = Metric(Gauge, "oncebox_smtp_open", "Open SMTP connections")
@@ -198,12 +323,31 @@ class Telemetry:
     smtp_accepted = Metric(
         Counter, "oncebox_smtp_accepted", "Mails stored for all their recipients"
     )
-    smtp_refused = Metric(Counter, "oncebox_smtp_refused", "SMTP error replies by code", "code")
+    smtp_refused = Metric(
+        Counter,
+        "oncebox_smtp_refused",
+        "SMTP error replies by code",
+        "code",
+        known=_SMTP_CODES,
+    )
     smtp_ended = Metric(
-        Counter, "oncebox_smtp_ended", "SMTP connections closed by the service, by reason", "why"
+        Counter,
+        "oncebox_smtp_ended",
+        "SMTP connections closed by the service, by reason",
+        "why",
+        known=_SMTP_ENDS,
     )
     # sends
-    sends = Metric(Counter, "oncebox_sends", "Tries of sends by resulting status", "status")
+    send_requests = Metric(
+        Counter,
+        "oncebox_send_requests",
+        "Requests to send by answer: new, rearmed, a repeat, or refused",
+        "answer",
+        known=["new", "rearmed", "repeated", "refused"],
+    )
+    sends = Metric(
+        Counter, "oncebox_sends", "Tries of sends by resulting status", "status", known=SendState
+    )
     sends_in_flight = Metric(
         Gauge, "oncebox_sends_in_flight", "Mails being transmitted in this process"
     )
@@ -218,6 +362,7 @@ class Telemetry:
         "oncebox_provider_dedupe",
         "Repeats of unknown outcome that a provider recognised by their key",
         "kind",
+        known=["resend", "smtp", "log"],
     )
     unknown_sends = Metric(
         Gauge, "oncebox_unknown_sends", "Sends of unknown outcome, of all tenants"
@@ -228,6 +373,7 @@ class Telemetry:
         "Provider events about sends, by kind and result",
         "what",
         "result",
+        known=product(ProviderStatus, ["proof", "news", "repeat", "unknown"]),
     )
     evidence_in_flight = Metric(
         Gauge, "oncebox_send_evidence_in_flight", "Provider events being processed"
@@ -248,6 +394,7 @@ class Telemetry:
         #: looking up the one for some labels takes longer than counting
         self._handler_histograms: dict[str, Histogram] = {}
         self._duplicate_counters: dict[tuple[str, str], Counter] = {}
+        self._sources: set[str] = set()
         self.log = Log()
         #: when each kind of database error may be logged again
         self._log_again_at: dict[tuple[str, str], float] = {}
@@ -260,6 +407,24 @@ class Telemetry:
             self._log_again_at[path, error.code] = now + _LOG_ERROR_EVERY
             facts = {} if error.sqlstate is None else {"sqlstate": error.sqlstate}
             self.log.error("store_error", path=path, code=error.code, **facts)
+
+    def expect_source(self, source: str) -> None:
+        """Begin the series of a source at zero, as soon as it is configured or handled."""
+        if source in self._sources:
+            return
+        self._sources.add(source)
+        self.accepted.labels(source)
+        self.oldest_due.labels(source)
+        self.oldest_held.labels(source)
+        for outcome in SETTLED_OUTCOMES:
+            self.settled.labels(source, outcome)
+        for state in COUNTED_STATES:
+            self.deliveries.labels(state, source)
+
+    @property
+    def expected_sources(self) -> frozenset[str]:
+        """The sources whose series exist."""
+        return frozenset(self._sources)
 
     def observe_handler(self, source: str, seconds: float) -> None:
         """Record the duration of a handler."""
@@ -313,6 +478,8 @@ class HttpRequestMetrics(Collector):
     def __init__(self) -> None:
         #: by route and status: the count of each bucket, and the sum of all seconds
         self._rows: dict[tuple[str, int], list[float]] = {}
+        for status in (200, 401, 500, 503):
+            self._rows["/in/", status] = [0.0] * (len(_SECONDS_BUCKETS) + 2)
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Count one request; status 0: the client disconnected before the response."""

@@ -19,6 +19,7 @@ from oncebox.workers.deliveries.send_evidence import (
 from oncebox.workers.mail.mail_processor import MailProcessor, MailTargets
 from oncebox.workers.mail.parser_pool import ParserPool
 from oncebox.workers.mail.sender_authentication import make_authenticator
+from oncebox.workers.maintenance.backlog_gauges import BacklogGauges
 from oncebox.workers.maintenance.sequencer import Sequencer
 from oncebox.workers.sends.fail_open import FailOpenSpool, FailOpenWorker
 from oncebox.workers.sends.send_worker import SendWorker
@@ -153,7 +154,9 @@ class Workers:
         return DeliveryWorker(
             ledger,
             Claimer(ledger, unhandled.list_targets),
-            EvidenceProcessor(evidence, ledger.clock, rules=rules, random=random.random),
+            EvidenceProcessor(
+                evidence, ledger.clock, self._telemetry.log, rules=rules, random=random.random
+            ),
             self._telemetry,
             settings=settings,
             gauge=self._telemetry.evidence_in_flight,
@@ -183,6 +186,10 @@ class Workers:
         components.outbox.fail_open_sender = worker
         components.exit_stack.push_async_callback(worker.close)
         return worker
+
+    def backlog_gauges(self) -> BacklogGauges:
+        """Return what counts the deliveries that are not done."""
+        return BacklogGauges(self._components.ledger, self._telemetry)
 
     def sequencer(self) -> Sequencer:
         """Return the worker that numbers events."""

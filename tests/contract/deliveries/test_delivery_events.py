@@ -94,3 +94,30 @@ def test_the_end_and_the_notice_are_one_commit(clerk: Clerk) -> None:
 
     assert clerk.state(delivery.id) is DeliveryState.PROCESSING
     assert _told(clerk) == []
+
+
+def test_a_delivery_held_on_arrival_is_told_of_once(clerk: Clerk) -> None:
+    clerk.accept_one("1", b"first")
+    clerk.accept_one("2", b"unsigned", unsigned=True)
+
+    conflict = clerk.accept_one("1", b"other").id
+    replay = clerk.accept_one("3", b"unsigned", unsigned=True).id
+    late = clerk.accept_one("4", b"late", hold_reason="late", verdict="late").id
+    clerk.accept_one("1", b"other")
+    clerk.accept_one("4", b"late", hold_reason="late", verdict="late")
+    told = _told(clerk)
+
+    assert [(each.type, each.subject_id) for each in told] == [
+        ("delivery.held", id_) for id_ in (conflict, replay, late)
+    ]
+    assert [each.data for each in told] == [
+        {"source": "shop", "outcome": "held", "tries": 0} for _ in told
+    ]
+
+
+def test_a_replay_that_may_run_or_is_dropped_is_not_told_of_as_held(clerk: Clerk) -> None:
+    clerk.accept_one("1", b"unsigned", unsigned=True)
+    for key, policy in (("2", "run"), ("3", "drop")):
+        clerk.accept_one(key, b"unsigned", unsigned=True, on_replay=policy)
+
+    assert _told(clerk) == []

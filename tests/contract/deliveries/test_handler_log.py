@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncebox.core.logging import traceback_fields
+from oncebox.core.logging import loggable_key, traceback_fields
 from oncebox.errors import EffectOutcomeUnknown, Permanent
-from oncebox.model.deliveries.delivery import Delivery
+from oncebox.model.deliveries.delivery import Delivery, Hold
 from oncebox.workers.deliveries.once import Once
 from tests.support.databases import Place
 from tests.support.program import SOURCE, Program
@@ -54,9 +54,10 @@ async def test_every_failed_try_is_logged_with_its_traceback(
 
     program.box.on(SOURCE)(blocking if plain else waiting)
     async with program.running():
-        seen = await program.handled(CANARY, body=CANARY, type=CANARY)
+        seen = await program.handled("evt_1", body=CANARY, type=CANARY)
 
     lines = told(log)
+    assert [each["key"] for each in lines] == ["evt_1"] * 3
     assert CANARY in str(seen.delivery.last_error)  # this is where its words are
     assert [each["tries"] for each in lines] == [1, 2, 3]
     assert [each["next"] for each in lines] == ["retry", "retry", "given_up"]
@@ -169,3 +170,79 @@ def test_a_traceback_without_end_is_cut_in_the_middle() -> None:
     frames = traceback_fields(caught.value)["traceback"].split(" > ")
     assert len(frames) == 31
     assert "…" in frames
+
+
+async def test_the_traceback_of_each_failed_try_is_kept_for_the_operator(place: Place) -> None:
+    program = Program(place, retry={"tries": 2})
+
+    @program.box.on(SOURCE)
+    async def handler(delivery: Delivery, once: Once) -> None:
+        charge(delivery)
+
+    async with program.running():
+        seen = await program.handled(body=CANARY)
+
+    kept = [each.traceback for each in seen.tries]
+    assert len(kept) == 2
+    for each in kept:
+        assert each is not None
+        assert each.startswith("LookupError at ")
+        assert each.endswith(" in charge")
+        assert CANARY not in each
+
+
+def _held(log: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """Return the warnings about deliveries that wait for a person."""
+    assert CANARY not in log.text
+    facts = [each.msg for each in log.records if isinstance(each.msg, dict)]
+    return [each for each in facts if each["event"] == "delivery_held"]
+
+
+async def test_what_a_policy_holds_is_a_warning_without_its_reason(
+    place: Place, log: pytest.LogCaptureFixture
+) -> None:
+    program = Program(place)
+    program.box.policy(SOURCE)(lambda delivery: Hold(delivery.text))
+
+    @program.box.on(SOURCE)
+    async def handler(delivery: Delivery, once: Once) -> None:
+        await asyncio.sleep(0)
+
+    async with program.running():
+        seen = await program.handled("evt_1", body=CANARY)
+
+    (line,) = _held(log)
+    assert (line["level"], line["delivery"], line["source"]) == (
+        "warning",
+        seen.delivery.id,
+        SOURCE,
+    )
+    assert (line["key"], line["reason"]) == ("evt_1", "policy")
+
+
+async def test_what_is_held_on_arrival_is_a_warning(
+    place: Place, log: pytest.LogCaptureFixture
+) -> None:
+    program = Program(place)
+    async with program.running():
+        await program.accept("evt_1", body=CANARY)
+        other = await program.accept("evt_1", body=f"{CANARY} again")
+
+    (line,) = _held(log)
+    assert (line["level"], line["delivery"], line["reason"]) == ("warning", other, "conflict")
+
+
+@pytest.mark.parametrize("key", ["evt_1QxZ", "inb_1:4711", "sha256:00ff", "a.b-c"])
+def test_a_key_that_is_a_name_is_logged_as_it_is(key: str) -> None:
+    assert loggable_key(key) == key
+
+
+@pytest.mark.parametrize(
+    "key", [f"{CANARY} with words", "ann@example.com", "https://x.test/reset", "é", "x" * 101]
+)
+def test_any_other_key_is_logged_as_a_digest(key: str) -> None:
+    shown = loggable_key(key)
+
+    assert shown.startswith("digest:")
+    assert key not in shown
+    assert shown == loggable_key(key) != loggable_key(key + "x")

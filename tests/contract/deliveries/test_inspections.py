@@ -91,7 +91,10 @@ def test_the_next_action_follows_the_delivery(clerk: Clerk) -> None:
     assert advice() == "wait for the next try: retry-safe, open-issue done"
     clerk.now += HOUR
     clerk.give_up(clerk.claim_one())
-    assert advice() == "replay when the cause is fixed: retry-safe, open-issue done"
+    assert advice() == (
+        "replay when the cause is fixed: retry-safe, open-issue done; "
+        f"run it with: oncebox delivery replay {id_} --why '…'"
+    )
     clerk.replay(id_)
     clerk.stop_for_a_person(clerk.claim_one(), "policy: big")
     assert advice().startswith("needs a person: policy: big")

@@ -62,7 +62,7 @@ async def test_one_scrape_tells_what_happened(program: Program) -> None:
         assert metric("oncebox_refused_total", code="body_too_large") == 2
         assert metric("oncebox_refused_total", code="key_invalid") == 1
         settled = {
-            outcome: metric("oncebox_settled_total", outcome=outcome)
+            outcome: metric("oncebox_settled_total", source=SOURCE, outcome=outcome)
             for outcome in ("handled", "failed", "permanent", "tries_used_up", "held", "dropped")
         }
         assert settled == {
@@ -70,7 +70,7 @@ async def test_one_scrape_tells_what_happened(program: Program) -> None:
             "failed": 3,
             "permanent": 1,
             "tries_used_up": 1,
-            "held": 2,
+            "held": 3,  # one of them is the conflict, which was held on arrival
             "dropped": 1,
         }
         effects = {
@@ -107,3 +107,25 @@ async def test_each_box_counts_for_itself(place: Place, program: Program) -> Non
         await program.handled()
 
         assert other.metric("oncebox_accepted_total", source=SOURCE) == 0
+
+
+async def test_every_series_of_a_handled_source_begins_at_zero(program: Program) -> None:
+    async with program.running():
+        lines = program.box.metrics().splitlines()
+
+    for name in (
+        f'oncebox_accepted_total{{source="{SOURCE}"}}',
+        f'oncebox_settled_total{{outcome="tries_used_up",source="{SOURCE}"}}',
+        f'oncebox_settled_total{{outcome="held",source="{SOURCE}"}}',
+        f'oncebox_deliveries{{source="{SOURCE}",state="dead"}}',
+        'oncebox_accepted_total{source="@mail"}',
+        'oncebox_store_errors_total{code="disk_full"}',
+        'oncebox_rejected_total{class="wrong_source"}',
+        'oncebox_http_requests_total{route="/in/",status="503"}',
+    ):
+        assert f"{name} 0.0" in lines
+
+
+async def test_the_free_space_of_the_disk_is_a_metric(program: Program) -> None:
+    async with program.running():
+        assert program.metric("oncebox_free_disk_bytes") > 0

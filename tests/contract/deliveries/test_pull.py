@@ -31,7 +31,7 @@ def _ask(clerk: Clerk, key: str = "r1", worker: str = "ann", **more: Any) -> Cla
 
 
 def _claim(clerk: Clerk, key: str = "r1", worker: str = "ann", **more: Any) -> list[Delivery]:
-    return clerk.run(pull.claim, _ask(clerk, key, worker, **more), clerk.now)
+    return clerk.run(pull.claim, _ask(clerk, key, worker, **more), clerk.now).claimed
 
 
 def _one(clerk: Clerk, key: str = "k") -> LeaseRef:
@@ -101,7 +101,7 @@ def test_request_keys_of_tenants_are_apart(clerk: Clerk) -> None:
     _claim(clerk)
     theirs = ClaimRequest(tenant="other", worker="x", request_key="r1", claimants=(), most=1)
 
-    assert clerk.run(pull.claim, theirs, clerk.now) == []
+    assert clerk.run(pull.claim, theirs, clerk.now).claimed == []
 
 
 def test_two_claims_with_one_key_at_once_are_told_the_same(clerk: Clerk) -> None:
@@ -110,8 +110,8 @@ def test_two_claims_with_one_key_at_once_are_told_the_same(clerk: Clerk) -> None
 
     first, second = interleave(
         clerk.place,
-        lambda tx: pull.claim(tx, ask, clerk.now),
-        lambda tx: pull.claim(tx, ask, clerk.now),
+        lambda tx: pull.claim(tx, ask, clerk.now).claimed,
+        lambda tx: pull.claim(tx, ask, clerk.now).claimed,
     )
 
     assert len(first) == 3
@@ -182,9 +182,8 @@ def test_completing_ends_a_delivery_and_may_be_repeated(clerk: Clerk) -> None:
     lease = _one(clerk)
 
     for _ in range(2):
-        assert clerk.run(pull.complete, ME, lease, clerk.now) == SettleResult(
-            counts=True, state=DeliveryState.DONE
-        )
+        ended = clerk.run(pull.complete, ME, lease, clerk.now)
+        assert (ended.counts, ended.settlement.state) == (True, DeliveryState.DONE)
     facts = clerk.facts(lease.id)
     assert (facts.state, facts.outcome) == (DeliveryState.DONE, DeliveryOutcome.HANDLED)
 
@@ -202,7 +201,7 @@ def test_a_transient_failure_is_tried_again_not_before_it_asked(clerk: Clerk) ->
 
     ended = _fail(clerk, lease, TryFailure(error="busy\0 line\ntwo", wait=HOUR))
 
-    assert (ended.counts, ended.state, ended.due_at) == (
+    assert (ended.counts, ended.settlement.state, ended.settlement.due_at) == (
         True,
         DeliveryState.FAILED,
         clerk.now + HOUR,
@@ -215,7 +214,8 @@ def test_a_transient_failure_is_tried_again_not_before_it_asked(clerk: Clerk) ->
 def test_a_permanent_failure_is_given_up_at_once(clerk: Clerk) -> None:
     lease = _one(clerk)
 
-    assert _fail(clerk, lease, TryFailure(error="no", permanent=True)).state is DeliveryState.DEAD
+    ended = _fail(clerk, lease, TryFailure(error="no", permanent=True))
+    assert ended.settlement.state is DeliveryState.DEAD
     assert clerk.facts(lease.id).outcome == DeliveryOutcome.PERMANENT
 
 
@@ -226,7 +226,7 @@ def test_failures_end_when_the_tries_are_used_up(clerk: Clerk) -> None:
         ended = _fail(clerk, LeaseRef(delivery.id, delivery.fence), TryFailure(error="again"))
         clerk.now += HOUR
 
-    assert ended.state is DeliveryState.DEAD
+    assert ended.settlement.state is DeliveryState.DEAD
     assert clerk.all()[0].outcome == DeliveryOutcome.TRIES_USED_UP
 
 
@@ -305,7 +305,7 @@ def test_an_effect_in_doubt_holds_the_delivery(clerk: Clerk) -> None:
 
     answer = _begin(clerk, second)
 
-    assert (answer.go, answer.held) == (False, True)
+    assert (answer.go, answer.held is not None) == (False, True)
     assert clerk.state(lease.id) is DeliveryState.HELD
     assert clerk.journal(lease.id)["charge"].state is EffectState.UNKNOWN
 
@@ -351,7 +351,7 @@ def test_a_worker_that_asks_the_other_side_may_go_on(clerk: Clerk) -> None:
     second = _retake(clerk, lease)
 
     asked = _begin(clerk, second, Safety.VERIFY)
-    assert (asked.go, asked.held) == (False, False)
+    assert (asked.go, asked.held) == (False, None)
     assert asked.before is not None
     _finish(clerk, second, EffectState.NOT_DONE, started_at=asked.before.started_at)
     assert _begin(clerk, second, Safety.VERIFY).go
@@ -416,7 +416,7 @@ def test_a_claim_by_key_and_a_plain_claim_at_once_share_nothing(clerk: Clerk) ->
     ask, ben = _ask(clerk), clerk.claimant("ben")
 
     def pulled(tx: Transaction) -> list[Delivery]:
-        return pull.claim(tx, ask, clerk.now)
+        return pull.claim(tx, ask, clerk.now).claimed
 
     first, second = interleave(clerk.place, pulled, lambda tx: leases.claim(tx, ben, 6, clerk.now))
 

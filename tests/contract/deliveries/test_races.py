@@ -135,7 +135,7 @@ def test_a_renewal_and_a_burial_at_once_have_one_winner(clerk: Clerk) -> None:
         lambda tx: leases.dead_letter_exhausted(tx, who, clerk.now),
     )
 
-    assert (ours, buried) == ({delivery.id}, 0)
+    assert (ours, buried) == ({delivery.id}, [])
     assert clerk.complete(delivery)
 
 

@@ -42,6 +42,11 @@ NOT_MEASURED = {
 BOUNDED_OTHERWISE = {
     "attempts/actions.doubtful": "the actions in progress",
     "attempts/actions.newest_open": "the actions that are not done",
+    "deliveries/backlog.due": "the 1,000 that are counted",
+    "deliveries/backlog.processing": "the 1,000 that are counted",
+    "deliveries/backlog.in_lanes": "the 1,000 that are counted",
+    "deliveries/backlog.held": "the 1,000 that are counted",
+    "deliveries/backlog.dead": "the 1,000 that are counted",
     "deliveries/leases.hopeless": "the deliveries in progress",
     "deliveries/leases.in_work": "the deliveries in progress",
     "deliveries/leases.leased_to": "the deliveries in progress",

@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "worker": (("worker:shop",), {WORKER}),
     "worker-elsewhere": (("worker:elsewhere",), {WORKER}),
 }
-CLOSED = [route for route in ROUTES if not route.is_open]
+CLOSED = [route for route in ROUTES if not (route.is_open or route.opened_by)]
 MAIL = {"sender": "shop@example.com", "to": "ann@example.org", "text": "Thank you."}
 #: bodies that fit, by type; every other body has no field that must be given
 BODIES: dict[str, Any] = {

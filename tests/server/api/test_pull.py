@@ -268,3 +268,35 @@ async def test_a_client_that_goes_while_it_waits_is_handed_nothing(api: Api) -> 
     (delivery,) = await claim(api, "request-2")
 
     assert delivery["tries"] == 1
+
+
+async def test_what_a_remote_worker_fails_or_leaves_in_doubt_is_counted_and_logged(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await api.accept("jobs", "k1", body=b"canary-body")
+    (first,) = await claim(api)
+    await effect(api, first, "pay", safe="once")
+    await say(api, first, "fail", error="canary-error")
+    await asyncio.sleep(0.05)
+    (again,) = await claim(api, "request-2")
+    await effect(api, again, "pay", safe="once")
+    await api.accept("jobs", "k2", body=b"canary-body 2")
+    (second,) = await claim(api, "request-3")
+    await say(api, second, "fail", error="canary-error", permanent=True)
+    told = [
+        (each.msg["delivery"], each.msg["key"], each.msg["outcome"], each.msg["next"])
+        for each in caplog.records
+        if isinstance(each.msg, dict) and each.msg["event"] == "handler_failed"
+    ]
+
+    assert told == [
+        (first["id"], "k1", "failed", "retry"),
+        (first["id"], "k1", "held", "held"),
+        (second["id"], "k2", "permanent", "given_up"),
+    ]
+    assert "canary" not in str([each.msg for each in caplog.records if each.name == "oncebox"])
+    for outcome in ("failed", "permanent", "held"):
+        assert f'oncebox_settled_total{{outcome="{outcome}",source="jobs"}} 1.0' in (
+            api.box.metrics()
+        )

@@ -531,3 +531,17 @@ async def test_a_bounce_on_the_list_shows_its_reason(api: Api) -> None:
     (listed,) = (await api.call("GET", "/v1/suppressions")).json()["data"]
 
     assert (listed["reason"], listed["send_id"]) == ("hard_bounce", sent["id"])
+
+
+async def test_requests_to_send_are_counted_so_that_the_share_of_repeats_is_known(
+    api: Api,
+) -> None:
+    await ask(api)
+    await ask(api)
+    await ask(api, {**ORDER, "entity_id": "order_4822"})
+    refused = await ask(api, {**ORDER, "sender": "another@example.com"})
+    lines = api.box.metrics().splitlines()
+
+    assert refused.status_code == 422
+    for answer, count in {"new": 2, "repeated": 1, "refused": 1, "rearmed": 0}.items():
+        assert f'oncebox_send_requests_total{{answer="{answer}"}} {count}.0' in lines

@@ -1,9 +1,9 @@
-"""`oncebox delivery accept|list|inspect|tail`: store, list, inspect and follow deliveries."""
+"""`oncebox delivery accept|list|inspect|explain|tail`: store, list, inspect, follow."""
 
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,14 @@ import msgspec
 from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.options import check_one_body, header_option, page_options
 from oncebox.cli.output import failures
+from oncebox.cli.output.delivery_report import explain_delivery
 from oncebox.cli.output.printer import Printer
 from oncebox.cli.output.times import ago, duration, iso_time
 from oncebox.core import clock
 from oncebox.db.database import Transaction
 from oncebox.ledger.deliveries import inspections
 from oncebox.model.deliveries.delivery import Accepted, ArrivalKind, DeliveryState, Headers
-from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord
+from oncebox.model.deliveries.inspection import DeliveryInspection, DeliveryRecord, DeliveryTry
 from oncebox.settings import Settings
 
 if TYPE_CHECKING:  # read-only commands do not load the components
@@ -214,6 +215,26 @@ def inspect(call: CommandContext, *, wanted: str, source: str | None, with_paylo
         call.out.outline(_inspection_lines(each, payload, now))
 
 
+@click.command("explain", epilog=examples("oncebox delivery explain dlv_…"))
+@click.argument("wanted", metavar="ID_OR_KEY")
+@click.option("--source", metavar="NAME", help="Look the key up in this source only.")
+@with_context
+def explain(call: CommandContext, *, wanted: str, source: str | None) -> None:
+    """Explain in plain English the state of a delivery and what happens next."""
+    with call.reader() as reader:
+        now = reader.clock()
+        found = reader.read(_inspect_all, reader.settings.tenant, wanted, source, now, None)
+    for each, _ in found:
+        sentences = list(explain_delivery(each, now))
+        facts = each.delivery
+        if call.out.as_json:
+            call.out.record({"id": facts.id, "state": facts.state, "sentences": sentences})
+            continue
+        call.out.line(f"{facts.id}:")
+        for sentence in sentences:
+            call.out.line(sentence)
+
+
 def _inspect_all(
     tx: Transaction,
     tenant: str,
@@ -257,6 +278,7 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
     for each in inspection.tries:
         when = _time_and_age(each.ended_at, now)
         yield ("try", each.fence, each.outcome, when, each.worker, each.error)
+    yield from _traceback_lines(inspection.tries)
     for effect in inspection.effects:
         when = _time_and_age(effect.ended_at or effect.started_at, now)
         result = effect.error or (effect.result or b"").decode()
@@ -283,6 +305,16 @@ def _inspection_lines(inspection: DeliveryInspection, payload: Payload | None, n
             yield ("header", name, value)
         yield ("body", _body_text(payload[1]))
     yield ("next action", inspection.next_action)
+
+
+def _traceback_lines(tries: Sequence[DeliveryTry]) -> Lines:
+    """Return the last traceback: each error, then its frames down to where it was raised."""
+    last = next((each.traceback for each in reversed(tries) if each.traceback), None)
+    for chain in last.split("; from ") if last else ():
+        error, _, frames = chain.partition(" at ")
+        yield ("traceback", error)
+        for frame in frames.split(" > "):
+            yield ("frame", frame)
 
 
 def _delivery_lines(facts: DeliveryRecord, now: int) -> Lines:

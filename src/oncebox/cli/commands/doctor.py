@@ -6,17 +6,18 @@ import click
 
 from oncebox.cli.checks import Check, CheckStatus, fail
 from oncebox.cli.checks.database import run_all
-from oncebox.cli.context import CommandContext, with_context
+from oncebox.cli.context import CommandContext, examples, with_context
 from oncebox.cli.output import failures
 from oncebox.settings import Settings
 
 
-@click.command("doctor")
+@click.command("doctor", epilog=examples("oncebox doctor", "oncebox doctor --strict --quiet"))
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @with_context
-def doctor(call: CommandContext) -> int:
+def doctor(call: CommandContext, *, strict: bool) -> int:
     """Check the machine, the database, the master key and overdue work.
 
-    Nothing is changed. The exit code is 1 if a check fails; warnings do not count.
+    Nothing is changed. The exit code is 1 if a check fails; warnings count with --strict.
     """
     checks = asyncio.run(_run_checks(call.settings()))
     if call.out.as_json:
@@ -25,8 +26,8 @@ def doctor(call: CommandContext) -> int:
     else:
         shown = [each for each in checks if not (call.out.quiet and each.status is CheckStatus.OK)]
         call.out.outline((each.check, each.status, each.message, each.remedy) for each in shown)
-    failed = any(each.status is CheckStatus.FAIL for each in checks)
-    return failures.ERROR if failed else failures.OK
+    bad = {CheckStatus.FAIL, CheckStatus.WARN} if strict else {CheckStatus.FAIL}
+    return failures.ERROR if any(each.status in bad for each in checks) else failures.OK
 
 
 async def _run_checks(settings: Settings) -> list[Check]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from oncebox.cli.context import CommandContext
 from oncebox.cli.output import failures
 from oncebox.core.logging import Log, log_to_stderr
+from oncebox.errors import OnceboxError
 from oncebox.workers.process.supervisor import Supervisor, fork
 
 
@@ -35,7 +36,7 @@ def supervise(
             if forked is None:
                 os.environ.update(environ)
                 return first()
-    log_to_stderr(as_json=not sys.stderr.isatty())
+    _begin_log(call)
     options = ["--program", program_name(), *(["--json"] if call.out.as_json else [])]
 
     def child_command(number: int, starts: int) -> list[str]:
@@ -49,6 +50,16 @@ def supervise(
     )
     supervisor.handle_signals()
     return failures.OK if supervisor.run() else failures.ERROR
+
+
+def _begin_log(call: CommandContext) -> None:
+    """Log as the settings say; if they are invalid, the child reports it."""
+    try:
+        settings = call.settings().log
+    except OnceboxError:
+        log_to_stderr()
+    else:
+        log_to_stderr(settings.level, settings.format)
 
 
 def _child_environment(call: CommandContext) -> dict[str, str]:

@@ -54,9 +54,9 @@ class ServerProcess:
 
 def run_server(serving: ServerProcess) -> int:
     """Serve; return the exit status."""
-    log_to_stderr(as_json=not sys.stderr.isatty())
     try:
         box = _open_box(serving)
+        log_to_stderr(box.settings.log.level, box.settings.log.format)
         test_mode = _test_mode(serving)
         limit_memory(box.settings.worker.memory_limit)
     except OnceboxError as error:

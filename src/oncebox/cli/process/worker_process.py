@@ -42,9 +42,9 @@ class WorkerProcess:
 
 def run_worker(child: WorkerProcess) -> int:
     """Run the handlers of a box; return the exit status."""
-    log_to_stderr(as_json=not sys.stderr.isatty())
     try:
         box = box_loader.load_box(child.target)
+        log_to_stderr(box.settings.log.level, box.settings.log.format)
         limit_memory(box.settings.worker.memory_limit)
         _serve_metrics(child, box)
     except OnceboxError as error:

@@ -338,6 +338,7 @@ class SourceCache:
     def _replace_catalog(self, catalog: SourceCatalog) -> None:
         """Use a new catalog; log new trouble, drop the compiled form of changed sources."""
         for entry in catalog.by_name.values():
+            self._telemetry.expect_source(entry.source.name)
             known = self.find(entry.source.tenant, entry.source.name)
             for trouble in entry.troubles:
                 if known is None or trouble not in known.troubles:

@@ -11,7 +11,7 @@ from oncebox.core import faults
 from oncebox.db.database import Database, Row, Transaction
 from oncebox.db.group_commit import BulkInsert
 from oncebox.db.queries import load
-from oncebox.ledger.deliveries import lanes
+from oncebox.ledger.deliveries import lanes, settlements
 from oncebox.model.deliveries.delivery import (
     Accepted,
     ArrivalKind,
@@ -168,7 +168,7 @@ def _insert_new(
         for each in new
         if each.id not in answers
     }
-    _add_payloads_and_lanes(tx, new, answers, now)
+    _add_what_belongs(tx, new, answers, now)
     return known
 
 
@@ -201,10 +201,13 @@ def _insert_replays(
     return known
 
 
-def _add_payloads_and_lanes(
+def _add_what_belongs(
     tx: Transaction, new: Sequence[NewDelivery], answers: dict[str, Accepted], now: int
 ) -> None:
+    """Store the payloads of new deliveries, announce those that are held, enter lanes."""
     _insert_payloads(tx, new)
+    held = [each for each in new if answers[each.id].state is DeliveryState.HELD]
+    settlements.record_end_events(tx, map(_held_on_arrival, held), now)
     ordered = [each for each in new if each.lane is not None]
     if not ordered:
         return
@@ -217,6 +220,12 @@ def _add_payloads_and_lanes(
     for id_ in lanes.enter(tx, places, now):
         before = answers[id_]
         answers[id_] = Accepted(id_, before.arrival, DeliveryState.DONE, before.duplicate_class)
+
+
+def _held_on_arrival(each: NewDelivery) -> settlements.EndedDelivery:
+    return settlements.EndedDelivery(
+        each.id, each.tenant, each.source, DeliveryState.HELD, DeliveryOutcome.HELD, tries=0
+    )
 
 
 def _insert_payloads(tx: Transaction, new: Sequence[NewDelivery]) -> None:
@@ -431,7 +440,7 @@ def _insert_conflicts(
     answers |= {
         each.id: Accepted(each.id, ArrivalKind.CONFLICT, DeliveryState.HELD) for each in new
     }
-    _add_payloads_and_lanes(tx, new, answers, now)
+    _add_what_belongs(tx, new, answers, now)
     return known
 
 

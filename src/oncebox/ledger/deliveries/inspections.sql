@@ -121,7 +121,7 @@ WHERE tenant = :tenant AND delivery.id = :id;
 
 -- name: tries
 -- The tries that did not complete a delivery.
-SELECT fence, worker, claimed_at, ended_at, outcome, error
+SELECT fence, worker, claimed_at, ended_at, outcome, error, traceback
 FROM oncebox_tries WHERE tenant = :tenant AND delivery_id = :id ORDER BY fence, ended_at;
 
 -- name: sightings

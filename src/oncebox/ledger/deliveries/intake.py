@@ -9,16 +9,19 @@ from typing import Required, TypedDict, Unpack
 import msgspec
 
 from oncebox.core import faults, ids
+from oncebox.core.logging import loggable_key
 from oncebox.core.metrics import Telemetry
 from oncebox.db.database import Database, Transaction
 from oncebox.db.group_commit import GroupCommit, ResultSink
 from oncebox.errors import InputRefused, OnceboxError
 from oncebox.ledger.deliveries.deduplication import accept, count_duplicates, insert_new
-from oncebox.ledger.notifications import DUE
+from oncebox.ledger.notifications import DUE, EVENTS
 from oncebox.model import validation
 from oncebox.model.deliveries.delivery import (
     Accepted,
     ArrivalKind,
+    DeliveryOutcome,
+    DeliveryState,
     LaneOrder,
     LaneRules,
     NewDelivery,
@@ -292,18 +295,40 @@ class Intake:
             self._telemetry.accepted.labels(source).inc(count)
         if others:
             self._count_others(others)
+        held = [pair for pair in batch if pair[1].state is DeliveryState.HELD and _is_new(*pair)]
+        if held:
+            self._report_held(held)
+
+    def _report_held(self, held: Sequence[tuple[NewDelivery, Accepted]]) -> None:
+        """Announce, count and log deliveries that wait for a person from the beginning."""
+        self._database.notify(EVENTS)
+        for each, answer in held:
+            self._telemetry.settled.labels(each.source, DeliveryOutcome.HELD).inc()
+            self._telemetry.log.warning(
+                "delivery_held",
+                delivery=answer.id,
+                source=each.source,
+                key=loggable_key(each.key),
+                reason=each.hold_reason if answer.arrival is ArrivalKind.NEW else answer.arrival,
+            )
 
     def _count_others(self, others: Sequence[tuple[NewDelivery, Accepted]]) -> None:
-        """Count duplicates; log what may be an attack."""
+        """Count duplicates; log what may be an attack, unless it is held, which is logged."""
         classes = Counter(answer.duplicate_class for _, answer in others)
         for name, count in classes.items():
             if name is not None:
                 self._telemetry.duplicates.labels("delivery", name).inc(count)
         for each, answer in others:
-            if answer.arrival in _ALARMING:
+            is_held = answer.state is DeliveryState.HELD and _is_new(each, answer)
+            if answer.arrival in _ALARMING and not is_held:
                 self._telemetry.log.warning(
                     str(answer.arrival), delivery=answer.id, source=each.source
                 )
+
+
+def _is_new(arrival: NewDelivery, answer: Accepted) -> bool:
+    """Say whether this very arrival was stored, be it as a conflict or a replay."""
+    return answer.id == arrival.id
 
 
 def _accept_requests(

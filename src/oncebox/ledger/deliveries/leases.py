@@ -231,8 +231,10 @@ def _expired(tx: Transaction, who: DeliveryClaimant, now: int, floor: int) -> Ro
     )
 
 
-def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0) -> int:
-    """Give up on deliveries that were lost on their last try; return how many."""
+def dead_letter_exhausted(
+    tx: Transaction, who: DeliveryClaimant, now: int, floor: int = 0
+) -> list[settlements.EndedDelivery]:
+    """Give up on deliveries that were lost on their last try; return them."""
     found = tx.all(
         _sql.hopeless,
         tenant=who.tenant,
@@ -243,18 +245,17 @@ def dead_letter_exhausted(tx: Transaction, who: DeliveryClaimant, now: int, floo
         most=_MOST_DEAD_LETTERED,
     )
     if not found:
-        return 0
+        return []
     tx.run_many(_sql.record_lost, [(id_, fence) for id_, fence, *_ in found], now=now)
     rows = [(row[0], row[1], str(_exhausted_outcome(row[5], who.tries))) for row in found]
     buried = tx.many(_sql.bury, rows, now=now)
     gone = {id_ for (id_,) in buried}
     left = [(row[2:5], None) for row in found if row[0] in gone and row[4] is not None]
     lanes.advance(tx, left, now)
-    settlements.record_end_events(
-        tx, (_dead_lettered(row, who.tries) for row in found if row[0] in gone), now
-    )
+    ended = [_dead_lettered(row, who.tries) for row in found if row[0] in gone]
+    settlements.record_end_events(tx, ended, now)
     faults.point("worker.dying")
-    return len(buried)
+    return ended
 
 
 def renew(tx: Transaction, held: Sequence[tuple[str, int]], until: int) -> set[str]:

@@ -13,6 +13,7 @@ from oncebox.db.queries import load
 from oncebox.errors import LeaseLost, NotFound, RequestKeyReused
 from oncebox.ledger.deliveries import effects, leases, settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
+from oncebox.ledger.deliveries.settlements import EndedDelivery
 from oncebox.model.deliveries.delivery import Delivery, DeliveryOutcome, DeliveryState, Settlement
 from oncebox.model.deliveries.effects import (
     BeginEffect,
@@ -60,14 +61,19 @@ class LeaseRef(NamedTuple):
     fence: int
 
 
+class PulledDeliveries(NamedTuple):
+    """What a claim leased, and what it gave up on before."""
+
+    claimed: list[Delivery]
+    dead: list[EndedDelivery]
+
+
 class SettleResult(msgspec.Struct, frozen=True):
     """The result of a settlement."""
 
     #: whether it was recorded; if not, the lease was lost before
     counts: bool
-    state: DeliveryState
-    #: when it is tried again
-    due_at: int | None = None
+    settlement: Settlement
 
 
 class BeginEffectAnswer(msgspec.Struct, frozen=True):
@@ -80,7 +86,7 @@ class BeginEffectAnswer(msgspec.Struct, frozen=True):
     #: the earlier journal entry
     before: Effect | None
     #: the outcome is unknown: the delivery is held for an operator
-    held: bool = False
+    held: Settlement | None = None
     #: identifies the start of the call that is to be made now
     started_at: int | None = None
 
@@ -94,7 +100,7 @@ class _ClaimedLease(msgspec.Struct, frozen=True, array_like=True):
     give_up_at: int
 
 
-def claim(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
+def claim(tx: Transaction, ask: ClaimRequest, now: int) -> PulledDeliveries:
     """Lease due deliveries; a repeat gets the same leases, whatever became of them.
 
     A delivery whose last worker was lost comes alone. A claim that finds nothing is not stored.
@@ -105,14 +111,15 @@ def claim(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
     sources = msgspec.json.encode(sorted(who.source for who in ask.claimants))
     reserved = tx.run(_sql.reserve, **name, worker=ask.worker, sources=sources, now=now, answer=b"")
     if not reserved:
-        return _repeat_claim(tx, ask, sources)
-    claimed = _claim_lost(tx, ask, now) or _claim_due(tx, ask, now)
+        return PulledDeliveries(_repeat_claim(tx, ask, sources), [])
+    claimed, dead = _claim_lost(tx, ask, now)
+    claimed = claimed or _claim_due(tx, ask, now)
     if not claimed:
         tx.run(_sql.let_go, **name)
-        return []
+        return PulledDeliveries([], dead)
     answer = [_ClaimedLease(each.id, each.fence, each.tries, each.give_up_at) for each in claimed]
     tx.run(_sql.answer, **name, answer=msgspec.json.encode(answer))
-    return claimed
+    return PulledDeliveries(claimed, dead)
 
 
 def forget_claims(tx: Transaction, before: int) -> int:
@@ -136,13 +143,14 @@ def _repeat_claim(tx: Transaction, ask: ClaimRequest, sources: bytes) -> list[De
     ]
 
 
-def _claim_lost(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
+def _claim_lost(tx: Transaction, ask: ClaimRequest, now: int) -> PulledDeliveries:
+    dead: list[EndedDelivery] = []
     for who in ask.claimants:
-        leases.dead_letter_exhausted(tx, who, now)
+        dead += leases.dead_letter_exhausted(tx, who, now)
         found = leases.claim_expired(tx, who, now)
         if found is not None:
-            return [found]
-    return []
+            return PulledDeliveries([found], dead)
+    return PulledDeliveries([], dead)
 
 
 def _claim_due(tx: Transaction, ask: ClaimRequest, now: int) -> list[Delivery]:
@@ -194,7 +202,7 @@ def hold(
 
 def _settle(tx: Transaction, settlement: Settlement, now: int) -> SettleResult:
     (counts,) = settlements.settle(tx, [settlement], now)
-    return SettleResult(counts, settlement.state, settlement.due_at)
+    return SettleResult(counts, settlement)
 
 
 def begin_effect(  # noqa: PLR0913 - caller, lease, name, safety, limits and time
@@ -299,13 +307,14 @@ def _hold_unknown(
 ) -> BeginEffectAnswer:
     """Hold a delivery because the outcome of its effect is unknown."""
     reason = f"effect {before.name!r} was started and nobody knows whether it happened"
-    if not _settle(tx, hold_settlement(delivery, reason), now).counts:
+    held = _settle(tx, hold_settlement(delivery, reason), now)
+    if not held.counts:
         raise LeaseLost(_LOST)
     unknown = FinishEffect(
         delivery_id=delivery.id, fence=delivery.fence, name=before.name, state=EffectState.UNKNOWN
     )
     effects.finish(tx, [unknown], now)
-    return BeginEffectAnswer(go=False, key=key, before=before, held=True)
+    return BeginEffectAnswer(go=False, key=key, before=before, held=held.settlement)
 
 
 def _as_leased(tx: Transaction, caller: WorkerCaller, lease: LeaseRef) -> Delivery:

@@ -10,7 +10,10 @@ from itertools import compress
 from operator import not_
 from typing import Any, NamedTuple
 
+import msgspec
+
 from oncebox.core import faults, ids
+from oncebox.core.logging import Log, iso_time, loggable_key, traceback_fields
 from oncebox.db.database import Row, Transaction
 from oncebox.db.group_commit import grouped
 from oncebox.db.queries import load
@@ -65,6 +68,49 @@ def _end_event(ended: EndedDelivery, now: int) -> NewEvent:
         at=now,
         data={"source": ended.source, "outcome": str(ended.outcome), "tries": ended.tries},
     )
+
+
+#: characters of a traceback that are stored
+_LONGEST_TRACEBACK = 8_000
+#: what happens next with a failed try, in the log
+_NEXT = {DeliveryState.FAILED: "retry", DeliveryState.DEAD: "given_up", DeliveryState.HELD: "held"}
+
+
+def log_failed_try(log: Log, settlement: Settlement, **more: str) -> None:
+    """Log a try that failed; the message of its error is stored with the delivery only."""
+    delivery, due_at = settlement.delivery, settlement.due_at
+    emit = log.warning if settlement.state is DeliveryState.FAILED else log.error
+    emit(
+        "handler_failed",
+        delivery=delivery.id,
+        source=delivery.source,
+        key=loggable_key(delivery.key),
+        tries=delivery.tries,
+        outcome=settlement.outcome,
+        next=_NEXT[settlement.state],
+        due=None if due_at is None else iso_time(due_at),
+        **more,
+    )
+
+
+def with_traceback(log: Log, settlement: Settlement, error: BaseException) -> Settlement:
+    """Log a try that failed by an error; return its settlement with the traceback."""
+    fields = traceback_fields(error)
+    log_failed_try(log, settlement, **fields)
+    return msgspec.structs.replace(settlement, traceback=fields["traceback"][:_LONGEST_TRACEBACK])
+
+
+def log_lost(log: Log, dead: Iterable[EndedDelivery]) -> None:
+    """Log deliveries that were given up because their workers were lost."""
+    for each in dead:
+        log.error(
+            "delivery_dead",
+            delivery=each.id,
+            source=each.source,
+            tries=each.tries,
+            outcome=each.outcome,
+            reason="worker_lost",
+        )
 
 
 def default_retry_rules(settings: RetrySettings) -> RetryRules:
@@ -199,7 +245,8 @@ def _end_unfinished(tx: Transaction, other: Sequence[Settlement], now: int) -> i
     if not other:
         return 0
     tries = [
-        (each.delivery.id, each.delivery.fence, str(each.outcome), each.error) for each in other
+        (each.delivery.id, each.delivery.fence, str(each.outcome), each.error, each.traceback)
+        for each in other
     ]
     rows = [
         (

@@ -31,10 +31,12 @@ WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 RETURNING id;
 
 -- name: record_try
--- bulk: id text, fence bigint, outcome text, error text
+-- bulk: id text, fence bigint, outcome text, error text, traceback text
 -- Record a try that did not complete its delivery.
-INSERT INTO oncebox_tries (delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error)
-SELECT id, fence, tenant, worker, claimed_at, :now, :outcome, :error
+INSERT INTO oncebox_tries (
+    delivery_id, fence, tenant, worker, claimed_at, ended_at, outcome, error, traceback
+)
+SELECT id, fence, tenant, worker, claimed_at, :now, :outcome, :error, :traceback
 FROM oncebox_deliveries /* and rows */
 WHERE id = :id AND state || '' = 'processing' AND fence = :fence
 ON CONFLICT DO NOTHING;

@@ -555,6 +555,7 @@ class Outbox:
     def _answer(self, result: IntentResult, intent: Intent) -> IntentAccepted:
         """Return the ledger's answer, or raise why there will be no mail."""
         if not isinstance(result, IntentAccepted):
+            self._telemetry.send_requests.labels("refused").inc()
             raise submission.refusal_error(result)
         self._count([result])
         if result.status is AnswerStatus.CONFLICT or (result.drift and intent.strict):
@@ -566,11 +567,20 @@ class Outbox:
 
     def _count(self, answers: Sequence[IntentAccepted]) -> None:
         for answer in answers:
+            self._telemetry.send_requests.labels(_request_label(answer)).inc()
             if not (answer.created or answer.rearmed):
                 kind = "drift" if answer.drift else str(answer.status)
                 self._telemetry.count_duplicate("send", kind)
                 age = self.clock() - answer.send.created_at
                 self._telemetry.send_key_age.observe(max(0, age) / 1000)
+
+
+def _request_label(answer: IntentAccepted) -> str:
+    if answer.created:
+        return "new"
+    if answer.rearmed:
+        return "rearmed"
+    return "refused" if answer.status is AnswerStatus.CONFLICT else "repeated"
 
 
 _RETENTION_MS = {Retention.TRANSACTIONAL: 7 * 86_400_000, Retention.NOTIFICATION: 86_400_000}

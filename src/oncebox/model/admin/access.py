@@ -42,6 +42,8 @@ class Scope(StrEnum):
     AGENT = "agent"
     #: beside ``agent``: also the text of senders, shortened and sanitised
     READ_TEXT = "read:text"
+    #: read the metrics from another machine, and nothing else
+    METRICS = "metrics"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -254,6 +254,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     hold_reason: str | None = None
     #: from now on it waits with the mail that is large or slow to parse
     heavy: bool = False
+    #: where it failed: frames only, without what anybody wrote
+    traceback: str | None = None
     #: only where the try ends well, with nothing more to say
     commit_hook: CommitHook | None = None
 

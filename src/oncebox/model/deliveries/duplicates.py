@@ -35,6 +35,8 @@ class DuplicateClass(StrEnum):
     PROVIDER_RETRY = "provider_retry"
     #: the signature does not match the body: a wrong secret or a forged sender
     FORGED = "forged"
+    #: from another network, account or topic than the source expects
+    WRONG_SOURCE = "wrong_source"
     #: no other rule applies
     UNCLEAR = "unclear"
 
@@ -97,6 +99,8 @@ DUPLICATE_RULES: tuple[ClassRule, ...] = (
     ClassRule(DuplicateClass.UNCLEAR, "none of these", lambda _: True),
 )
 
+#: reasons other than the signature: the sender is not the one that the source expects
+WRONG_SOURCE_REASONS = frozenset({"address_not_allowed", "unexpected_sender", "topic_not_allowed"})
 #: reasons about time, and first words of reasons that do not prove a forgery
 _TIME_REASONS = {"stale", "future"}
 _UNREADABLE_REASONS = {"missing", "malformed", "unusable", "too", "scheme"}
@@ -107,6 +111,11 @@ REJECTION_RULES: tuple[ClassRule, ...] = (
         DuplicateClass.STALE,
         "its signed time is outside the window",
         lambda reason: reason in _TIME_REASONS,
+    ),
+    ClassRule(
+        DuplicateClass.WRONG_SOURCE,
+        "it comes from a network, account or topic that the source does not expect",
+        lambda reason: reason in WRONG_SOURCE_REASONS,
     ),
     ClassRule(
         DuplicateClass.UNCLEAR,

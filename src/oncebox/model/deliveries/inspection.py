@@ -76,6 +76,8 @@ class DeliveryTry(msgspec.Struct, frozen=True):
     ended_at: int
     outcome: str
     error: str | None
+    #: the frames of the error and its causes
+    traceback: str | None = None
 
 
 class DuplicateCount(msgspec.Struct, frozen=True):
@@ -138,7 +140,7 @@ def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str
         return "wait: a worker holds the lease"
     if unknown and facts.state is not DeliveryState.DONE:
         names = ", ".join(effect.name for effect in unknown)
-        return f"needs a person: {names} unknown{_resolve_command(facts, unknown[0])}"
+        return f"needs a person: {names} unknown{_resolve_command(facts, unknown)}"
     if facts.state is DeliveryState.HELD:
         # One that has its place in a lane blocks those behind it.
         discard = "; to discard it, leave it held" if facts.lane_position is None else ""
@@ -150,16 +152,20 @@ def next_step(facts: DeliveryRecord, effects: Sequence[Effect], now: int) -> str
         return f"wait for {facts.waits_for}: " + _retry_safety(effects)
     if facts.state is DeliveryState.DEAD and facts.purged_at is not None:
         return "nothing: its body is no longer kept"
-    return _NEXT_STEPS[facts.state] + _retry_safety(effects)
+    dead = facts.state is DeliveryState.DEAD
+    command = f"; run it with: oncebox delivery replay {facts.id} --why '…'" if dead else ""
+    return _NEXT_STEPS[facts.state] + _retry_safety(effects) + command
 
 
-def _resolve_command(facts: DeliveryRecord, effect: Effect) -> str:
+def _resolve_command(facts: DeliveryRecord, unknown: Sequence[Effect]) -> str:
+    """Return the command that says of each unknown effect whether it happened."""
     command = {DeliveryState.HELD: "release", DeliveryState.DEAD: "replay"}.get(facts.state)
     if command is None:
         return ""
+    done = " ".join(f"--effect {shlex.quote(effect.name)}=done" for effect in unknown)
     return (
-        f"; check the other side, then: oncebox delivery {command} {facts.id} --why '…' "
-        f"--effect {shlex.quote(effect.name)}=done, or =not-done"
+        "; check the other side, then, with not-done for what did not happen: "
+        f"oncebox delivery {command} {facts.id} --why '…' {done}"
     )
 
 

@@ -25,7 +25,7 @@ from oncebox.model.inboxes.artifact import (
     ClaimGranted,
 )
 from oncebox.model.inboxes.inbox import policy_warnings
-from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter, wait_criteria
+from oncebox.model.inboxes.wait_filter import WaitFilter, check_filter
 from oncebox.schemas import artifacts as wire
 from oncebox.server.http.cursors import ResumeTokens, make_page, page_start
 from oncebox.server.http.routing import AGENTS, OPERATORS, ApiCall, Routes
@@ -75,11 +75,13 @@ async def claim_artifact(call: ApiCall) -> wire.Grant:
     who, id_ = claimant_of(call.requester, asked.claim_key), call.path["id"]
     request = _request_fingerprint(call, asked.request_key)
     try:
-        return grant_schema(await call.components.grants.claim(who, id_, request), call)
+        granted = await call.components.grants.claim(who, id_, request)
     except ArtifactInFlight:
         held = await call.ledger.read(artifacts.get, call.requester, id_)
         _count_lease_conflict(call, held.inbox_id)
         raise
+    _log_granted(call, granted)
+    return grant_schema(granted, call)
 
 
 @routes("POST", "/v1/artifacts/{id}/used", "useArtifact", scopes=AGENTS, body=wire.UseArtifact)
@@ -187,13 +189,57 @@ async def _wait_counted(call: ApiCall, inboxes: tuple[str, ...]) -> wire.WaitRes
         if not error.retry_safe:
             telemetry.waits.labels(error.code).inc()
         raise
-    if answer.status not in _UNFINISHED:
-        if not wait.reread:
-            telemetry.waits.labels(answer.status).inc()
-    elif call.body.last:
+    if answer.status in _UNFINISHED:
+        if not call.body.last:
+            return answer
+        telemetry.wait_timeouts.inc()
+        _count_each(call, inboxes, "timeouts")
+    if not wait.reread:
         telemetry.waits.labels(answer.status).inc()
-        _report_timeout(call, wait.query, answer)
+    if answer.status != "granted":
+        _log_wait(call, inboxes, answer)
     return answer
+
+
+def _log_granted(call: ApiCall, granted: ClaimGranted) -> None:
+    """Log which code or link was granted, never its value."""
+    artifact = granted.artifact
+    call.components.telemetry.log.info(
+        "artifact_granted",
+        request=call.request_id,
+        artifact=artifact.id,
+        inbox=artifact.inbox_id,
+        attempt=artifact.attempt_id,
+        kind=artifact.kind,
+        api_key=call.key.id,
+        repeated=granted.repeated,
+    )
+
+
+def _log_wait(call: ApiCall, inboxes: tuple[str, ...], answer: wire.WaitResult) -> None:
+    """Log a wait in vain, with what was waited for; a token may be a secret."""
+    asked: wire.WaitRequest = call.body
+    criteria = {
+        name: value
+        for name in ("sender", "purpose", "subject", "recipient", "host", "after")
+        if (value := getattr(asked, name)) and value != "any"
+    }
+    contested = answer.conflict.artifact_ids if answer.conflict else None
+    call.components.telemetry.log.info(
+        "wait_ended",
+        request=call.request_id,
+        status=answer.status,
+        inboxes=list(inboxes),
+        attempts=sorted({each.attempt_id for each in answer.reports if each.attempt_id}),
+        cursors=[each.cursor for each in answer.reports],
+        kind=asked.kind,
+        criteria=criteria | ({"token": True} if asked.token is not None else {}),
+        waited=answer.waited,
+        inspected=sum(each.messages_inspected for each in answer.reports),
+        smtp_saw=any(each.smtp_saw for each in answer.reports),
+        artifacts=contested,
+        api_key=call.key.id,
+    )
 
 
 class _Wait:
@@ -303,24 +349,6 @@ def _count_each(call: ApiCall, inboxes: tuple[str, ...], name: CountName) -> Non
         call.components.inbox_counter.count(id_, call.tenant, name)
 
 
-def _report_timeout(call: ApiCall, query: WaitQuery, answer: wire.WaitResult) -> None:
-    """Count and log a wait that ended without a grant; nothing in the line is a sender's text."""
-    telemetry = call.components.telemetry
-    telemetry.wait_timeouts.inc()
-    _count_each(call, query.inboxes, "timeouts")
-    for each in answer.reports:
-        telemetry.log.info(
-            "wait_timed_out",
-            status=answer.status,
-            inbox=each.inbox_id,
-            attempt=each.attempt_id,
-            cursor=each.cursor,
-            inspected=each.messages_inspected,
-            waited=round(answer.waited, 3),
-            criteria=wait_criteria(msgspec.structs.asdict(query.awaited)),
-        )
-
-
 def _claim_order(
     call: ApiCall, claimant: ArtifactClaimant, matches: Sequence[InboxMatches]
 ) -> list[InboxMatches]:
@@ -348,6 +376,7 @@ def _awaited(asked: wire.WaitRequest) -> WaitFilter:
 
 
 def _granted_schema(call: ApiCall, outcome: ClaimGranted, awaited: WaitFilter) -> wire.WaitResult:
+    _log_granted(call, outcome)
     if not outcome.repeated:
         seconds = max(0, call.ledger.clock() - outcome.artifact.received_at) / 1000
         call.components.telemetry.grant_seconds.observe(seconds)

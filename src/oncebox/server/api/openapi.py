@@ -13,7 +13,7 @@ import msgspec
 
 from oncebox.schemas.problems import Problem
 from oncebox.server.api.service_info import release
-from oncebox.server.http.routing import EVENT_STREAM, OPEN, ApiCall, Route, Routes
+from oncebox.server.http.routing import ANY_KEY, EVENT_STREAM, ApiCall, Route, Routes
 
 _REFERENCE = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -41,7 +41,7 @@ def openapi_route(routes: Sequence[Route]) -> Route:
     """Return the route that serves the description of the others."""
     table = Routes()
 
-    @table("GET", "/openapi.json", "getOpenapi", scopes=OPEN)
+    @table("GET", "/openapi.json", "getOpenapi", scopes=ANY_KEY, opened_by="public_docs")
     async def describe(_call: ApiCall) -> bytes:
         """Get this description."""
         return await asyncio.to_thread(_encoded_document, tuple(routes))  # slow the first time
@@ -119,6 +119,8 @@ def _operation(each: Route, known: Json) -> Json:
         }
     if each.is_open:
         operation["security"] = []
+    elif each.opened_by:
+        operation["security"] = [{"key": []}, {}]
     else:
         scopes = sorted({"admin", *each.scopes})
         operation["description"] = f"Scopes: {', '.join(scopes)}."

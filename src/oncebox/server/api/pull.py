@@ -13,9 +13,9 @@ from oncebox.errors.http import Unauthenticated
 from oncebox.ledger.admin import api_keys
 from oncebox.ledger.deliveries import inspections, leases, pull, settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
-from oncebox.ledger.notifications import DUE
+from oncebox.ledger.notifications import DUE, EVENTS
 from oncebox.model.admin.access import Scope
-from oncebox.model.deliveries.delivery import Delivery
+from oncebox.model.deliveries.delivery import Delivery, DeliveryState, Settlement
 from oncebox.model.deliveries.effects import EffectState, Safety
 from oncebox.model.deliveries.retry import RetryRules, TryFailure
 from oncebox.model.validation import check_key
@@ -69,7 +69,7 @@ async def complete_delivery(call: ApiCall) -> wire.TryEnded:
     """Complete a delivery."""
     lease = pull.LeaseRef(call.path["id"], call.body.fence)
     ended = await call.ledger.write(pull.complete, _caller(call), lease, call.ledger.clock())
-    return _ended_schema(call, ended, "handled")
+    return _ended_schema(call, ended)
 
 
 @routes("POST", f"{_DELIVERY}/fail", "failDelivery", scopes=WORKERS, body=wire.FailTry)
@@ -87,7 +87,7 @@ async def fail_delivery(call: ApiCall) -> wire.TryEnded:
         now=call.ledger.clock(),
         random=random.random,
     )
-    return _ended_schema(call, ended, str(ended.state))
+    return _ended_schema(call, ended)
 
 
 @routes("POST", _EFFECT, "beginEffect", scopes=WORKERS, body=wire.BeginEffect)
@@ -105,11 +105,13 @@ async def begin_effect(call: ApiCall) -> wire.BeginEffectResult:
         window=round(asked.window * 1000),
         now=call.ledger.clock(),
     )
+    if answer.held is not None:
+        _report_end(call, answer.held)
     return wire.BeginEffectResult(
         go=answer.go,
         key=answer.key,
         before=None if answer.before is None else effect_schema(answer.before),
-        held=answer.held,
+        held=answer.held is not None,
         started_at=answer.started_at,
     )
 
@@ -158,7 +160,13 @@ async def _claim_now(call: ApiCall, asked: wire.ClaimWork, lease: int) -> list[D
         ),
         most=asked.limit,
     )
-    return await call.ledger.write(pull.claim, ask, call.ledger.clock())
+    claimed, dead = await call.ledger.write(pull.claim, ask, call.ledger.clock())
+    if dead:
+        settlements.log_lost(call.components.telemetry.log, dead)
+        call.ledger.notify(EVENTS)
+    for each in dead:
+        call.components.telemetry.settled.labels(each.source, each.outcome).inc()
+    return claimed
 
 
 async def _check_key(call: ApiCall) -> None:
@@ -233,12 +241,21 @@ async def _retry_rules(call: ApiCall) -> RetryRules:
     return default if entry is None else entry.source.retry_rules(default)
 
 
-def _ended_schema(call: ApiCall, ended: pull.SettleResult, outcome: str) -> wire.TryEnded:
+def _ended_schema(call: ApiCall, ended: pull.SettleResult) -> wire.TryEnded:
     if not ended.counts:
         raise _lease_lost(call)
-    call.components.telemetry.settled.labels(outcome).inc()
-    call.ledger.notify(DUE)  # the next of its lane may be due now
-    return wire.TryEnded(state=ended.state, due_at=ended.due_at)
+    settlement = ended.settlement
+    _report_end(call, settlement)
+    return wire.TryEnded(state=settlement.state, due_at=settlement.due_at)
+
+
+def _report_end(call: ApiCall, settlement: Settlement) -> None:
+    """Count the end of a try, log it if it failed, and wake who waits for it."""
+    telemetry = call.components.telemetry
+    telemetry.settled.labels(settlement.delivery.source, settlement.outcome).inc()
+    if settlement.state is not DeliveryState.DONE:
+        settlements.log_failed_try(telemetry.log, settlement)
+    call.ledger.notify(DUE, EVENTS)  # the next of its lane may be due now
 
 
 def _lease_lost(call: ApiCall) -> LeaseLost:

@@ -14,7 +14,15 @@ from oncebox.errors import sends as send_errors
 from oncebox.errors.http import ServerBusy
 from oncebox.schemas import problems as wire
 from oncebox.server.http import problems
-from oncebox.server.http.routing import OPEN, ApiCall, HandlerResponse, Routes
+from oncebox.server.http.routing import (
+    ANY_KEY,
+    METRICS,
+    OPEN,
+    OPERATOR,
+    ApiCall,
+    HandlerResponse,
+    Routes,
+)
 
 routes = Routes()
 
@@ -44,7 +52,15 @@ async def ready(call: ApiCall) -> wire.Readiness:
     return wire.Readiness(free_disk=_FREE_DISK[disk.level], free_disk_bytes=disk.free)
 
 
-@routes("GET", "/metrics", "getMetrics", scopes=OPEN, media=METRICS_MEDIA)
+@routes(
+    "GET",
+    "/metrics",
+    "getMetrics",
+    scopes=frozenset({OPERATOR, METRICS}),
+    media=METRICS_MEDIA,
+    home=True,
+    opened_by="public_metrics",
+)
 async def metrics(call: ApiCall) -> bytes:
     """Get all metrics of this process as Prometheus text."""
     return call.components.telemetry.scrape().encode()
@@ -94,25 +110,34 @@ DOCS_PREFIX = "docs/"
 _CACHE_HEADERS = (("cache-control", "public, max-age=3600"),)
 
 
-@routes("GET", "/llms.txt", "listPages", scopes=OPEN, media=PLAIN)
+@routes("GET", "/llms.txt", "listPages", scopes=ANY_KEY, media=PLAIN, opened_by="public_docs")
 async def show_list(_call: ApiCall) -> HandlerResponse:
     """List the documentation pages in the format of llmstxt.org."""
     return await _docs_file("llms.txt")
 
 
-@routes("GET", "/llms-full.txt", "getAllPages", scopes=OPEN, media=PLAIN)
+@routes(
+    "GET", "/llms-full.txt", "getAllPages", scopes=ANY_KEY, media=PLAIN, opened_by="public_docs"
+)
 async def show_all(_call: ApiCall) -> HandlerResponse:
     """Get all guides in one text, without the reference."""
     return await _docs_file("llms-full.txt")
 
 
-@routes("GET", "/docs/{page}", "getPage", scopes=OPEN, media=MARKDOWN)
+@routes("GET", "/docs/{page}", "getPage", scopes=ANY_KEY, media=MARKDOWN, opened_by="public_docs")
 async def show_page(call: ApiCall) -> HandlerResponse:
     """Get a documentation page as Markdown, such as `waiting.md`."""
     return await _docs_file(DOCS_PREFIX + call.path["page"])
 
 
-@routes("GET", "/docs/{folder}/{page}", "getPageOfFolder", scopes=OPEN, media=MARKDOWN)
+@routes(
+    "GET",
+    "/docs/{folder}/{page}",
+    "getPageOfFolder",
+    scopes=ANY_KEY,
+    media=MARKDOWN,
+    opened_by="public_docs",
+)
 async def show_page_of_folder(call: ApiCall) -> HandlerResponse:
     """Get a documentation page in a folder, such as `reference/api.md`."""
     return await _docs_file(f"{DOCS_PREFIX}{call.path['folder']}/{call.path['page']}")

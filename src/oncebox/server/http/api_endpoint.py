@@ -35,7 +35,14 @@ from oncebox.model.admin.idempotency import IdempotentRequest, StoredResponse
 from oncebox.model.client_address import limit_key
 from oncebox.model.deliveries.delivery import Headers
 from oncebox.server.http import problems, routing
-from oncebox.server.http.request_context import CONTEXT, Receive, RequestContext, Scope, Send
+from oncebox.server.http.request_context import (
+    CONTEXT,
+    Receive,
+    RequestContext,
+    Scope,
+    Send,
+    is_local,
+)
 from oncebox.server.http.routing import (
     OPERATOR,
     WORKER,
@@ -47,6 +54,7 @@ from oncebox.server.http.routing import (
     Route,
 )
 from oncebox.server.rate_limits import TokenBuckets
+from oncebox.settings import variable_name
 
 RawHeaders = list[tuple[bytes, bytes]]
 #: counts a request in progress towards the limit of its key
@@ -380,7 +388,7 @@ class ApiEndpoint:
                 pass
 
         key = _ANONYMOUS
-        if route.scopes:
+        if route.scopes and not self._is_opened(route, context):
             key = await check_key()
             count(key)
         path = decode_path(scope["path_params"])
@@ -409,10 +417,28 @@ class ApiEndpoint:
             client_gone=client_gone,
             stopping=self._stopping,
             headers=context.headers,
+            request_id=context.request_id,
             recheck_key=check_key,
             idempotency_key=request_key,
         )
         return call, body
+
+    def _is_opened(self, route: Route, context: RequestContext) -> bool:
+        """Say whether a route that needs a key elsewhere needs none here.
+
+        Raises: Unauthenticated, with the remedy, if there is no key either.
+        """
+        if not route.opened_by:
+            return False
+        if getattr(self._components.settings.http, route.opened_by) or is_local(context):
+            return True
+        if b"authorization" not in context.headers:
+            setting = variable_name(f"http.{route.opened_by}")
+            raise Unauthenticated(
+                "from another machine this needs a key: send Authorization: Bearer KEY, made by "
+                f"oncebox key new --scope metrics; or set {setting}=true"
+            )
+        return False
 
     async def _create_once(
         self, creator: Creator, call: ApiCall, path: str, body: bytes
@@ -467,7 +493,9 @@ async def send_problem(
     scope: Scope, send: Send, error: OnceboxError | type[OnceboxError], allow: str = ""
 ) -> None:
     """Answer with a problem."""
-    described = problems.describe(error, scope[CONTEXT].request_id)
+    context: RequestContext = scope[CONTEXT]
+    context.code = error.code
+    described = problems.describe(error, context.request_id)
     headers, body = problems.response(described, getattr(error, "retry_after", None))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", allow.encode()))

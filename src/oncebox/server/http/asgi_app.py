@@ -18,6 +18,7 @@ from oncebox.server.http.request_context import (
     Receive,
     RequestContext,
     RequestIds,
+    RequestLog,
     Scope,
     Send,
     WebhookHandler,
@@ -81,6 +82,7 @@ class AsgiApp:
         self._telemetry = telemetry
         self._webhooks = webhooks
         self._ids = RequestIds()
+        self._request_log = RequestLog(telemetry.log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; there are no web sockets."""
@@ -115,6 +117,7 @@ class AsgiApp:
         finally:
             seconds = clock.steady() - request.began
             self._telemetry.http.count(request.route, request.status, seconds)
+            self._request_log.ended(request)
 
     async def _answer(self, scope: Scope, request: _AsgiRequest, body: "_Body", send: Send) -> None:
         if self._webhooks is None or not request.head.path.startswith(WEBHOOK_PATH):
@@ -170,6 +173,7 @@ async def _send(status: int, headers: Headers, body: bytes, send: Send) -> None:
 
 
 async def _send_problem(request: RequestContext, error: OnceboxError, send: Send) -> None:
+    request.code = error.code
     described = problems.describe(error, request.request_id)
     headers, body = problems.response(described)
     await _send(described.status, headers, body, send)

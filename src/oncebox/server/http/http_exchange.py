@@ -377,6 +377,8 @@ class HttpExchange(RequestContext):
             state.in_flight -= 1
             state.body_bytes -= self._counted_bytes
             state.telemetry.http.count(self.route, self.status, clock.steady() - self.began)
+            if self.code or self._task is not None:
+                state.request_log.ended(self)
 
 
 def _header_lines(headers: Iterable[tuple[bytes, bytes]], size: int | None) -> bytes:

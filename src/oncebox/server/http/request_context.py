@@ -6,9 +6,11 @@ from itertools import count
 from typing import Any
 
 from oncebox.core import clock, ids
+from oncebox.core.logging import Log
 from oncebox.errors import OnceboxError
 from oncebox.server.http import problems
 from oncebox.server.http.request_parsing import RequestHead
+from oncebox.server.rate_limits import parse_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -34,6 +36,8 @@ class RequestContext(ABC):
     route = "none"
     #: status of the response; 0 until it starts
     status = 0
+    #: code of the error it was answered with
+    code = ""
 
     def __init__(self, id_header: bytes, head: RequestHead, address: str, scheme: str) -> None:
         self.id_header = id_header
@@ -61,6 +65,7 @@ class RequestContext(ABC):
     def refuse(self, error: OnceboxError | type[OnceboxError]) -> None:
         """Respond with a problem, unless a response has started."""
         if not self.status:
+            self.code = error.code
             described = problems.describe(error, self.request_id)
             headers, body = problems.response(described, getattr(error, "retry_after", None))
             self.respond(described.status, headers, body)
@@ -70,10 +75,66 @@ class RequestContext(ABC):
 WebhookHandler = Callable[[RequestContext, bytes], None]
 
 
+#: headers of a request that somebody else passed on
+_FORWARDED_BY = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
+
+
+def is_local(request: RequestContext) -> bool:
+    """Say whether a request comes from this machine; one that was passed on does not."""
+    if any(name in request.headers for name in _FORWARDED_BY):
+        return False
+    try:
+        return parse_address(request.address).is_loopback
+    except ValueError:
+        return False
+
+
 def request_context(scope: Scope) -> RequestContext:
     """Return the context of a request."""
     found: RequestContext = scope[CONTEXT]
     return found
+
+
+#: log lines about refused requests per second
+_MAX_REFUSALS = 20.0
+
+
+class RequestLog:
+    """Logs how requests ended: those refused with an error, and at level ``debug`` the others.
+
+    Refusals are limited, so that nobody from outside can make other lines disappear.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._second = 0
+        self._written = self._left_out = 0
+
+    def ended(self, request: RequestContext) -> None:
+        """Log a request that has ended."""
+        if request.code:
+            self._refused(request)
+        elif request.route != WEBHOOK_PATH:
+            self._log.debug("request_served", **_request_facts(request))
+
+    def _refused(self, request: RequestContext) -> None:
+        second = int(clock.steady())
+        if second != self._second:
+            self._second, self._written = second, 0
+        if self._written >= _MAX_REFUSALS:
+            self._left_out += 1
+            return
+        more = {"left_out": self._left_out} if self._left_out else {}
+        self._written, self._left_out = self._written + 1, 0
+        self._log.info("request_refused", **_request_facts(request), code=request.code, **more)
+
+
+def _request_facts(request: RequestContext) -> dict[str, str | int]:
+    return {
+        "request": request.request_id,
+        "route": request.route,
+        "status": request.status,
+    }
 
 
 class RequestIds:

@@ -117,6 +117,8 @@ class ApiCall:
     stopping: asyncio.Event
     #: by name; the last of repeated ones
     headers: Mapping[bytes, bytes]
+    #: id of the request, for the log
+    request_id: str
     #: checks again that the key is valid, for long calls
     recheck_key: Callable[[], Awaitable[Any]]
     #: the Idempotency-Key, if the route takes one
@@ -143,13 +145,13 @@ class ApiCall:
 
 #: stands for ``worker:SOURCE`` of any source; the handler checks which ones
 WORKER = "worker"
-ADMIN, OPERATOR, AGENT = "admin", "operator", "agent"
+ADMIN, OPERATOR, AGENT, METRICS = "admin", "operator", "agent", "metrics"
 ADMINS = frozenset({ADMIN})
 OPERATORS = frozenset({OPERATOR})
 AGENTS = frozenset({AGENT, OPERATOR})
 WORKERS = frozenset({WORKER})
 #: any valid key
-ANY_KEY = frozenset({ADMIN, OPERATOR, AGENT, WORKER})
+ANY_KEY = frozenset({ADMIN, OPERATOR, AGENT, WORKER, METRICS})
 #: no key is needed
 OPEN: frozenset[str] = frozenset()
 
@@ -191,6 +193,8 @@ class Route:
     statuses: tuple[int, ...] = ()
     #: only for keys of the installation's own tenant
     home: bool = False
+    #: the setting of ``http`` that opens it to all; to callers on this machine it is open anyway
+    opened_by: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -225,6 +229,7 @@ class Routes(list[Route]):
         streamer: Streamer | None = None,
         keyed: bool = False,
         home: bool = False,
+        opened_by: str = "",
     ) -> Callable[[HandlerT], HandlerT]:
         """Add a route; a handler that returns nothing answers 204."""
 
@@ -247,6 +252,7 @@ class Routes(list[Route]):
                     streamer=streamer,
                     keyed=keyed,
                     home=home,
+                    opened_by=opened_by,
                 )
             )
             return handler

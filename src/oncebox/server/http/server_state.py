@@ -13,7 +13,13 @@ from oncebox.errors import OnceboxError
 from oncebox.errors.http import ServerBusy, TooManyRequests
 from oncebox.model.client_address import limit_key
 from oncebox.server.http.proxies import TrustedProxies
-from oncebox.server.http.request_context import App, RequestContext, RequestIds, WebhookHandler
+from oncebox.server.http.request_context import (
+    App,
+    RequestContext,
+    RequestIds,
+    RequestLog,
+    WebhookHandler,
+)
 from oncebox.server.http.request_parsing import HeadLimits
 from oncebox.server.rate_limits import TokenBuckets
 from oncebox.settings import HttpSettings
@@ -156,6 +162,7 @@ class ServerState:
         self.telemetry = telemetry
         self.head_limits = HeadLimits(settings.headers, settings.header_count)
         self.ids = RequestIds()
+        self.request_log = RequestLog(telemetry.log)
         use_forwarded = settings.forwarded_header == "forwarded"
         self.proxies = (
             TrustedProxies(settings.proxies, use_forwarded=use_forwarded)

@@ -61,7 +61,9 @@ class ResendEndpoint(ApiEndpoint):
 
     async def send_error(self, scope: Scope, send: Send, error: OnceboxError) -> None:
         """Send an error response in Resend's format."""
-        given = request_context(scope).headers.get(b"authorization", b"")
+        context = request_context(scope)
+        context.code = error.code
+        given = context.headers.get(b"authorization", b"")
         refused = _to_resend_error(error, has_key=bool(given.partition(b" ")[2].strip()))
         body = msgspec.json.encode(refused)
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]

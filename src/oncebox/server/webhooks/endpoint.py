@@ -26,6 +26,7 @@ from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
 from oncebox.model.deliveries.delivery import Accepted, NewDelivery
+from oncebox.model.deliveries.duplicates import WRONG_SOURCE_REASONS
 from oncebox.server.http.request_context import WEBHOOK_PATH, RequestContext
 from oncebox.server.webhooks import request_verification
 from oncebox.server.webhooks.request_verification import (
@@ -90,9 +91,6 @@ class ProviderKeyCache:
             task.cancel()
         await asyncio.gather(*self._fetching.values(), return_exceptions=True)
 
-
-#: reasons other than the signature: the sender is authentic, but not allowed here
-_NOT_ALLOWED_REASONS = frozenset({"address_not_allowed", "unexpected_sender", "topic_not_allowed"})
 
 _ACCEPTED = HandshakeReply(status=200, body=b'{"status":"accepted"}')
 _ACCEPTED_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"21")]
@@ -253,7 +251,7 @@ class WebhookEndpoint:
                 secret_headers=compiled.secret_headers,
             )
             # The response never says which part of the signature is wrong.
-            is_signature = error.reason not in _NOT_ALLOWED_REASONS
+            is_signature = error.reason not in WRONG_SOURCE_REASONS
             raise (SignatureRefused if is_signature else SenderNotAllowed) from error
 
     async def _handshake(

@@ -22,7 +22,7 @@ from oncebox.errors import (
 )
 from oncebox.ledger.deliveries import leases, settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant, SourceName
-from oncebox.ledger.deliveries.settlements import SettledTry
+from oncebox.ledger.deliveries.settlements import EndedDelivery, SettledTry
 from oncebox.ledger.notifications import DUE, EVENTS
 from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import Delivery, Settlement
@@ -127,18 +127,18 @@ class Claimer:
             floors.end(floor, self._none_exhausted_at.get(target[:2]))
         return False
 
-    async def dead_letter_exhausted(self) -> int:
+    async def dead_letter_exhausted(self) -> list[EndedDelivery]:
         """Give up on deliveries that were lost on their last try."""
-        count = 0
+        dead: list[EndedDelivery] = []
         for target in await self._list_targets():
             now, floors = self._ledger.clock(), self._lease_floors[target[:2]]
             floor = floors.begin(now)
             ended = await self._ledger.write(leases.dead_letter_exhausted, target, now, floor)
             self._none_exhausted_at[target[:2]] = None if ended else now
-            count += ended
-        if count:
+            dead += ended
+        if dead:
             self._ledger.notify(EVENTS)
-        return count
+        return dead
 
     async def _claim_from(self, target: DeliveryClaimant, most: int) -> list[Delivery]:
         source, now = target[:2], self._ledger.clock()
@@ -441,9 +441,10 @@ class DeliveryWorker:
         if clock.steady() < self._recover_at:
             return
         self._recover_at = clock.steady() + min(self._settings.poll, self._settings.lease / 4)
-        if count := await self._claimer.dead_letter_exhausted():
-            self._telemetry.settled.labels("dead").inc(count)
-            self._telemetry.log.warning("lost_deliveries_abandoned", deliveries=count)
+        dead = await self._claimer.dead_letter_exhausted()
+        settlements.log_lost(self._telemetry.log, dead)
+        for each in dead:
+            self._telemetry.settled.labels(each.source, each.outcome).inc()
         while not self._stopping.is_set() and await self._claimer.has_suspects():
             if not await self._run_suspects():
                 return
@@ -512,9 +513,11 @@ class DeliveryWorker:
             self._ledger.notify(EVENTS)
         faults.point("worker.committed-not-reported")
         self._telemetry.commit_rows.labels("settle").observe(len(batch))
-        outcomes = Counter(each.outcome for each, settled in batch if settled.counted)
-        for outcome, number in outcomes.items():
-            self._telemetry.settled.labels(outcome).inc(number)
+        outcomes = Counter(
+            (each.delivery.source, each.outcome) for each, settled in batch if settled.counted
+        )
+        for (source, outcome), number in outcomes.items():
+            self._telemetry.settled.labels(source, outcome).inc(number)
         for settlement, settled in batch:
             self._in_flight.remove(settlement.delivery)
             if not settled.counted:

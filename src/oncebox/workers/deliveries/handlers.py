@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from oncebox.core.logging import iso_time, traceback_fields
+from oncebox.core.logging import loggable_key
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import (
     ConfigInvalid,
@@ -174,10 +174,6 @@ class Handlers:
         return [name for name, each in rules.items() if not each.paused and each.mode == "handler"]
 
 
-#: what happens next with a failed try, in the log
-_NEXT = {DeliveryState.FAILED: "retry", DeliveryState.DEAD: "given_up", DeliveryState.HELD: "held"}
-
-
 class HandlerProcessor:
     """Runs the policy and the handler of a delivery."""
 
@@ -209,30 +205,14 @@ class HandlerProcessor:
     def settle_failure(self, delivery: Delivery, error: BaseException) -> Settlement:
         """Return the settlement of a failed try: repeated later, held or given up."""
         if isinstance(error, EffectOutcomeUnknown):
-            return self._log_failure(hold_settlement(delivery, str(error)), error)
+            held = hold_settlement(delivery, str(error))
+            return settlements.with_traceback(self._telemetry.log, held, error)
         rules = self._handlers.rules(delivery.source).retry
         now = self._ledger.clock()
         settlement = settle_failure(
             delivery, failure_from_error(error), rules, now=now, random=self._random
         )
-        return self._log_failure(settlement, error)
-
-    def _log_failure(self, settlement: Settlement, error: BaseException) -> Settlement:
-        """Log a failed try; the message of its error is stored with the delivery only."""
-        delivery, due_at = settlement.delivery, settlement.due_at
-        log = self._telemetry.log
-        emit = log.warning if settlement.state is DeliveryState.FAILED else log.error
-        emit(
-            "handler_failed",
-            delivery=delivery.id,
-            source=delivery.source,
-            tries=delivery.tries,
-            outcome=settlement.outcome,
-            next=_NEXT[settlement.state],
-            due=None if due_at is None else iso_time(due_at),
-            **traceback_fields(error),
-        )
-        return settlement
+        return settlements.with_traceback(self._telemetry.log, settlement, error)
 
     async def _check_policy(self, process: Process, delivery: Delivery) -> Settlement | None:
         """Middleware: ask the policy once per delivery; it may hold or drop the delivery."""
@@ -240,6 +220,14 @@ class HandlerProcessor:
         if policy is None or delivery.policy is not None or self._find(delivery) is None:
             return await process(delivery)
         decision = await _ask_policy(policy, delivery)
+        if isinstance(decision, Hold):  # its reason may quote the sender
+            self._telemetry.log.warning(
+                "delivery_held",
+                delivery=delivery.id,
+                source=delivery.source,
+                key=loggable_key(delivery.key),
+                reason="policy",
+            )
         if not isinstance(decision, Allow):
             return _policy_settlement(delivery, decision)
         if not await self._ledger.submit(settlements.allow, delivery):

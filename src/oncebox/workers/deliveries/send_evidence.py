@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from oncebox.core import clock
+from oncebox.core.logging import Log
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import ConfigInvalid, MasterKeyWrong
 from oncebox.ledger.ciphers import SendCipher
-from oncebox.ledger.deliveries import leases
+from oncebox.ledger.deliveries import leases, settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.notifications import EVENTS, SENDS
 from oncebox.ledger.sends import evidence, transports
@@ -202,12 +203,14 @@ class EvidenceProcessor:
         self,
         evidence: SendEvidence,
         now: clock.Clock,
+        log: Log,
         *,
         rules: RetryRules,
         random: Callable[[], float],
     ) -> None:
         self._evidence = evidence
         self._now = now
+        self._log = log
         self._rules = rules
         self._random = random
 
@@ -236,7 +239,8 @@ class EvidenceProcessor:
         # The message of the error may quote the webhook.
         failure = msgspec.structs.replace(failure_from_error(error), error=type(error).__name__)
         now = self._now()
-        return settle_failure(delivery, failure, self._rules, now=now, random=self._random)
+        settled = settle_failure(delivery, failure, self._rules, now=now, random=self._random)
+        return settlements.with_traceback(self._log, settled, error)
 
 
 class EvidenceTargets:

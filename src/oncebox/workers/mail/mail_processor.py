@@ -17,6 +17,7 @@ from oncebox.errors import OnceboxError, Permanent
 from oncebox.errors.mail import AddressInvalid, MailDecryptionFailed
 from oncebox.ledger import ciphers
 from oncebox.ledger.ciphers import LARGE, ArtifactCipher, MailCipher
+from oncebox.ledger.deliveries import settlements
 from oncebox.ledger.deliveries.leases import DeliveryClaimant
 from oncebox.ledger.inboxes import messages
 from oncebox.ledger.inboxes.inbox_counts import InboxCounter
@@ -292,7 +293,8 @@ class MailProcessor:
         if not isinstance(error, Permanent):  # the text of other errors may quote the mail
             name = error.code if isinstance(error, OnceboxError) else type(error).__name__
             failure = msgspec.structs.replace(failure, error=name)
-        return settle_failure(delivery, failure, self._rules, now=now, random=self._random)
+        settled = settle_failure(delivery, failure, self._rules, now=now, random=self._random)
+        return settlements.with_traceback(self._telemetry.log, settled, error)
 
     async def _new_message(self, delivery: Delivery) -> NewMessage:
         envelope = received_mail.decode_envelope(delivery.headers)

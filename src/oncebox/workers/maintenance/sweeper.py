@@ -31,7 +31,7 @@ _PURGE_EVERY = 3_600.0
 _SWEEP_BATCH = 1_000
 
 
-async def _repeat(
+async def repeat(
     step: Callable[[], Awaitable[None]], every: float, telemetry: Telemetry, failed: str
 ) -> None:
     """Repeat a step until cancelled; after an error, the next one may succeed."""
@@ -59,7 +59,7 @@ class InboxExpirer:
 
     async def run(self) -> None:
         """Expire inboxes until cancelled."""
-        await _repeat(self.run_once, self._every, self._telemetry, "inbox_expiry_failed")
+        await repeat(self.run_once, self._every, self._telemetry, "inbox_expiry_failed")
 
     async def run_once(self) -> None:
         """Take every step that is due, in small transactions."""
@@ -101,7 +101,7 @@ class Sweeper:
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        await _repeat(self.sweep, _SWEEP_EVERY, self._telemetry, "sweep_failed")
+        await repeat(self.sweep, _SWEEP_EVERY, self._telemetry, "sweep_failed")
 
     async def sweep(self) -> None:
         """Sweep once, in small transactions."""
