@@ -8,9 +8,9 @@ from typing import Any
 from oncebox.core import clock, ids
 from oncebox.core.logging import Log
 from oncebox.errors import OnceboxError
+from oncebox.model.client_address import parse_address
 from oncebox.server.http import problems
 from oncebox.server.http.request_parsing import RequestHead
-from oncebox.server.rate_limits import parse_address
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
