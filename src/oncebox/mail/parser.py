@@ -27,6 +27,8 @@ from oncebox.mail.mime import addresses, decoding, header_fields, parts
 from oncebox.mail.mime.header_fields import Header
 from oncebox.mail.mime.parts import LeafPart
 from oncebox.model.inboxes.received_mail import (
+    PURPOSE_RULE,
+    Candidate,
     DkimKeyLocation,
     Extraction,
     HeaderAddress,
@@ -124,6 +126,8 @@ class BodyText(msgspec.Struct):
     other_texts: list[str]
     #: every part with its layout
     pages: list[Page]
+    #: the same without doubtful text
+    certain_pages: list[Page]
 
 
 class _Alternative(msgspec.Struct):
@@ -138,7 +142,7 @@ def read_body(
 ) -> BodyText:
     """Return the text of a mail: of every alternative the plain text, else the visible HTML."""
     choices = _alternatives(raw, leaves, limits, warnings)
-    found = BodyText(text="", hidden="", origin="none", other_texts=[], pages=[])
+    found = BodyText(text="", hidden="", origin="none", other_texts=[], pages=[], certain_pages=[])
     shown: list[str] = []
     hidden: list[str] = []
     apart: list[str] = []
@@ -148,8 +152,9 @@ def read_body(
         seen = "\n".join(sight.shown.text for sight in sights)
         hidden += [sight.hidden for sight in sights if sight.hidden]
         apart += [sight.unrendered for sight in sights if sight.unrendered]
-        found.pages += [layout.plain_page(text) for text in choice.plain]
-        found.pages += [sight.shown for sight in sights]
+        plain_pages = [layout.plain_page(text) for text in choice.plain]
+        found.pages += [*plain_pages, *(sight.shown for sight in sights)]
+        found.certain_pages += [*plain_pages, *(sight.certain or sight.shown for sight in sights)]
         found.other_texts.append(seen if plain else "")
         shown.append(plain or seen)
         if plain and seen and _texts_differ(plain, seen):
@@ -268,15 +273,15 @@ def read_date(text: str, warnings: set[str]) -> int | None:
     return None
 
 
-def _code_and_link(
-    parsed: ParsedMail, pages: list[Page], decoded: dict[str, list[str]]
-) -> Extraction:
+def _code_and_link(parsed: ParsedMail, body: BodyText, decoded: dict[str, list[str]]) -> Extraction:
     """Return the code and the link; none for a report, which quotes another mail."""
     kind = decoded.get("content-type", [""])[0].strip().lower()
     if kind.startswith(_REPORT):
         return Extraction()
-    codes = _or_none(code_finder.find_codes, parsed.subject, pages)
-    links = _or_none(link_finder.find_links, parsed.subject, pages, parsed.sender.domain)
+    codes = _found(body, lambda pages: code_finder.find_codes(parsed.subject, pages))
+    links = _found(
+        body, lambda pages: link_finder.find_links(parsed.subject, pages, parsed.sender.domain)
+    )
     return Extraction(
         code=codes.best,
         link=links.best,
@@ -285,6 +290,32 @@ def _code_and_link(
         codes_tied=codes.tied,
         links_tied=links.tied,
     )
+
+
+def _found(body: BodyText, find: Callable[[list[Page]], RankedCandidates]) -> RankedCandidates:
+    """Return what is found; if it depends on text that may be hidden, it is tied."""
+    everything = _or_none(find, body.pages)
+    if all(one is other for one, other in zip(body.pages, body.certain_pages, strict=True)):
+        return everything
+    certain = _or_none(find, body.certain_pages)
+    if _best_value(everything) == _best_value(certain) and everything.tied == certain.tied:
+        return everything
+    contenders = {each.value: each for each in (*_contenders(certain), *_contenders(everything))}
+    doubtful = [replace(each, doubtful=True) for each in contenders.values()]
+    others = [each for each in everything.ranked if each.value not in contenders]
+    doubtful.sort(key=lambda candidate: -candidate.score)
+    return RankedCandidates(ranked=tuple([*doubtful, *others][:_MOST_RANKED]), tied=True)
+
+
+def _best_value(found: RankedCandidates) -> str | None:
+    return None if found.best is None else found.best.value
+
+
+def _contenders(found: RankedCandidates) -> tuple[Candidate, ...]:
+    """Return the best candidate, or the first of those that are equally good."""
+    if found.tied:
+        return found.ranked[:2]
+    return () if found.best is None else (found.best,)
 
 
 def _or_none(find: Callable[..., RankedCandidates], *arguments: object) -> RankedCandidates:
@@ -297,6 +328,7 @@ def _or_none(find: Callable[..., RankedCandidates], *arguments: object) -> Ranke
 
 
 _LONGEST_ID = 998
+_MOST_RANKED = 20
 #: bounces, receipts and complaints (RFC 6522)
 _REPORT = "multipart/report"
 _MOST_SIGNATURES = 5
@@ -363,7 +395,8 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         identity=message_identity(parsed, decoded.get("from", ())),
         outline=outline_digest(parsed, body.other_texts),
         purposes=find_purposes(parsed.subject, parsed.text),
-        found=_code_and_link(parsed, body.pages, decoded),
+        purpose_rule=PURPOSE_RULE,
+        found=_code_and_link(parsed, body, decoded),
     )
 
 

@@ -32,6 +32,7 @@ from oncebox.ledger.artifacts.artifacts import InboxKind
 from oncebox.ledger.ciphers import ArtifactCipher
 from oncebox.ledger.notifications import MESSAGES
 from oncebox.model.inboxes.artifact import (
+    PURPOSE_UNCLEAR,
     Artifact,
     ArtifactClaimant,
     ArtifactClaimRequest,
@@ -44,6 +45,7 @@ from oncebox.model.inboxes.artifact import (
     HostClass,
     LinkParts,
     choose_artifact,
+    is_unclear,
 )
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
@@ -136,7 +138,7 @@ class ClaimResolver:
             candidates = newest[wanted.inbox_id, wanted.kind]
             matching = _matching(wanted, candidates, hosts)
             mark = self._fingerprint(claimant, matching[0]) if matching else None
-            choice = choose_artifact(matching, mark)
+            choice = choose_artifact(matching, mark, wanted.purpose)
             if choice.artifact is not None:
                 meant[n] = choice.artifact.id
                 skipped[n] = _skipped_successor(wanted, choice.artifact, candidates)
@@ -192,8 +194,10 @@ class ClaimResolver:
             return ClaimDenied(why="superseded", artifact=artifact)
         if not own and not artifact.matched:
             return ClaimDenied(why="unmatched", artifact=artifact)
-        host = request.artifact_filter.host if request.artifact_filter else ""
-        granted = self._decrypt(row, host, repeated=own)
+        wanted = request.artifact_filter
+        granted = self._decrypt(row, wanted.host if wanted else "", repeated=own)
+        if isinstance(granted, ClaimGranted) and wanted is not None:
+            granted = _with_purpose_warning(granted, wanted.purpose)
         return (
             granted
             if own or isinstance(granted, ClaimDenied)
@@ -237,6 +241,15 @@ def release(tx: Transaction, requester: Requester, id_: str, entry: AuditEntry) 
     holder = f"claimed by {found.claimed_by}" if found.claimed_by else ""
     audit.record(tx, entry, "artifact.release", id_, holder)
     return artifacts.get(tx, requester, id_)
+
+
+def _with_purpose_warning(granted: ClaimGranted, purpose: str) -> ClaimGranted:
+    """Add a warning if the message does not name the purpose that was asked for."""
+    artifact = granted.artifact
+    if not is_unclear(artifact, purpose) or PURPOSE_UNCLEAR in artifact.warnings:
+        return granted
+    warned = msgspec.structs.replace(artifact, warnings=(*artifact.warnings, PURPOSE_UNCLEAR))
+    return msgspec.structs.replace(granted, artifact=warned)
 
 
 def _rows_by_id(tx: Transaction, wanted: Iterable[str]) -> dict[str, _ClaimRow]:

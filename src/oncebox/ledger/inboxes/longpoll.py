@@ -32,6 +32,7 @@ from oncebox.ledger.transactions import Ledger
 from oncebox.model.admin.access import ApiKey
 from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
 from oncebox.model.inboxes.inbox import Inbox, InboxState
+from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.inboxes.wait_filter import WaitFilter, mismatch_reason
 from oncebox.settings import WaitSettings
@@ -225,6 +226,7 @@ class _SharedReads:
             after=awaited.after,
             host=awaited.host or "",
             by_domain=awaited.sender is not None and "@" not in awaited.sender,
+            purpose="" if awaited.purpose is Purpose.ANY else awaited.purpose.value,
         )
         found = tuple(
             each

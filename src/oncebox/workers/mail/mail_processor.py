@@ -35,7 +35,9 @@ from oncebox.model.inboxes import received_mail
 from oncebox.model.inboxes.addresses import sender_key
 from oncebox.model.inboxes.artifact import (
     LINK_WRAPPED,
+    PURPOSE_UNCLEAR,
     SENDER_UNPROVEN,
+    TEXT_DOUBTFUL,
     ArtifactValue,
     NewArtifact,
     candidates_to_keep,
@@ -43,10 +45,12 @@ from oncebox.model.inboxes.artifact import (
 )
 from oncebox.model.inboxes.inbox import match_policy
 from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message, sender_verdict
+from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
     ArtifactKind,
     AuthResult,
+    Candidate,
     Envelope,
     ParsedMail,
     ParseStatus,
@@ -58,7 +62,7 @@ from oncebox.workers.deliveries.handlers import release_settlement
 _DATE_IS_SIGNED = "signed_date"
 
 
-def build_artifacts(
+def build_artifacts(  # noqa: PLR0913 - the mail, and what its inbox asks for
     cipher: ArtifactCipher,
     tenant: str,
     inbox_id: str,
@@ -66,10 +70,12 @@ def build_artifacts(
     verdict: SenderVerdict,
     *,
     authenticated: bool = False,
+    purpose: Purpose = Purpose.ANY,
 ) -> tuple[NewArtifact, ...]:
     """Return the artifacts of a mail for one inbox, each encrypted for its own row.
 
-    ``authenticated`` says that the inbox accepts only what its sender is proven to have sent.
+    ``authenticated`` says that the inbox accepts only what its sender is proven to have sent,
+    ``purpose`` which purpose it is for.
     """
     found = candidates_to_keep(parsed.found)
     if not found:
@@ -80,6 +86,8 @@ def build_artifacts(
         sender = sender_key(parsed.sender.address) if parsed.sender.standing == "single" else ""
     except AddressInvalid:
         sender = ""
+    is_unclear = purpose is not Purpose.ANY and not parsed.purposes
+    unclear = [PURPOSE_UNCLEAR] if is_unclear else []
     ranks = dict.fromkeys(ArtifactKind, 0)
     made = []
     for candidate, tied in found:
@@ -106,11 +114,16 @@ def build_artifacts(
                 signed_at=signed_at if vouched else None,
                 vouched=vouched,
                 matched=vouched or not authenticated,
-                warnings=(*unproven, *([LINK_WRAPPED] if candidate.wrapped else [])),
+                warnings=(*unproven, *_candidate_warnings(candidate), *unclear),
             )
         )
         ranks[kind] += 1
     return tuple(made)
+
+
+def _candidate_warnings(candidate: Candidate) -> list[str]:
+    flags = ((candidate.wrapped, LINK_WRAPPED), (candidate.doubtful, TEXT_DOUBTFUL))
+    return [warning for applies, warning in flags if applies]
 
 
 #: seconds between two queries while no mail arrives, however often other work becomes due
@@ -269,7 +282,6 @@ class MailProcessor:
         except Exception:
             self._telemetry.log.exception("sender_authentication_failed")
             verdict = _TEMPERROR
-        expected, why = match_policy(policy, parsed, verdict, recipient.address)
         found = build_artifacts(
             self._artifact_cipher,
             delivery.tenant,
@@ -277,6 +289,10 @@ class MailProcessor:
             parsed,
             verdict,
             authenticated=policy.authenticated,
+            purpose=policy.purpose,
+        )
+        expected, why = match_policy(
+            policy, parsed, verdict, recipient.address, has_artifact=bool(found)
         )
         faults.point("artifacts.sealed")
         make = partial(
