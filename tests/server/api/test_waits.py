@@ -274,7 +274,7 @@ async def test_a_code_of_an_unclear_purpose_is_granted_with_a_warning(
     answer = await wait(api, purpose=purpose)
 
     assert code_of(answer) == "482913"
-    assert "purpose_unclear" in answer.json()["grant"]["artifact"]["warnings"]
+    assert "purpose_unclear" in answer.json()["grant"]["warnings"]
 
 
 async def test_a_code_that_names_its_purpose_has_no_such_warning(api: Api, desk: Arrivals) -> None:
@@ -282,7 +282,7 @@ async def test_a_code_that_names_its_purpose_has_no_such_warning(api: Api, desk:
     answer = await wait(api, purpose="login")
 
     assert code_of(answer) == "482913"
-    assert "purpose_unclear" not in answer.json()["grant"]["artifact"]["warnings"]
+    assert "purpose_unclear" not in answer.json()["grant"]["warnings"]
 
 
 async def test_a_code_of_the_purpose_wins_against_an_unclear_one_of_the_sender(
