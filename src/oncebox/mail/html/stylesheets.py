@@ -311,6 +311,9 @@ class StyleSheet:
             selector, doubtful = parse_compound(_COMBINATOR.split(text)[-1] or ""), True
             if selector is None or not _may_hide(declared):
                 return
+            if not selector.specificity:  # it matches everything
+                self._incomplete = True
+                return
         named = f"#{selector.id}" if selector.id else ""
         key = named or next((f".{each}" for each in selector.classes), selector.tag)
         rule = _StyleRule((selector.specificity, order), selector, declared, doubtful)
