@@ -65,7 +65,8 @@ READING = (
     Mutant(
         "style rules that were not read taken for harmless",
         (Patch("src/oncebox/mail/html/stylesheets.py",
-               "                self._incomplete = True\n", "                pass\n"),),
+               "            if order > _MOST_RULES:\n                self._incomplete = True\n",
+               "            if order > _MOST_RULES:\n"),),
         _tests(_TEST_TECHNIQUES, "test_text_is_hidden_or_doubtful"),
     ),
     Mutant(
