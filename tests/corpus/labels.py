@@ -16,6 +16,7 @@ class Label(msgspec.Struct, frozen=True):
     otp: str | None = None
     otp_accept: tuple[str, ...] | None = None
     link: str | None = None
+    link_kind: str | None = None
     accept_links: tuple[str, ...] | None = None
     traps: tuple[str, ...] = ()
     ambiguous: bool = False

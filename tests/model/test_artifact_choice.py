@@ -81,6 +81,18 @@ CASES: dict[str, tuple[list[Artifact], str | tuple[str, str]]] = {
         [artifact(), artifact("b", sender="z@shop.example", received_at=99)],
         ("conflict", "senders_differ"),
     ),
+    "one that depends on text that may be hidden": (
+        [artifact(warnings=("text_doubtful",))],
+        ("conflict", "text_doubtful"),
+    ),
+    "an unclear purpose, where one was asked for": (
+        [artifact(), artifact("b", purposes=(), warnings=("purpose_unclear",), received_at=99)],
+        "a",
+    ),
+    "an unclear purpose, where none was asked for": (
+        [artifact(), artifact("b", purposes=(), received_at=99)],
+        ("conflict", "purposes_differ"),
+    ),
     "two purposes": (
         [artifact(), artifact("b", purposes=("reset",), received_at=99)],
         ("conflict", "purposes_differ"),

@@ -21,6 +21,7 @@ from oncebox.model.inboxes.inbox import (
 )
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
+    PURPOSE_RULE,
     AuthResult,
     HeaderAddress,
     ParsedMail,
@@ -292,12 +293,32 @@ def test_a_token_is_found_in_recipient_subject_or_text(parsed: ParsedMail, recip
     assert judged(policy, mail(subject="T-482"), recipient="a@b.test") == "token_missing"
 
 
-def test_a_message_of_another_or_an_unclear_purpose_does_not_match() -> None:
+def test_a_message_of_another_purpose_does_not_match_and_an_unclear_one_does() -> None:
+    policy = InboxPolicy(purpose=Purpose.RESET)
+    other = replace(mail(), purposes=(Purpose.LOGIN,), purpose_rule=PURPOSE_RULE)
+
+    assert judged(policy, replace(other, purposes=(Purpose.RESET,))) == ""
+    assert judged(policy, other) == "purpose_differs"
+    assert judged(policy, mail()) == ""
+
+
+def test_an_unclear_message_without_a_code_or_a_link_does_not_match() -> None:
     policy = InboxPolicy(purpose=Purpose.RESET)
 
-    assert judged(policy, replace(mail(), purposes=(Purpose.RESET, Purpose.SIGNUP))) == ""
-    assert judged(policy, replace(mail(), purposes=(Purpose.LOGIN,))) == "purpose_differs"
-    assert judged(policy, mail()) == "purpose_unclear"
+    assert match_policy(policy, mail(), SenderVerdict(), "a@b.test", has_artifact=False) == (
+        False,
+        "purpose_unclear",
+    )
+
+
+def test_login_is_unclear_in_messages_stored_when_every_code_was_a_login() -> None:
+    old = replace(mail(), purposes=(Purpose.LOGIN, Purpose.RESET))
+
+    assert judged(InboxPolicy(purpose=Purpose.RESET), old) == ""
+    assert judged(InboxPolicy(purpose=Purpose.LOGIN), old) == "purpose_differs"
+    assert (
+        judged(InboxPolicy(purpose=Purpose.SIGNUP), replace(old, purposes=(Purpose.LOGIN,))) == ""
+    )
 
 
 def test_authentication_can_be_asked_of_any_sender() -> None:

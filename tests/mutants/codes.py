@@ -48,8 +48,8 @@ CODES = (
         (
             Patch(
                 "src/oncebox/mail/codes/scoring.py",
-                'self.add("quoted", -30)',
-                'self.add("quoted", 0)',
+                "if self._is_quoted(line):",
+                "if False:",
             ),
         ),
         _tests("tests/mail/codes/test_codes.py", "test_an_older_mail_below_does_not_count"),

@@ -5,7 +5,6 @@ from tests.mutants.workshop import Patch, Selection
 
 _LINK_POLICY = "src/oncebox/mail/links/link_policy.py"
 _LINK_FINDER = "src/oncebox/mail/links/link_finder.py"
-_VISIBLE = "src/oncebox/mail/html/visible.py"
 
 _TEST_LAYOUT = "tests/mail/html/test_layout.py"
 _TEST_LINKS = "tests/mail/links/test_links.py"
@@ -78,7 +77,8 @@ LINKS = (
     ),
     Mutant(
         "a hidden link taken for a visible one",
-        (Patch(_VISIBLE, "self.flows = self.readable and not self.preserves_space",
+        (Patch("src/oncebox/mail/html/computed.py",
+               "self.flows = visibility is VISIBLE and not self.preserves_space",
                "self.flows = not self.preserves_space"),),
         _tests(_TEST_LAYOUT, "test_an_anchor_that_nobody_sees_is_none"),
     ),

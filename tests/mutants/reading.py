@@ -6,6 +6,7 @@ from tests.mutants.workshop import Patch, Selection
 _TEST_ATTACKS = "tests/mail/mime/test_attacks.py"
 _TEST_AUTHOR = "tests/mail/mime/test_author.py"
 _TEST_PARSER = "tests/mail/mime/test_parser.py"
+_TEST_TECHNIQUES = "tests/mail/html/test_hidden_techniques.py"
 _TEST_VISIBLE_TEXT = "tests/mail/html/test_visible_text.py"
 
 
@@ -42,10 +43,62 @@ READING = (
     ),
     Mutant(
         "text in the colour of its ground taken for visible",
-        (Patch("src/oncebox/mail/html/visible.py",
-               "return background is not None and styles.are_indistinguishable(colour, background)",
-                "return False"),),
+        (Patch("src/oncebox/mail/html/computed.py",
+               "if background is not None and colours.are_indistinguishable(colour, background):",
+               "if False:"),),
         _tests(_TEST_VISIBLE_TEXT, "test_hidden_text_is_reported_apart"),
+    ),
+    Mutant(
+        "a code taken that text of doubtful visibility decides",
+        (Patch("src/oncebox/mail/parser.py",
+               "    certain = _or_none(find, body.certain_pages)\n",
+               "    certain = everything\n"),),
+        _tests(_TEST_TECHNIQUES, "test_a_hidden_code_never_wins"),
+    ),
+    Mutant(
+        "a style that is not computed taken for harmless",
+        (Patch("src/oncebox/mail/html/computed.py",
+               "doubtful=current.doubtful or style.visibility is DOUBTFUL or tag in _DOUBTFUL_TAGS",
+               "doubtful=False"),),
+        _tests(_TEST_TECHNIQUES, "test_text_is_hidden_or_doubtful"),
+    ),
+    Mutant(
+        "style rules that were not read taken for harmless",
+        (Patch("src/oncebox/mail/html/stylesheets.py",
+               "            if order > _MOST_RULES:\n                self._incomplete = True\n",
+               "            if order > _MOST_RULES:\n"),),
+        _tests(_TEST_TECHNIQUES, "test_text_is_hidden_or_doubtful"),
+    ),
+    Mutant(
+        "a quoted code taken for the mail's own",
+        (Patch("src/oncebox/mail/codes/code_finder.py",
+               "    return _chosen_codes(_quoted_behind(ordered), tops, places)",
+               "    return _chosen_codes(ordered, tops, places)"),),
+        _tests("tests/mail/codes/test_codes_quoted.py",
+               "test_a_code_in_quoted_html_never_wins_against_the_mails_own"),
+    ),
+    Mutant(
+        "a reset mail that mentions signing in taken for a login",
+        (Patch("src/oncebox/mail/languages/purposes.py",
+               "_named_first(subject) or _named_first(text[:_LONGEST_TEXT])",
+               "_named_first(text[:_LONGEST_TEXT]) or _named_first(subject)"),),
+        _tests("tests/mail/languages/test_purposes.py",
+               "test_the_subject_decides_and_then_what_the_text_names_first"),
+    ),
+    Mutant(
+        "an unclear purpose granted without a warning",
+        (Patch("src/oncebox/ledger/artifacts/claims.py",
+               "granted = _with_purpose_warning(granted, wanted.purpose)", "pass"),),
+        _tests("tests/server/api/test_waits.py",
+               "test_a_code_of_an_unclear_purpose_is_granted_with_a_warning"),
+    ),
+    Mutant(
+        "a code that may be hidden granted",
+        (Patch("src/oncebox/model/inboxes/artifact.py",
+               "if len(meant) > 1 or (meant != own and _is_doubtful(meant)):",
+               "if len(meant) > 1:"),),
+        _tests("tests/model/test_artifact_choice.py",
+               "test_the_right_one_is_chosen_in_any_order"),
     ),
     Mutant(
         "a Message-ID alone taken for the message",

@@ -30,6 +30,7 @@ from oncebox.model.inboxes.link_rules import LinkVerdict
 from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
+    PURPOSE_RULE,
     ArtifactKind,
     AuthResult,
     Candidate,
@@ -129,6 +130,7 @@ def parsed(letter: Letter) -> ParsedMail:
         date=letter.signed_at,
         identity=f"identity {next(_numbers):040}".encode(),
         purposes=find_purposes(letter.subject, ""),
+        purpose_rule=PURPOSE_RULE,
         found=letter.found,
     )
 

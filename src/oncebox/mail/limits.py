@@ -33,6 +33,7 @@ WARNING_MEANINGS = {
     "charset_repaired": "Bytes did not fit the declared charset, or UTF-8 without one.",
     "charset_unknown": "A charset is not supported; the bytes are shown as Latin-1.",
     "date_unreadable": "The Date field is not a valid date.",
+    "doubtful_text": "There is text that may be hidden, by a style that is not computed.",
     "encoding_unknown": "A part has an unknown transfer encoding.",
     "extraction_limit": "The text is over a limit; codes and links were searched at its beginning.",
     "foreign_verdict": "The mail contains verdicts about its own sender; they are ignored.",

@@ -27,6 +27,8 @@ from oncebox.mail.mime import addresses, decoding, header_fields, parts
 from oncebox.mail.mime.header_fields import Header
 from oncebox.mail.mime.parts import LeafPart
 from oncebox.model.inboxes.received_mail import (
+    PURPOSE_RULE,
+    Candidate,
     DkimKeyLocation,
     Extraction,
     HeaderAddress,
@@ -124,6 +126,8 @@ class BodyText(msgspec.Struct):
     other_texts: list[str]
     #: every part with its layout
     pages: list[Page]
+    #: the same without doubtful text
+    certain_pages: list[Page]
 
 
 class _Alternative(msgspec.Struct):
@@ -138,7 +142,7 @@ def read_body(
 ) -> BodyText:
     """Return the text of a mail: of every alternative the plain text, else the visible HTML."""
     choices = _alternatives(raw, leaves, limits, warnings)
-    found = BodyText(text="", hidden="", origin="none", other_texts=[], pages=[])
+    found = BodyText(text="", hidden="", origin="none", other_texts=[], pages=[], certain_pages=[])
     shown: list[str] = []
     hidden: list[str] = []
     apart: list[str] = []
@@ -148,8 +152,9 @@ def read_body(
         seen = "\n".join(sight.shown.text for sight in sights)
         hidden += [sight.hidden for sight in sights if sight.hidden]
         apart += [sight.unrendered for sight in sights if sight.unrendered]
-        found.pages += [layout.plain_page(text) for text in choice.plain]
-        found.pages += [sight.shown for sight in sights]
+        plain_pages = [layout.plain_page(text) for text in choice.plain]
+        found.pages += [*plain_pages, *(sight.shown for sight in sights)]
+        found.certain_pages += [*plain_pages, *(sight.certain or sight.shown for sight in sights)]
         found.other_texts.append(seen if plain else "")
         shown.append(plain or seen)
         if plain and seen and _texts_differ(plain, seen):
@@ -268,29 +273,32 @@ def read_date(text: str, warnings: set[str]) -> int | None:
     return None
 
 
-def _extracted_pages(pages: list[Page], most: int, warnings: set[str]) -> list[Page]:
-    """Return the pages that are searched for codes and links, of so many characters together."""
-    if sum(len(page.text) for page in pages) <= most:
-        return pages
+def _limit_extraction(body: BodyText, most: int, warnings: set[str]) -> BodyText:
+    """Return a body of which so many characters are searched for codes and links."""
+    if sum(len(page.text) for page in body.pages) <= most:
+        return body
     warnings.add("extraction_limit")
-    found: list[Page] = []
-    for page in pages:
-        found.append(layout.truncated(page, most))
-        most -= len(found[-1].text)
+    pages: list[Page] = []
+    certain_pages: list[Page] = []
+    for page, certain in zip(body.pages, body.certain_pages, strict=True):
+        pages.append(layout.truncated(page, most))
+        is_same = certain is page
+        certain_pages.append(pages[-1] if is_same else layout.truncated(certain, most))
+        most -= len(pages[-1].text)
         if most <= 0:
             break
-    return found
+    return replace(body, pages=pages, certain_pages=certain_pages)
 
 
-def _code_and_link(
-    parsed: ParsedMail, pages: list[Page], decoded: dict[str, list[str]]
-) -> Extraction:
+def _code_and_link(parsed: ParsedMail, body: BodyText, decoded: dict[str, list[str]]) -> Extraction:
     """Return the code and the link; none for a report, which quotes another mail."""
     kind = decoded.get("content-type", [""])[0].strip().lower()
     if kind.startswith(_REPORT):
         return Extraction()
-    codes = _or_none(code_finder.find_codes, parsed.subject, pages)
-    links = _or_none(link_finder.find_links, parsed.subject, pages, parsed.sender.domain)
+    codes = _found(body, lambda pages: code_finder.find_codes(parsed.subject, pages))
+    links = _found(
+        body, lambda pages: link_finder.find_links(parsed.subject, pages, parsed.sender.domain)
+    )
     return Extraction(
         code=codes.best,
         link=links.best,
@@ -299,6 +307,32 @@ def _code_and_link(
         codes_tied=codes.tied,
         links_tied=links.tied,
     )
+
+
+def _found(body: BodyText, find: Callable[[list[Page]], RankedCandidates]) -> RankedCandidates:
+    """Return what is found; if it depends on text that may be hidden, it is tied."""
+    everything = _or_none(find, body.pages)
+    if all(one is other for one, other in zip(body.pages, body.certain_pages, strict=True)):
+        return everything
+    certain = _or_none(find, body.certain_pages)
+    if _best_value(everything) == _best_value(certain) and everything.tied == certain.tied:
+        return everything
+    contenders = {each.value: each for each in (*_contenders(certain), *_contenders(everything))}
+    doubtful = [replace(each, doubtful=True) for each in contenders.values()]
+    others = [each for each in everything.ranked if each.value not in contenders]
+    doubtful.sort(key=lambda candidate: -candidate.score)
+    return RankedCandidates(ranked=tuple([*doubtful, *others][:_MOST_RANKED]), tied=True)
+
+
+def _best_value(found: RankedCandidates) -> str | None:
+    return None if found.best is None else found.best.value
+
+
+def _contenders(found: RankedCandidates) -> tuple[Candidate, ...]:
+    """Return the best candidate, or the first of those that are equally good."""
+    if found.tied:
+        return found.ranked[:2]
+    return () if found.best is None else (found.best,)
 
 
 def _or_none(find: Callable[..., RankedCandidates], *arguments: object) -> RankedCandidates:
@@ -311,6 +345,7 @@ def _or_none(find: Callable[..., RankedCandidates], *arguments: object) -> Ranke
 
 
 _LONGEST_ID = 998
+_MOST_RANKED = 20
 #: bounces, receipts and complaints (RFC 6522)
 _REPORT = "multipart/report"
 _MOST_SIGNATURES = 5
@@ -370,7 +405,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         message_mark=hashlib.sha256(message_id.encode("utf-8")).digest() if message_id else None,
         signatures=_signature_hints(header),
     )
-    pages = _extracted_pages(body.pages, limits.extracted, warnings)
+    searched = _limit_extraction(body, limits.extracted, warnings)
     return replace(
         parsed,
         status=ParseStatus.PARSED if LIMIT_WARNINGS.isdisjoint(warnings) else ParseStatus.LIMITED,
@@ -378,7 +413,8 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
         identity=message_identity(parsed, decoded.get("from", ())),
         outline=outline_digest(parsed, body.other_texts),
         purposes=find_purposes(parsed.subject, parsed.text),
-        found=_code_and_link(parsed, pages, decoded),
+        purpose_rule=PURPOSE_RULE,
+        found=_code_and_link(parsed, searched, decoded),
     )
 
 

@@ -47,7 +47,7 @@ def told(finds: Finds) -> list[tuple[str, dict[str, object]]]:
 
 
 def test_a_code_becomes_an_artifact_of_its_message(finds: Finds) -> None:
-    (filed,) = finds.file(code("481920"))
+    (filed,) = finds.file(code("481920", subject="Your login code"))
     (artifact,) = finds.all()
 
     assert filed.artifacts == ((ArtifactKind.CODE, "available"),)

@@ -343,6 +343,47 @@ async def test_a_link_is_granted_where_it_leads_to_the_host_that_was_asked_for(
     assert granted.json()["grant"]["link"]["token"] == "2"
 
 
+# purposes
+
+
+async def test_a_reset_code_is_never_granted_to_a_wait_for_a_login(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.bring("inb_1", code("111999", subject="Your password reset code"))
+    answer = await wait(api, purpose="login")
+
+    assert answer.json()["status"] == "timeout"
+    assert "111999" not in answer.text
+
+
+@pytest.mark.parametrize("purpose", ["signup", "login", "reset", "invite"])
+async def test_a_code_of_an_unclear_purpose_is_granted_with_a_warning(
+    api: Api, desk: Arrivals, purpose: str
+) -> None:
+    await desk.bring("inb_1", code("482913", subject="Your verification code"))
+    answer = await wait(api, purpose=purpose)
+
+    assert code_of(answer) == "482913"
+    assert "purpose_unclear" in answer.json()["grant"]["warnings"]
+
+
+async def test_a_code_that_names_its_purpose_has_no_such_warning(api: Api, desk: Arrivals) -> None:
+    await desk.bring("inb_1", code("482913", subject="Your login code"))
+    answer = await wait(api, purpose="login")
+
+    assert code_of(answer) == "482913"
+    assert "purpose_unclear" not in answer.json()["grant"]["warnings"]
+
+
+async def test_a_code_of_the_purpose_wins_against_an_unclear_one_of_the_sender(
+    api: Api, desk: Arrivals
+) -> None:
+    await desk.bring("inb_1", code("482913", subject="Your login code"))
+    await desk.bring("inb_1", code("111111", subject="Your verification code"))
+
+    assert code_of(await wait(api, purpose="login")) == "482913"
+
+
 # why nothing fits
 
 

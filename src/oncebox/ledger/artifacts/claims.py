@@ -34,6 +34,7 @@ from oncebox.ledger.artifacts.artifacts import InboxKind
 from oncebox.ledger.ciphers import ArtifactCipher
 from oncebox.ledger.notifications import MESSAGES
 from oncebox.model.inboxes.artifact import (
+    PURPOSE_UNCLEAR,
     Artifact,
     ArtifactClaimant,
     ArtifactClaimRequest,
@@ -47,6 +48,7 @@ from oncebox.model.inboxes.artifact import (
     HostClass,
     LinkParts,
     choose_artifact,
+    is_unclear,
 )
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
@@ -150,7 +152,7 @@ class ClaimResolver:
             candidates = newest[wanted.inbox_id, wanted.kind]
             matching = _matching(wanted, candidates, hosts)
             mark = self._fingerprint(claimant, matching[0]) if matching else None
-            choice = choose_artifact(matching, mark)
+            choice = choose_artifact(matching, mark, wanted.purpose)
             if choice.artifact is not None:
                 meant[n] = choice.artifact.id
                 skipped[n] = _skipped_successor(wanted, choice.artifact, candidates)
@@ -201,10 +203,12 @@ class ClaimResolver:
         why = _own_denial(artifact, now, reread=reread) if own else _denial(artifact, skipped)
         if why is not None:
             return ClaimDenied(why=why, artifact=artifact)
-        host = request.artifact_filter.host if request.artifact_filter else ""
-        granted = self._decrypt(row, host, repeated=own)
+        wanted = request.artifact_filter
+        granted = self._decrypt(row, wanted.host if wanted else "", repeated=own)
         if isinstance(granted, ClaimDenied):
             return granted
+        if wanted is not None:
+            granted = _with_purpose_warning(granted, wanted.purpose)
         if reread:
             return msgspec.structs.replace(granted, reread=True)
         return _PendingGrant(granted, mark, skipped)
@@ -267,6 +271,15 @@ def release(tx: Transaction, requester: Requester, id_: str, entry: AuditEntry) 
     holder = f"claimed by {found.claimed_by}" if found.claimed_by else ""
     audit.record(tx, entry, "artifact.release", id_, holder)
     return artifacts.get(tx, requester, id_)
+
+
+def _with_purpose_warning(granted: ClaimGranted, purpose: str) -> ClaimGranted:
+    """Add a warning if the message does not name the purpose that was asked for."""
+    artifact = granted.artifact
+    if not is_unclear(artifact, purpose) or PURPOSE_UNCLEAR in artifact.warnings:
+        return granted
+    warned = msgspec.structs.replace(artifact, warnings=(*artifact.warnings, PURPOSE_UNCLEAR))
+    return msgspec.structs.replace(granted, artifact=warned)
 
 
 def _rows_by_id(tx: Transaction, wanted: Iterable[str]) -> dict[str, _ClaimRow]:

@@ -33,6 +33,7 @@ from oncebox.model.admin.access import ApiKey
 from oncebox.model.inboxes.artifact import Artifact, ArtifactFilter, ArtifactState
 from oncebox.model.inboxes.inbox import Inbox, InboxState
 from oncebox.model.inboxes.message import Message, safe_domain
+from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.inboxes.wait_filter import SENDER_REASONS, WaitFilter, mismatch_reason
 from oncebox.settings import WaitSettings
@@ -230,6 +231,7 @@ class _SharedReads:
             after=awaited.after,
             host=awaited.host or "",
             by_domain=awaited.names_domains,
+            purpose="" if awaited.purpose is Purpose.ANY else awaited.purpose.value,
         )
         found = tuple(
             each

@@ -18,6 +18,7 @@ from oncebox.mail.languages import folding
 from oncebox.model.inboxes.received_mail import (
     ArtifactKind,
     Candidate,
+    CandidateEvidence,
     CandidateLocation,
     RankedCandidates,
 )
@@ -26,6 +27,8 @@ from oncebox.model.inboxes.received_mail import (
 THRESHOLD = 60
 #: candidates whose scores differ by at most this are equally good
 _TIE_DISTANCE = 4
+#: the score from which a candidate casts doubt on one in a quotation
+_POSSIBLE = 35
 _MOST_RANKED = 20
 #: characters of a text that are searched
 _LONGEST_TEXT = 256 * 1024
@@ -60,7 +63,38 @@ def find_codes(
             if candidate.value not in best or best[candidate.value].score < candidate.score:
                 best[candidate.value] = candidate
     ordered = sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.start))
-    return _chosen_codes(ordered, tops, places)
+    return _chosen_codes(_quoted_behind(ordered), tops, places)
+
+
+def _quoted_behind(ordered: list[Candidate]) -> list[Candidate]:
+    """Lower the scores of candidates in a quotation below that of the mail's own code."""
+    own = next((each.score for each in ordered if not _is_quoted(each)), 0)
+    most = own - _TIE_DISTANCE - 1
+    if own < THRESHOLD or not any(each.score > most and _is_quoted(each) for each in ordered):
+        return ordered
+    lowered = [_lowered(each, most) if _is_quoted(each) else each for each in ordered]
+    return sorted(lowered, key=lambda candidate: -candidate.score)
+
+
+def _lowered(candidate: Candidate, most: int) -> Candidate:
+    if candidate.score <= most:
+        return candidate
+    reason = CandidateEvidence(name=scoring.QUOTED, points=most - candidate.score)
+    return msgspec.structs.replace(
+        candidate,
+        score=most,
+        confidence=_confidence(most),
+        evidence=(*candidate.evidence, reason),
+    )
+
+
+def _confidence(score: int) -> float:
+    """Return a confidence from 0 to 1; the threshold is 0.5."""
+    return round(min(0.99, max(0.01, 0.5 + (score - THRESHOLD) / 80)), 2)
+
+
+def _is_quoted(candidate: Candidate) -> bool:
+    return any(reason.name == scoring.QUOTED for reason in candidate.evidence)
 
 
 def _truncated(page: Page) -> Page:
@@ -82,8 +116,7 @@ def _code_candidate(
         start=token.start,
         end=token.end,
         score=scored.score,
-        # from 0 to 1; the threshold is 0.5
-        confidence=round(min(0.99, max(0.01, 0.5 + (scored.score - THRESHOLD) / 80)), 2),
+        confidence=_confidence(scored.score),
         evidence=scored.evidence,
     )
 
@@ -106,6 +139,8 @@ def _chosen_codes(
             or _parts_differ(first, other, tops, places)
         )
     ]
+    if _is_quoted(first):  # no other one reaches the threshold
+        tied += [each for each in ordered if not _is_quoted(each) and each.score >= _POSSIBLE]
     if not tied:
         return RankedCandidates(best=first, ranked=tuple(ordered[:_MOST_RANKED]))
     rest = [other for other in ordered[1:] if other not in tied]

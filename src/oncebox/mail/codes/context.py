@@ -22,8 +22,30 @@ _SURROUNDING_MARKS += (
     "\u300c\u300d\u3010\u3011\uff1a\uff0c\u3002\u200e\u200f\u200b\u200c\u200d\u2060\ufeff\u00ad-"
 )
 _SENTENCE_END = re.compile(r"[.!?;](?=\s)|[\u3002\uff01\uff1f\uff1b\u0964\u061f\u06d4\u0589]|\n")
-#: in folded text, where hyphens are spaces
-_QUOTE_MARKERS = ("     original ", "forwarded message", "     forwarded by")
+#: the line above a quoted or forwarded mail, in folded text, where hyphens are spaces
+_QUOTE_MARKERS = (
+    "     original ", "forwarded message", "     forwarded by", "begin forwarded",
+    "ursprungliche nachricht", "weitergeleitete nachricht", "message d'origine",
+    "message transfere", "mensaje original", "mensaje reenviado", "mensagem original",
+    "mensagem encaminhada", "messaggio originale", "messaggio inoltrato",
+    "oorspronkelijk bericht", "doorgestuurd bericht", "oprindelig meddelelse",
+    "ursprungligt meddelande", "opprinnelig melding", "wiadomosc oryginalna", "puvodni zprava",
+    "eredeti uzenet", "orijinal ileti", "исходное сообщение", "пересланное сообщение", "原始邮件",
+    "转发的邮件", "元のメッセージ", "원본 메시지",
+)  # fmt: skip
+#: words of the sentence above a quotation: "On Monday Ada wrote:"
+_ATTRIBUTIONS = (
+    "wrote", "schrieb", "a ecrit", "escribio", "escreveu", "ha scritto", "schreef", "skrev",
+    "kirjoitti", "napisal", "napsal", "написал", "пишет", "yazdi", "写道", "님이 작성",
+)  # fmt: skip
+#: two fields of a mail's header inside the text, as some programs quote it
+_HEADER_FIELDS = (
+    ("from:", "sent:"), ("von:", "gesendet:"), ("de :", "envoye :"), ("de:", "enviado"),
+    ("da:", "inviato:"), ("van:", "verzonden:"), ("fra:", "sendt:"), ("fran:", "skickat:"),
+    ("od:", "wyslano:"), ("от:", "отправлено:"), ("发件人", "发送时间"), ("差出人", "送信日時"),
+)  # fmt: skip
+#: lengths of such a sentence, before and after its word, and of two fields
+_ATTRIBUTION_BEFORE, _ATTRIBUTION_BEHIND, _HEADER_LENGTH = 200, 80, 250
 #: characters and lines that are examined around a token
 _BESIDE = 160
 _ABOVE, _BELOW = 320, 260
@@ -70,8 +92,33 @@ class PageContext:
     @functools.cached_property
     def quote_start(self) -> int:
         """The offset of a quoted or forwarded mail; the end of the text if there is none."""
-        found = [at for mark in _QUOTE_MARKERS if (at := self.plain.find(mark)) >= 0]
+        plain = self.plain
+        found = [at for mark in _QUOTE_MARKERS if (at := plain.find(mark)) >= 0]
+        for first, second in _HEADER_FIELDS:
+            at = plain.find(second)
+            before = plain.rfind(first, max(0, at - _HEADER_LENGTH), at) if at >= 0 else -1
+            if before >= 0 and not self.text[:before].rpartition("\n")[2].strip():
+                found.append(before)
+        if not self.page.quoted:
+            found += [
+                at
+                for word in _ATTRIBUTIONS
+                if (at := plain.find(word)) >= 0 and self._is_attribution(at, at + len(word))
+            ]
         return min(found, default=len(self.text))
+
+    def _is_attribution(self, start: int, end: int) -> bool:
+        """Say whether a word ends the sentence above a mail that is quoted without marks."""
+        before = self.text[max(0, start - _ATTRIBUTION_BEFORE) : start]
+        line, _, behind = self.text[end : end + _ATTRIBUTION_BEHIND].partition("\n")
+        named = "@" in before or any(map(str.isdigit, before))
+        return named and line.rstrip().endswith((":", "\uff1a")) and behind.lstrip()[:1] != ">"
+
+    def is_quoted(self, at: int) -> bool:
+        """Say whether an offset is inside a quoted or forwarded mail."""
+        ranges = self.page.quoted
+        number = bisect_right(ranges, at, key=lambda each: each[0]) - 1
+        return at > self.quote_start or (number >= 0 and ranges[number][1] > at)
 
     def is_link_text(self, token: Token) -> bool:
         """Say whether a token is the text of a link."""

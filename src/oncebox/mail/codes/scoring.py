@@ -160,6 +160,8 @@ POINTS_ABOVE = {
 POINTS_BELOW = {Label.CODE: 16, Label.OTHER: -15, Label.GIFT: -25, Label.EVENT: -10}
 POINTS_MENTIONED = {Sense.PURPOSE: 10, Sense.ASK: 6, Sense.LIMIT: 8}
 POINTS_IN_SUBJECT = {Sense.CODE: 14, Sense.GIFT: -20, Sense.OTHER: -8, Sense.EVENT: -8}
+#: the evidence against a token inside a quoted or forwarded mail
+QUOTED = "quoted"
 #: largest distance of a word from the token, and lengths of short words and lines
 NEXT_TO_DISTANCE = 10
 COPULA_LENGTH = 2
@@ -338,7 +340,7 @@ class _TokenScorer:
                 self._add_emphasis(*stands_out(run))
             self._add_line_end(line)
         if self._is_quoted(line):
-            self.add("quoted", -30)
+            self.add(QUOTED, -30)
 
     def _add_emphasis(self, seen: bool, spelled: bool) -> None:  # noqa: FBT001
         if seen:
@@ -356,7 +358,7 @@ class _TokenScorer:
     def _is_quoted(self, line: Span) -> bool:
         if self.context.text.startswith(">", line.start):
             return True
-        return self.token.start > self.context.quote_start
+        return self.context.is_quoted(self.token.start)
 
     def words(self) -> None:
         """Score the words around the token."""

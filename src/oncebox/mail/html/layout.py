@@ -1,13 +1,13 @@
 """Page layout: lines, cells, buttons, emphasis and links of the visible text of a part."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
-from oncebox.mail.html import styles
-from oncebox.mail.html.styles import Colour, Style
+from oncebox.mail.html.colours import TRANSPARENT, Colour
+from oncebox.mail.html.styles import Style
 
 HEADING_TAGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 #: elements that emphasise their text
@@ -41,6 +41,8 @@ class Emphasis(msgspec.Struct):
     heading: bool = False
     #: it has a coloured background
     painted: bool = False
+    #: it is inside a quoted mail
+    quoted: bool = False
     link: LinkElement | None = None
 
     @property
@@ -65,20 +67,29 @@ def child_emphasis(
         spaced=was.spaced if style.spaced is None else style.spaced,
         heading=heading,
         painted=is_painted(background),
+        quoted=was.quoted,
         link=was.link,
     )
-    return None if new.plain and new.link is None else new
+    return None if new.plain and not new.quoted and new.link is None else new
+
+
+def quoted_emphasis(emphasis: Emphasis | None) -> Emphasis:
+    """Return the emphasis of text inside a quoted mail."""
+    return msgspec.structs.replace(emphasis or NO_EMPHASIS, quoted=True)
 
 
 def _emphasis_size(was: int, style: Style) -> int:
-    if not style.size:
+    if not style.size:  # neither None nor 0
         return was
     size = style.size * (was or _DEFAULT_SIZE) if style.relative else style.size
     return round(min(size, 999)) if size >= _LARGE_SIZE else 0
 
 
 def link_emphasis(
-    emphasis: Emphasis | None, attributes: dict[str, str], style: Style, background: Colour | None
+    emphasis: Emphasis | None,
+    attributes: Mapping[str, str],
+    style: Style,
+    background: Colour | None,
 ) -> Emphasis | None:
     """Return the emphasis of text inside a link; every link has its own."""
     was = emphasis or NO_EMPHASIS
@@ -86,12 +97,12 @@ def link_emphasis(
     if not href:
         return emphasis
     named = f"{attributes.get('class', '')} {attributes.get('role', '')}".lower()
-    own = style.background is not False and style.background != styles.TRANSPARENT
+    own = style.background is not False and style.background != TRANSPARENT
     painted = own and (is_painted(background) or background is None)
     button = painted or style.boxed or any(name in named for name in _BUTTON_NAMES)
     return Emphasis(
         strong=was.strong, size=was.size, spaced=was.spaced, heading=was.heading,
-        painted=is_painted(background), link=LinkElement(href, button, []),
+        painted=is_painted(background), quoted=was.quoted, link=LinkElement(href, button, []),
     )  # fmt: skip
 
 
@@ -153,6 +164,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     blocks: tuple[Block, ...]
     anchors: tuple[Anchor, ...] = ()
+    #: the ranges of quoted mail, in order
+    quoted: tuple[tuple[int, int], ...] = ()
 
 
 #: a piece of text with its emphasis (None if plain), and a range with its emphasis
@@ -199,6 +212,7 @@ class PageBuilder:
         self._lines: list[str] = []
         self._blocks: list[Block] = []
         self._links: dict[int, tuple[LinkElement, list[_Run]]] = {}
+        self._quoted: list[tuple[int, int]] = []
         #: the cells of the current line, and the pieces of the current cell
         self._cells: list[list[_Piece]] = []
         self._cell: list[_Piece] = []
@@ -231,6 +245,7 @@ class PageBuilder:
             text=text,
             blocks=tuple(self._blocks[:_MOST_BLOCKS]),
             anchors=self._anchors(len(text)),
+            quoted=tuple(self._quoted[:_MOST_BLOCKS]),
         )
 
     def _end_line(self) -> None:
@@ -248,6 +263,8 @@ class PageBuilder:
                 elif bare and emphasis is not None:
                     seen = "heading" if emphasis.heading else kind
                     blocks.append(_block(at, at + len(bare), seen, emphasis))
+                    if emphasis.quoted:
+                        self._quoted.append((at, at + len(bare)))
             if bare:
                 texts.append(bare)
                 at += len(bare) + 1
@@ -260,6 +277,9 @@ class PageBuilder:
         bare = _single_spaced("".join([text for text, _ in cell]), self._odd_spaces)
         runs = _emphasised_runs(cell, at, self._odd_spaces)
         self._note_links(runs)
+        if any(emphasis.quoted for _, _, emphasis in runs):
+            self._quoted += [run[:2] for run in runs if run[2].quoted and run[1] > run[0]]
+            runs = [run for run in runs if not run[2].plain or run[2].link is not None]
         if bare and runs:
             self._blocks += _blocks(at, at + len(bare), kind, runs)
         elif bare:

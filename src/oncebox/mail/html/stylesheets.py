@@ -7,13 +7,18 @@ the bits of the prefixes that match it. They follow from the bits of its parent 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
+from oncebox.mail.html import hiding, selectors, styles
 from oncebox.mail.html.styles import Declarations, declarations
 
-_COMPOUND = re.compile(r"([a-z][a-z0-9]*|\*)?((?:[.#][\w-]+|\[[^\[\]]{1,200}\])*)")
-_CLASS_OR_ID = re.compile(r"([.#])([\w-]+)")
+#: the first of the characters that stand for escaped punctuation in names
+_ESCAPED = 0xE000
+_COMPOUND = re.compile(r"([a-z][a-z0-9-]*|\*)?((?:[.#][\w\ue000-\ue07f-]+|\[[^\[\]]{1,200}\])*)")
+_CLASS_OR_ID = re.compile(r"([.#])([\w\ue000-\ue07f-]+)")
+_PUNCTUATION = {_ESCAPED + code: code for code in range(0x80)}
 _ATTRIBUTE = re.compile(
     r"\[\s*([\w-]+)\s*(?:([~|^$*]?)=\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*i?\s*)?\]"
 )
@@ -62,7 +67,7 @@ def classes_of(attributes: Attributes) -> list[str]:
 def parse_compound(text: str) -> CompoundSelector | None:
     """Return a compound selector; None if it is complex or not supported.
 
-    Pseudo-classes are not supported: most of them depend on user actions.
+    Pseudo-classes are left out before: see ``selectors``.
     """
     found = _COMPOUND.fullmatch(text)
     if found is None or not text:
@@ -71,6 +76,8 @@ def parse_compound(text: str) -> CompoundSelector | None:
     if len(attributes) != found[2].count("["):
         return None
     names = _CLASS_OR_ID.findall(_ATTRIBUTE.sub("", found[2]))
+    if not text.isascii():
+        names = [(kind, name.translate(_PUNCTUATION)) for kind, name in names]
     return CompoundSelector(
         tag=found[1] or "*",
         id=next((name for kind, name in names if kind == "#"), ""),
@@ -175,12 +182,7 @@ def _attribute_matches(attributes: Attributes, name: str, operator: str, wanted:
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 #: the escape of a letter, digit or hyphen by its code point
 _ESCAPE = re.compile(r"\\0{0,4}(2d|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])\s?")
-#: ``@media`` conditions on a size
-_MEDIA_SIZE = re.compile(
-    r"\(\s*(min|max)-(?:device-)?(?:width|height)\s*:\s*([0-9.]{1,9})(?:px)?\s*\)"
-)
-#: pixels: smaller than any screen, and larger than any
-_SMALLEST, _LARGEST = 320.0, 3_000.0
+_ESCAPED_MARK = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LONGEST_CSS = 256 * 1024
 _MOST_RULES = 2_000
 #: rules that are tested for all elements together; real mail needs fewer
@@ -193,6 +195,20 @@ class _StyleRule(msgspec.Struct):
     order: tuple[int, int]
     selector: CompoundSelector | None
     declared: Declarations
+    #: it may match although its selector, or the rule around it, does not
+    doubtful: bool
+
+
+class MatchedRules(NamedTuple):
+    """The declarations for an element, merged into one."""
+
+    #: of the rules that match
+    certain: Declarations | None = None
+    #: and of those that may match too; None if there are none
+    possible: Declarations | None = None
+
+
+NO_RULES = MatchedRules()
 
 
 class StyleSheet:
@@ -203,40 +219,54 @@ class StyleSheet:
         #: rules with complex selectors, by number
         self._complex_rules: dict[int, _StyleRule] = {}
         self._complex = ComplexSelectors()
-        self._known: dict[tuple[object, ...], tuple[Declarations, ...]] = {}
+        self._known: dict[tuple[object, ...], MatchedRules] = {}
         self._tests = 0
-        order = 0
-        for selectors, body in _style_rules(css[:_LONGEST_CSS]):
-            declared = declarations(body)
-            if not (declared[0] or declared[1]):
-                continue
-            for selector in _selector_list(selectors):
-                order += 1
-                self._add(selector, order, declared)
-            if order > _MOST_RULES:
-                break
+        self.has_variables = "--" in css
+        #: animations that end with hidden text, and fonts that the mail brings along
+        self.hiding_animations: set[str] = set()
+        self.embedded_fonts: set[str] = set()
+        #: rules were left out because there are too many
+        self._incomplete = len(css) > _LONGEST_CSS
+        self._read(css[:_LONGEST_CSS])
         self._complex.freeze()
         every = (rule.selector for rules in self._by_name.values() for rule in rules)
         self._named = attribute_names(each for each in every if each is not None)
 
+    def _read(self, css: str) -> None:
+        """Add the rules of a style sheet."""
+        order = 0
+        for selector_list, body, doubtful in _style_rules(css):
+            if selector_list.startswith("@"):
+                self._add_at_rule(selector_list, body)
+                continue
+            declared = declarations(body)
+            if not (declared[0] or declared[1]):
+                continue
+            for selector in selectors.plain_selectors(_unescaped(selector_list)):
+                order += 1
+                if order > _MOST_RULES:
+                    break
+                self._add(selector.text, order, declared, doubtful=doubtful or selector.doubtful)
+            if order > _MOST_RULES:
+                self._incomplete = True
+                break
+
     @property
     def empty(self) -> bool:
         """Whether no rule is relevant."""
-        return not (self._by_name or self._complex_rules)
+        return not (self._by_name or self._complex_rules or self._incomplete)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the limit of tests was exceeded."""
-        return self._complex.exhausted or self._tests > _MOST_RULE_TESTS
+        """Whether a limit was exceeded, so that a rule may be missing."""
+        return self._incomplete or self._complex.exhausted or self._tests > _MOST_RULE_TESTS
 
     def below(self, state: MatchState, tag: str, attributes: Attributes) -> MatchState:
         """Return the match state of a child element."""
         return self._complex.below(state, tag, attributes) if self._complex_rules else state
 
-    def rules(
-        self, state: MatchState, tag: str, attributes: Attributes
-    ) -> tuple[Declarations, ...]:
-        """Return the declarations for an element, merged into one, or none."""
+    def rules(self, state: MatchState, tag: str, attributes: Attributes) -> MatchedRules:
+        """Return the declarations for an element."""
         numbers = self._complex.matched_numbers(state)
         key = (numbers, tag, *(attributes.get(name, 0) for name in self._named))
         known = self._known.get(key)
@@ -244,9 +274,10 @@ class StyleSheet:
             known = self._known[key] = self._combined(numbers, tag, attributes)
         return known
 
-    def _combined(
-        self, numbers: tuple[int, ...], tag: str, attributes: Attributes
-    ) -> tuple[Declarations, ...]:
+    def _combined(self, numbers: tuple[int, ...], tag: str, attributes: Attributes) -> MatchedRules:
+        self._tests += len(numbers)
+        if self._tests > _MOST_RULE_TESTS:
+            return NO_RULES
         found = [self._complex_rules[number] for number in numbers]
         identity = attributes.get("id", "").lower()
         for name in {tag, "*", f"#{identity}", *(f".{each}" for each in classes_of(attributes))}:
@@ -258,70 +289,245 @@ class StyleSheet:
                 rule for rule in rules if rule.selector and rule.selector.fits(tag, attributes)
             ]
         if not found:
-            return ()
-        usual: dict[str, str] = {}
-        important: dict[str, str] = {}
-        for rule in sorted(found, key=lambda each: each.order):
-            usual |= rule.declared[0]
-            important |= rule.declared[1]
-        return ((usual, important),)
+            return NO_RULES
+        found.sort(key=lambda each: each.order)
+        certain = [rule for rule in found if not rule.doubtful]
+        return MatchedRules(
+            _merged(certain) if certain else None,
+            _merged(found) if len(certain) < len(found) else None,
+        )
 
-    def _add(self, text: str, order: int, declared: Declarations) -> None:
+    def _add(self, text: str, order: int, declared: Declarations, *, doubtful: bool) -> None:
+        if doubtful and not _may_hide(declared):
+            return
         selector = parse_compound(text)
         if selector is None:
             weight = self._complex.add(text, order)
             if weight is not None:
-                self._complex_rules[order] = _StyleRule((weight, order), None, declared)
-            return
+                rule = _StyleRule((weight, order), None, declared, doubtful)
+                self._complex_rules[order] = rule
+                return
+            # It has too many steps, or there are too many; a wider one takes its place.
+            selector, doubtful = parse_compound(_COMBINATOR.split(text)[-1] or ""), True
+            if selector is None or not _may_hide(declared):
+                return
+            if not selector.specificity:  # it matches everything
+                self._incomplete = True
+                return
         named = f"#{selector.id}" if selector.id else ""
         key = named or next((f".{each}" for each in selector.classes), selector.tag)
-        rule = _StyleRule((selector.specificity, order), selector, declared)
+        rule = _StyleRule((selector.specificity, order), selector, declared, doubtful)
         self._by_name.setdefault(key, []).append(rule)
 
+    def _add_at_rule(self, prelude: str, body: str) -> None:
+        """Add an animation that ends with hidden text, or a font whose glyphs are in the mail."""
+        kind, _, name = prelude.partition(" ")
+        if kind == "@font-face":
+            found = _FONT_NAME.search(body.lower())
+            if found is not None and _EMBEDDED.search(body):
+                self.embedded_fonts.add(found[1].strip(" \"'"))
+            return
+        last = [frame for names, frame in _FRAME.findall(body.lower()) if _LAST_FRAME.search(names)]
+        if any(_hides(declarations(frame)) for frame in last):
+            self.hiding_animations.add(name.strip(" \"'"))
 
-def _selector_list(selectors: str) -> Iterator[str]:
-    text = selectors.lower()
+
+_FONT_NAME = re.compile(r"font-family\s*:\s*([^;}]{1,100})")
+_EMBEDDED = re.compile(r"url\(\s*[\"']?data:", re.IGNORECASE)
+_FRAME = re.compile(r"([^{}]{1,200})\{([^{}]*)\}")
+_LAST_FRAME = re.compile(r"\bto\b|100%")
+#: properties besides those of ``hiding`` that may hide a text
+_COLOURING = frozenset({
+    "color", "background", "background-color", "background-image", "-webkit-text-fill-color",
+    "font", "mso-hide", "animation", "animation-name", "font-family",
+})  # fmt: skip
+
+
+def _may_hide(declared: Declarations) -> bool:
+    names = declared[0].keys() | declared[1].keys()
+    return any(
+        name in hiding.HIDING_PROPERTIES or name in _COLOURING or name.startswith("--")
+        for name in names
+    )
+
+
+def _hides(declared: Declarations) -> bool:
+    style = styles.style_of(declared[0] | declared[1])
+    faint = hiding.fade_visibility(min(style.opacity, abs(style.scale)))
+    return hiding.HIDDEN in {style.visibility, faint} or style.visible is False
+
+
+def _merged(rules: Iterable[_StyleRule]) -> Declarations:
+    usual: dict[str, str] = {}
+    important: dict[str, str] = {}
+    for rule in rules:
+        usual |= rule.declared[0]
+        important |= rule.declared[1]
+    return usual, important
+
+
+def _unescaped(selector_list: str) -> str:
+    text = selector_list.lower()
     if "\\" in text:
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)).lower(), text)
-    return (each.strip() for each in text.split(","))
+        text = _ESCAPED_MARK.sub(lambda found: chr(_ESCAPED + ord(found[1])), text)
+    return text
 
 
-def _style_rules(css: str) -> Iterator[tuple[str, str]]:
-    """Yield selectors and declarations of rules that apply to all screens."""
-    text = _COMMENT.sub("", css)
+_STRUCTURE = re.compile(r"[{}]|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
+#: depth of nested rules
+_DEEPEST = 6
+_COLLECTED = re.compile(r"@(?:-webkit-)?keyframes\s|@font-face")
+
+#: selectors (or the beginning of an at-rule), declarations, and whether they may not apply
+_WrittenRule = tuple[str, str, bool]
+
+
+def _style_rules(css: str) -> Iterator[_WrittenRule]:
+    """Yield the rules that apply, or may apply, to all screens."""
+    return _rules_in(_COMMENT.sub("", css), "", doubtful=False, depth=0)
+
+
+def _rules_in(text: str, around: str, *, doubtful: bool, depth: int) -> Iterator[_WrittenRule]:
+    """Yield the rules of a block; ``around`` is the selector of the rule that it belongs to."""
     at = 0
-    while (brace := text.find("{", at)) >= 0:
+    while (brace := _block_start(text, at)) >= 0:
         # A statement that ends with a semicolon before the selector is an @import or the like.
         prelude = text[at:brace].rpartition(";")[2].lstrip("} \t\r\n\f").rstrip()
-        if prelude.startswith("@"):
-            at = brace + 1 if _applies_to_all_screens(prelude.lower()) else _block_end(text, brace)
-            continue
         end = text.find("}", brace)
-        end = len(text) if end < 0 else end
-        yield prelude, text[brace + 1 : end]
-        at = end + 1
+        body = text[brace + 1 : end] if end >= 0 else text[brace + 1 :]
+        if prelude.startswith("@") or "{" in body or _is_in_string(body):
+            end = _block_end(text, brace)
+            body = text[brace + 1 : end] if end >= 0 else text[brace + 1 :]
+        at = len(text) if end < 0 else end + 1
+        if prelude.startswith("@"):
+            yield from _rules_of_at_rule(prelude.lower(), body, around, doubtful, depth)
+            continue
+        selector = _nested_selector(around, prelude) if around else prelude
+        if "{" not in body or _is_in_string(body.partition("{")[0]):
+            yield selector, body, doubtful
+            continue
+        yield selector, _without_blocks(body), doubtful
+        if depth < _DEEPEST:
+            yield from _rules_in(body, selector, doubtful=doubtful, depth=depth + 1)
 
 
-def _applies_to_all_screens(prelude: str) -> bool:
-    """Say whether the rules of an at-rule apply to all screens."""
-    if prelude.startswith(("@supports", "@layer")):
-        return not prelude.startswith("@supports not")
-    if not prelude.startswith("@media") or "print" in prelude or "not" in prelude:
-        return False
-    sizes = _MEDIA_SIZE.findall(prelude)
-    fits = all(
-        float(size) <= _SMALLEST if side == "min" else float(size) >= _LARGEST
-        for side, size in sizes
-        if size.count(".") <= 1 and size != "."
-    )
-    return len(sizes) == prelude.count("(") and fits
+def _rules_of_at_rule(
+    prelude: str,
+    body: str,
+    around: str,
+    doubtful: bool,  # noqa: FBT001 - passed on
+    depth: int,
+) -> Iterator[_WrittenRule]:
+    """Yield the rules of an at-rule that applies, or may apply, to all screens."""
+    if _COLLECTED.match(prelude):
+        yield prelude, body, doubtful
+    elif (applies := _application(prelude)) and depth < _DEEPEST:
+        inner = doubtful or applies == "maybe"
+        if around:
+            yield around, _without_blocks(body), inner
+        yield from _rules_in(body, around, doubtful=inner, depth=depth + 1)
+
+
+def _is_in_string(text: str) -> bool:
+    """Say whether a text ends inside a string."""
+    return text.count('"') % 2 > 0 or text.count("'") % 2 > 0
+
+
+def _block_start(text: str, at: int) -> int:
+    """Return the offset of the next block; braces in strings do not count."""
+    brace = text.find("{", at)
+    if brace < 0 or not _is_in_string(text[at:brace]):
+        return brace
+    for found in _STRUCTURE.finditer(text, at):
+        if found[0] == "{":
+            return found.start()
+    return -1
 
 
 def _block_end(text: str, brace: int) -> int:
-    """Return the end of a block with nested blocks."""
+    """Return the offset of the end of a block with nested blocks; -1 if it has none."""
     depth = 0
-    for found in re.finditer(r"[{}]", text[brace:]):
-        depth += 1 if found[0] == "{" else -1
-        if depth == 0:
-            return brace + found.end()
-    return len(text)
+    for found in _STRUCTURE.finditer(text, brace):
+        if found[0] == "{":
+            depth += 1
+        elif found[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return found.start()
+    return -1
+
+
+def _without_blocks(body: str) -> str:
+    """Return the declarations of a block without its nested rules."""
+    kept, depth, start = [], 0, 0
+    for found in _STRUCTURE.finditer(body):
+        if found[0] == "{":
+            if depth == 0:
+                kept.append(body[start : found.start()].rpartition(";")[0])
+            depth += 1
+        elif found[0] == "}":
+            depth -= 1
+            start = found.end()
+    return ";".join([*kept, body[start:]])
+
+
+def _nested_selector(around: str, selector: str) -> str:
+    """Return the selector of a rule inside another rule."""
+    outer = around if "," not in around else f":is({around})"
+    return ",".join(
+        each.replace("&", outer) if "&" in each else f"{outer} {each}"
+        for each in selectors.split_list(selector)
+    )
+
+
+#: ``@media`` conditions on a size
+_MEDIA_SIZE = re.compile(
+    r"\(\s*(min|max)-(?:device-)?(?:width|height)\s*:\s*([0-9.]{1,9})(px|em|rem)?\s*\)"
+)
+_MEDIA_RANGE = re.compile(r"\(\s*(?:width|height)\s*([<>])=?\s*([0-9.]{1,9})(px|em|rem)?\s*\)")
+#: conditions that hold only for some readers, and are common
+_OTHER_READERS = re.compile(r"prefers-color-scheme\s*:\s*dark|prefers-reduced|-ms-high-contrast")
+#: pixels: smaller than any screen, and larger than any
+_SMALLEST, _LARGEST = 320.0, 3_000.0
+_PIXELS = {"em": 16.0, "rem": 16.0}
+
+
+def _application(prelude: str) -> str:
+    """Say whether the rules of an at-rule apply: "yes", "maybe" or "" for no."""
+    name = prelude.partition(" ")[0].partition("(")[0]
+    if name == "@layer":
+        return "yes"
+    if name == "@supports":
+        return "maybe" if "not" in prelude else "yes"
+    if name in {"@container", "@scope", "@document", "@-moz-document"}:
+        return "maybe"
+    if name != "@media":
+        return ""
+    answers = {_query_application(query) for query in prelude[6:].split(",")}
+    return "yes" if "yes" in answers else "maybe" if "maybe" in answers else ""
+
+
+def _query_application(query: str) -> str:
+    words = re.sub(r"\([^()]*\)", " ", query).split()
+    negated = words[:1] == ["not"]
+    kind = next((word for word in words if word not in {"not", "only", "and", "or"}), "all")
+    if negated and "(" in query:
+        return "maybe"
+    if (kind in {"all", "screen"}) == negated:
+        return ""
+    sizes = [(side == "min", size, unit) for side, size, unit in _MEDIA_SIZE.findall(query)] + [
+        (side == ">", size, unit) for side, size, unit in _MEDIA_RANGE.findall(query)
+    ]
+    if _OTHER_READERS.search(query) or not all(map(_holds_everywhere, sizes)):
+        return ""
+    return "yes" if len(sizes) == query.count("(") else "maybe"
+
+
+def _holds_everywhere(condition: tuple[bool, str, str]) -> bool:
+    """Say whether a condition on a size holds on every screen."""
+    least, size, unit = condition
+    if size.count(".") > 1 or size == ".":
+        return True
+    pixels = float(size) * _PIXELS.get(unit, 1.0)
+    return pixels <= _SMALLEST if least else pixels >= _LARGEST

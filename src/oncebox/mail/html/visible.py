@@ -6,7 +6,8 @@ at tags, and the result for a tag that occurred before is cached.
 
 Hidden text may carry instructions for models that people do not see. A text is hidden by its
 element (``title``, ``noscript``), by an attribute or by style: not displayed, transparent,
-tiny, clipped, off the screen, or in the colour of its background.
+tiny, clipped, off the screen, or in the colour of its background. Text under a style that is not
+computed is doubtful: it is shown, and there is a second page without it.
 """
 
 import re
@@ -14,18 +15,17 @@ import re
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from oncebox.mail.html import layout, styles
+from oncebox.mail.html import layout
+from oncebox.mail.html.computed import ComputedStyle, StyleComputer
 from oncebox.mail.html.layout import (
     CELL_BREAKS,
     INLINE_BREAKS,
     LINE_BREAKS,
     NO_BREAK,
-    Emphasis,
     Page,
     PageBuilder,
 )
-from oncebox.mail.html.styles import Colour, Declarations, Style
-from oncebox.mail.html.stylesheets import NO_MATCH_STATE, MatchState, StyleSheet
+from oncebox.mail.html.stylesheets import StyleSheet
 from oncebox.mail.limits import ParseLimits
 
 _TAG_NAME = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*")
@@ -173,7 +173,7 @@ def serialize_html(html: str, *, straight: bool = False) -> SerializedHtml:
     css = ""
     removed = _HAS_REMOVED.search(html)
     if removed and _HAS_STRIPPED.search(html, removed.start()):
-        css = "\n".join([node.text() for node in tree.css("style")])
+        css = "\n".join(map(_style_text, tree.css("style")))
         tree.strip_tags(list(_STRIPPED_TAGS))
     if removed and _HAS_FOREIGN.search(html, removed.start()):
         for node in tree.css(_MISNAMED):
@@ -183,6 +183,15 @@ def serialize_html(html: str, *, straight: bool = False) -> SerializedHtml:
     if straight:
         _drop_odd_names(tree.root)
     return SerializedHtml(tree.root.html or "", css)
+
+
+def _style_text(node: LexborNode) -> str:
+    """Return the rules of a ``style`` element, for its media only."""
+    text, media = node.text(), (node.attributes.get("media") or "").strip()
+    kind = (node.attributes.get("type") or "text/css").strip().lower()
+    if kind != "text/css":
+        return ""
+    return f"@media {media}{{{text}}}" if media and not set(media) & set("{};") else text
 
 
 def _drop_odd_names(root: LexborNode) -> None:
@@ -210,13 +219,6 @@ def unescape_text(written: str) -> str:
     return written.replace("&quot;", '"').replace("&amp;", "&")
 
 
-#: elements with code, not text
-_CODE_TAGS = frozenset({"script", "style"})
-#: elements whose text is a fallback, or is not shown in the page
-_UNRENDERED_TAGS = frozenset({
-    "title", "noscript", "template", "noframes", "noembed", "iframe", "object", "audio", "video",
-    "canvas", "datalist", "desc", "metadata",
-})  # fmt: skip
 #: elements that break lines
 _BLOCK_TAGS = frozenset({
     "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog",
@@ -226,81 +228,59 @@ _BLOCK_TAGS = frozenset({
 })  # fmt: skip
 #: the breaks before and after an element
 _BREAKS = {**dict.fromkeys(_BLOCK_TAGS, LINE_BREAKS), "td": CELL_BREAKS, "th": CELL_BREAKS}
-_PREFORMATTED_TAGS = frozenset({"pre", "textarea", "xmp", "listing", "plaintext"})
-_STYLED_TAGS = _UNRENDERED_TAGS | _PREFORMATTED_TAGS | _CODE_TAGS | layout.EMPHASIS_TAGS
 #: conditional comments for Outlook
 _CONDITION = re.compile(r"\[(?:if|endif)[^\]]{0,200}\]>?")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _MARKUP = re.compile(r"<[^<>]*+>?")
-_WHITE: Colour = (255, 255, 255)
+#: style sheets that are not read, and columns that are not shown
+_UNREAD_STYLE = re.compile(r"<link [^>]*data:text/css|<col [^>]*collapse|@import[^;]{0,99}data:")
 
 
 class VisibleText(msgspec.Struct):
     """The visible and the hidden text of HTML."""
 
     shown: Page
+    #: the same without doubtful text; None if there is none
+    certain: Page | None
     #: text hidden by elements and styles
     hidden: str
     unrendered: str
 
 
-class _ComputedStyle(msgspec.Struct, kw_only=True):
-    """The computed style of an element, inherited by its children."""
-
-    hidden: bool = False
-    unrendered: bool = False
-    #: it holds code, not text
-    code: bool = False
-    invisible: bool = False
-    tiny: bool = False
-    text_colour: Colour | str | None = None
-    background: Colour | None = _WHITE
-    #: white space counts
-    preserves_space: bool = False
-    #: its element is displayed inline
-    is_inline: bool = False
-    #: whether text is visible here
-    readable: bool = True
-    #: text is visible here, and its white space does not count
-    flows: bool = True
-    #: the emphasis of its text; None if plain
-    emphasis: Emphasis | None = None
-    #: the state of complex selectors
-    match_state: MatchState = NO_MATCH_STATE
-    #: cached styles of children by style
-    by_style: dict[tuple[str, str, MatchState], "_ComputedStyle"] = {}
-    #: cached styles of children by tag text
-    by_tag: dict[str, "_ElementStep"] = {}
-
-    def __post_init__(self) -> None:
-        unreadable = self.hidden or self.unrendered or self.code or self.invisible or self.tiny
-        self.readable = not (unreadable or _is_unreadable(self.text_colour, self.background))
-        self.flows = self.readable and not self.preserves_space
-
-
 #: the style inside an element, and its breaks
-_ElementStep = tuple[_ComputedStyle, tuple[int, ...]]
-
-
-def _is_unreadable(colour: Colour | str | None, background: Colour | None) -> bool:
-    """Say whether text has the colour of its background."""
-    if isinstance(colour, tuple):
-        return background is not None and styles.are_indistinguishable(colour, background)
-    return colour == styles.TRANSPARENT
+_ElementStep = tuple[ComputedStyle, tuple[int, ...]]
 
 
 def read_html(html: str, limits: ParseLimits, warnings: set[str]) -> VisibleText:
     """Return the visible and hidden text of HTML, in linear time."""
     bounded = truncate_html(html, limits, warnings)
     try:
-        walk = _Renderer(serialize_html(bounded))
+        walk = _Renderer(page := serialize_html(bounded))
     except _AmbiguousTag:
-        walk = _Renderer(serialize_html(bounded, straight=True))
+        walk = _Renderer(page := serialize_html(bounded, straight=True))
+    certain = None
+    if walk.exhausted or _has_unread_style(page):
+        certain = PageBuilder(odd_spaces=False).page()
+    elif walk.has_doubtful_text:
+        certain = _Renderer(page, strict=True).draft.page()
     if walk.exhausted:
         warnings.add("html_limit")
+    if certain is not None:
+        warnings.add("doubtful_text")
     return VisibleText(
         walk.draft.page(),
+        certain,
         _normalised_lines("\n".join(walk.hidden)),
         _normalised_lines("\n".join(walk.unrendered)),
+    )
+
+
+def _has_unread_style(page: SerializedHtml) -> bool:
+    """Say whether the mail has styles that are not read, so that all its text is doubtful."""
+    if "data:" in page.css and _UNREAD_STYLE.search(page.css):
+        return True
+    return ("<link " in page.html or "<col " in page.html) and (
+        _UNREAD_STYLE.search(page.html) is not None
     )
 
 
@@ -311,12 +291,15 @@ class _AmbiguousTag(Exception):
 class _Renderer:
     """Reads serialised HTML once, from left to right."""
 
-    def __init__(self, page: SerializedHtml) -> None:
+    def __init__(self, page: SerializedHtml, *, strict: bool = False) -> None:
         self.draft = PageBuilder(odd_spaces=any(map(page.html.__contains__, layout.ODD_SPACES)))
         self.hidden: list[str] = []
         self.unrendered: list[str] = []
         sheet = StyleSheet(page.css) if page.css else None
         self._sheet = None if sheet is None or sheet.empty else sheet
+        self._styles = StyleComputer(self._sheet)
+        self._root = ComputedStyle(strict=strict)
+        self.has_doubtful_text = False
         self._pieces = iter(page.html.split("<"))
         next(self._pieces)  # no text precedes the first tag
         self._walk()
@@ -334,7 +317,7 @@ class _Renderer:
         put = self.draft.put
         end_tags: set[str] = set()
         parted = NO_BREAK
-        inside = current, ends = _ComputedStyle(), INLINE_BREAKS
+        inside = current, ends = self._root, INLINE_BREAKS
         around: list[_ElementStep] = []
         for piece in self._pieces:
             if piece in end_tags:
@@ -372,7 +355,7 @@ class _Renderer:
                     parted = NO_BREAK
 
     def _enter_element(
-        self, current: _ComputedStyle, piece: str, parted: int
+        self, current: ComputedStyle, piece: str, parted: int
     ) -> tuple[_ElementStep | None, str, int]:
         """Return the style inside an element, the text after its tag, and the break before it.
 
@@ -387,7 +370,7 @@ class _Renderer:
         name, attributes = read
         if name in VOID_TAGS:
             return None, text, self._void(name, attributes, current, parted)
-        inner = self._style_inside(current, name, attributes)
+        inner = self._styles.style_inside(current, name, attributes)
         ends = _BREAKS.get(name, INLINE_BREAKS)
         if ends is LINE_BREAKS and inner.is_inline and inner is not current:
             ends = CELL_BREAKS
@@ -421,7 +404,7 @@ class _Renderer:
         # A plaintext element has no end tag, so every end tag belongs to its ancestors.
         return "<".join(inside).rpartition(f"<{end}")[0], ""
 
-    def _void(self, name: str, attributes: Attributes, current: _ComputedStyle, parted: int) -> int:
+    def _void(self, name: str, attributes: Attributes, current: ComputedStyle, parted: int) -> int:
         """Handle a void element; return the break after it."""
         if name in {"br", "hr"}:
             return LINE_BREAKS[parted]
@@ -432,8 +415,10 @@ class _Renderer:
             return NO_BREAK
         return parted
 
-    def _put(self, text: str, current: _ComputedStyle, parted: int) -> int:
-        """Add a hidden or preformatted text; return the break after it."""
+    def _put(self, text: str, current: ComputedStyle, parted: int) -> int:
+        """Add a hidden, doubtful or preformatted text; return the break after it."""
+        if current.is_doubtful and _LETTER_OR_DIGIT.search(text):
+            self.has_doubtful_text = True
         if not current.readable:
             if not current.code and not text.isspace():
                 (self.unrendered if current.unrendered else self.hidden).append(text)
@@ -445,90 +430,6 @@ class _Renderer:
                 self.draft.put(line, current.emphasis, parted)
                 parted = NO_BREAK
         return parted
-
-    def _style_inside(
-        self, current: _ComputedStyle, tag: str, attributes: Attributes
-    ) -> _ComputedStyle:
-        own = attributes.get("style", "")
-        match_state, rules = current.match_state, _NO_RULES
-        if self._sheet is not None:
-            match_state = self._sheet.below(match_state, tag, attributes)
-            rules = self._sheet.rules(match_state, tag, attributes)
-        if rules or not _STYLE_ATTRIBUTES.isdisjoint(attributes):
-            style = styles.combined_style(rules, styles.declarations(own))
-            style = _with_html_attributes(style, tag, attributes)
-        elif tag == "a":
-            style = styles.inline_style(own)
-        else:
-            return _cached_style(current, tag, own, match_state)
-        new = _child_style(current, tag, style, match_state)
-        if tag == "a":
-            new.emphasis = layout.link_emphasis(new.emphasis, attributes, style, new.background)
-        return new
-
-
-def _cached_style(
-    current: _ComputedStyle, tag: str, own: str, match_state: MatchState
-) -> _ComputedStyle:
-    """Return the style inside an element, cached by style."""
-    special = tag if tag in _STYLED_TAGS else ""
-    if not own and not special and match_state == current.match_state:
-        return current
-    key = (special, own, match_state)
-    inner = current.by_style.get(key)
-    if inner is None:
-        inner = current.by_style[key] = _child_style(
-            current, tag, styles.inline_style(own), match_state
-        )
-    return inner
-
-
-_NO_RULES: tuple[Declarations, ...] = ()
-#: presentational attributes
-_STYLE_ATTRIBUTES = frozenset({"hidden", "bgcolor", "background", "color", "text"})
-
-
-def _with_html_attributes(style: Style, tag: str, attributes: Attributes) -> Style:
-    """Add presentational attributes; styles take precedence."""
-    colour, background = style.text_colour, style.background
-    if background is False and "background" in attributes:
-        background = styles.UNKNOWN_COLOUR
-    if background is False and "bgcolor" in attributes:
-        background = styles.read_colour(attributes["bgcolor"].lower())
-    painted = {"font": "color", "body": "text"}.get(tag, "")
-    if colour is False and painted in attributes:
-        colour = styles.read_colour(attributes[painted].lower())
-    hides = style.hides or ("hidden" in attributes and tag != "input")
-    return msgspec.structs.replace(style, text_colour=colour, background=background, hides=hides)
-
-
-def _child_style(
-    current: _ComputedStyle, tag: str, style: Style, match_state: MatchState
-) -> _ComputedStyle:
-    colour: Colour | str | None = current.text_colour
-    if not isinstance(style.text_colour, bool):
-        colour = style.text_colour
-    elif tag == "a" and not style.text_colour:
-        colour = styles.UNKNOWN_COLOUR  # links have their own default colour
-    background = current.background
-    if not isinstance(style.background, bool) and style.background != styles.TRANSPARENT:
-        background = style.background if isinstance(style.background, tuple) else None
-    # Buttons drawn in VML for Outlook have a second link that is hidden from Outlook only.
-    outlook = style.hidden_in_outlook and tag != "a"
-    return _ComputedStyle(
-        hidden=current.hidden or style.hides or outlook,
-        unrendered=current.unrendered or tag in _UNRENDERED_TAGS,
-        code=current.code or tag in _CODE_TAGS,
-        invisible=current.invisible if style.visible is None else not style.visible,
-        tiny=current.tiny if style.tiny is None else style.tiny,
-        text_colour=colour,
-        background=background,
-        preserves_space=tag in _PREFORMATTED_TAGS
-        or (current.preserves_space if style.preserves_space is None else style.preserves_space),
-        is_inline=style.is_inline,
-        emphasis=layout.child_emphasis(current.emphasis, tag, style, background),
-        match_state=match_state,
-    )
 
 
 def _normalised_lines(text: str) -> str:

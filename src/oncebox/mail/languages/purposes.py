@@ -1,4 +1,8 @@
-"""Purposes of a mail (signup, login, reset, invite), found by the words of many languages."""
+"""Purpose of a mail (signup, login, reset, invite), found by the words of many languages.
+
+The subject decides; if it names no purpose, the one that the text names first. Generic words, such
+as "your verification code", name none: the purpose is unclear.
+"""
 
 import functools
 import re
@@ -17,6 +21,10 @@ _WHOLE_WORD_LENGTH = 4
 _KEY = 3
 #: characters of a text that are searched
 _LONGEST_TEXT = 256 * 1024
+#: of purposes that are named together, the one that wins: "confirm your sign-in" is a login
+_RANKS = {Purpose.RESET: 0, Purpose.INVITE: 1, Purpose.LOGIN: 2, Purpose.SIGNUP: 3}
+#: characters between words that are named together
+_TOGETHER = 25
 
 _Stems = list[tuple[str, Purpose]]
 #: a phrase, the words and beginnings of words that a text must have before it is searched for
@@ -33,31 +41,46 @@ class _StemIndex(msgspec.Struct, frozen=True):
     #: stems that may be inside a word, and those of them in ASCII, which are single words
     anywhere: _Stems
     anywhere_ascii: _Stems
+    #: generic phrases that contain a stem, such as "one-time password"
+    generic: list[str]
 
 
 def find_purposes(subject: str, text: str) -> tuple[Purpose, ...]:
-    """Return the purposes named by subject and text, sorted; there may be several or none."""
-    text = text[:_LONGEST_TEXT]
+    """Return the purpose that subject or text name; empty if it is unclear."""
+    return _named_first(subject) or _named_first(text[:_LONGEST_TEXT])
+
+
+def _named_first(text: str) -> tuple[Purpose, ...]:
+    """Return the purpose that a text names first."""
     # The lines of tables and quotations repeat; a word is looked up once.
-    unique = {*fold_words(subject), *fold_words("\n".join(dict.fromkeys(text.split("\n"))))}
+    unique = set(fold_words("\n".join(dict.fromkeys(text.split("\n")))))
     index = _stem_index()
-    found = _beginning_words(index, unique)
-    possible = _possible_phrases(index, unique)
-    if any(purpose not in found for _, purpose in possible):
-        folded = f" {fold_phrases(subject)} {fold_phrases(text)} "
-        for stem, purpose in possible:
-            if purpose not in found and stem in folded:
-                found.add(purpose)
-    return tuple(sorted(found))
+    stems = [*_beginning_words(index, unique), *_possible_phrases(index, unique)]
+    if not stems:
+        return ()
+    folded = f" {fold_phrases(text)} "
+    for phrase in index.generic:
+        if phrase in folded:
+            folded = folded.replace(phrase, " " * len(phrase))
+    places: dict[Purpose, int] = {}
+    for stem, purpose in stems:
+        at = folded.find(stem)
+        if at >= 0:
+            places[purpose] = min(at, places.get(purpose, at))
+    if not places:
+        return ()
+    first = min(places.values())
+    together = [purpose for purpose, at in places.items() if at - first <= _TOGETHER]
+    return (min(together, key=_RANKS.__getitem__),)
 
 
-def _beginning_words(index: _StemIndex, unique: set[str]) -> set[Purpose]:
-    """Return the purposes of stems with which a word begins."""
-    found: set[Purpose] = set()
+def _beginning_words(index: _StemIndex, unique: set[str]) -> _Stems:
+    """Return the stems with which a word begins."""
+    found: _Stems = []
     beginnings = index.beginnings
     for word in unique:
         if (stems := beginnings.get(word[:_KEY])) is not None:
-            found.update(purpose for stem, purpose in stems if word.startswith(stem))
+            found += [(f" {stem}", purpose) for stem, purpose in stems if word.startswith(stem)]
     return found
 
 
@@ -78,11 +101,19 @@ def _possible_phrases(index: _StemIndex, unique: set[str]) -> _Stems:
 
 @functools.cache
 def _stem_index() -> _StemIndex:
-    index = _StemIndex({}, {}, [], [])
-    for language in load_languages().values():
-        for purpose in set(Purpose) - {Purpose.ANY}:
-            for written in getattr(language.purpose, purpose.value, ()):
-                _add_stem(index, fold_words(written), purpose)
+    index = _StemIndex({}, {}, [], [], [])
+    tables = [each.purpose for each in load_languages().values() if each.purpose is not None]
+    every: set[str] = set()
+    for table in tables:
+        for purpose in _RANKS:
+            for written in getattr(table, purpose.value):
+                words = fold_words(written)
+                every.add(" ".join(words))
+                _add_stem(index, words, purpose)
+    for table in tables:
+        for phrase in (" ".join(fold_words(written)) for written in table.unclear):
+            if any(stem in phrase for stem in every):
+                index.generic.append(phrase)
     return index
 
 

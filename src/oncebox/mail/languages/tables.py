@@ -78,6 +78,9 @@ class PurposeWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     login: Annotated[Words, Meta(description="Somebody signs in, by a code or by a link.")]
     reset: Annotated[Words, Meta(description="A password is set anew, or an account recovered.")]
     invite: Annotated[Words, Meta(description="Somebody is invited to a team or a product.")]
+    unclear: Annotated[
+        Words, Meta(description="A code or a link without its purpose; these words name none.")
+    ] = ()
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

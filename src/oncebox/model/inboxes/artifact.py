@@ -7,7 +7,7 @@ See docs/decisions/0028-use-permanent-grants-for-codes-and-links.md.
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,6 +29,8 @@ SENDER_UNPROVEN = "sender_unproven"
 LINK_WRAPPED = "link_wrapped"
 BEFORE_INBOX = "before_inbox"
 ANY_SENDER = "any_sender"
+TEXT_DOUBTFUL: Final = "text_doubtful"
+PURPOSE_UNCLEAR = "purpose_unclear"
 #: every warning of an artifact, and its meaning
 ARTIFACT_WARNINGS: dict[str, str] = {
     ORDER_BY_ARRIVAL: "which of two messages is newer was decided by arrival: Date is not signed",
@@ -40,6 +42,8 @@ ARTIFACT_WARNINGS: dict[str, str] = {
     AUTHENTICATION_OFF: "senders are compared by From only, which anybody can write",
     LINK_WRAPPED: "the link leads through a tracker or a filter first",
     BEFORE_INBOX: "the message is older than its inbox, so it cannot be for it",
+    TEXT_DOUBTFUL: "it may be hidden from readers, or the right one depends on such text",
+    PURPOSE_UNCLEAR: "a purpose was asked for, and the words of the message name none",
 }
 #: artifacts of one kind from one message; if more are equally good, the message is a list
 _MOST_TIED = 5
@@ -228,7 +232,9 @@ def to_thousandths(confidence: float) -> int:
 
 
 def _tied_candidates(ranked: tuple[Candidate, ...]) -> list[Candidate]:
-    """Return the first two, and the others with the score of the first."""
+    """Return the doubtful ones; else the first two, and the others with the score of the first."""
+    if doubtful := [each for each in ranked if each.doubtful]:
+        return doubtful[:_MOST_TIED]
     distinct = {each.value: each for each in reversed(ranked)}
     ordered = [each for each in ranked if distinct.get(each.value) is each]
     equal = [each for each in ordered[2:] if each.score == ordered[0].score]
@@ -237,13 +243,14 @@ def _tied_candidates(ranked: tuple[Candidate, ...]) -> list[Candidate]:
 
 # choice
 
-ConflictReason = Literal["tied", "same_time", "senders_differ", "purposes_differ"]
+ConflictReason = Literal["tied", "same_time", "senders_differ", "purposes_differ", "text_doubtful"]
 #: every kind of conflict, and its meaning
 CONFLICTS: dict[ConflictReason, str] = {
     "tied": "one message has several equally good ones",
     "same_time": "two messages of one sender have the same time",
     "senders_differ": "different senders sent one each",
     "purposes_differ": "one sender sent several for different purposes",
+    TEXT_DOUBTFUL: "the right one depends on text that may be hidden from readers",
 }
 
 
@@ -268,24 +275,26 @@ class Supersession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_artifact(
-    candidates: Iterable[Artifact], claim_mark: bytes | None = None
+    candidates: Iterable[Artifact], claim_mark: bytes | None = None, purpose: str = ""
 ) -> ArtifactChoice:
     """Choose among artifacts of one kind; one claimed by ``claim_mark`` is preferred.
 
     Artifacts of proven senders exclude those of unproven ones, and artifacts of messages to the
     inbox those of messages that were perhaps meant for somebody else. A newer message replaces an
     older one of the same sender and purpose. A claimed artifact gives way to a newer one of the
-    same sender. What remains must be one, or it is a conflict; but a claim that holds one of them
-    gets that one again.
+    same sender. Where a ``purpose`` is asked for, one that names it excludes the unclear ones of
+    the same sender. What remains must be one, or it is a conflict; but a claim that holds one of
+    them gets that one again.
     """
     matched = [each for each in candidates if each.matched]
     best = [each for each in matched if each.proven] or matched
     best = [each for each in best if not each.replayed] or best
     groups = _by_sender_and_purpose(best)
-    left = _without_spent([each for group in groups for each in _split_newest(group)[0]])
+    newest = [each for group in groups for each in _split_newest(group)[0]]
+    left = _without_spent(_without_unclear(newest, purpose))
     own = [each for each in left if claim_mark is not None and each.belongs_to(claim_mark)]
     meant = own if len(own) == 1 else left
-    if len(meant) > 1:
+    if len(meant) > 1 or (meant != own and _is_doubtful(meant)):
         ids = tuple(sorted(each.id for each in meant))
         return ArtifactChoice(conflict=ids, why=_conflict_reason(meant))
     return ArtifactChoice(artifact=meant[0] if meant else None)
@@ -374,12 +383,33 @@ def _without_spent(current: Sequence[Artifact]) -> list[Artifact]:
     return [each for each in current if each.id not in spent]
 
 
+def _without_unclear(current: Sequence[Artifact], purpose: str) -> list[Artifact]:
+    """Leave out artifacts whose purpose is unclear if another of the sender names the one asked."""
+    named = {_sender_identity(each) for each in current if each.purposes}
+    return [
+        each
+        for each in current
+        if not (_sender_identity(each) in named and is_unclear(each, purpose))
+    ]
+
+
+def is_unclear(artifact: Artifact, purpose: str) -> bool:
+    """Return whether an artifact matches a purpose, of a wait or an inbox, without naming it."""
+    return not artifact.purposes and (bool(purpose) or PURPOSE_UNCLEAR in artifact.warnings)
+
+
 def _conflict_reason(meant: Sequence[Artifact]) -> ConflictReason:
     if len({_sender_identity(each) for each in meant}) > 1:
         return "senders_differ"
     if len({each.purposes for each in meant}) > 1:
         return "purposes_differ"
+    if _is_doubtful(meant):
+        return TEXT_DOUBTFUL
     return "tied" if len({each.message_id for each in meant}) == 1 else "same_time"
+
+
+def _is_doubtful(meant: Iterable[Artifact]) -> bool:
+    return any(TEXT_DOUBTFUL in each.warnings for each in meant)
 
 
 # claims
@@ -427,6 +457,8 @@ class ArtifactFilter(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     #: a domain was given: all its addresses are one sender
     by_domain: bool = False
+    #: the purpose that was asked for; empty: any
+    purpose: str = ""
 
     def matches(self, artifact: Artifact) -> bool:
         """Return whether an artifact of the inbox and kind is wanted."""

@@ -8,7 +8,12 @@ from oncebox.errors.mail import AddressInvalid, InboxInvalid
 from oncebox.model.inboxes.addresses import domain_key, organisational_domain, sender_key
 from oncebox.model.inboxes.link_rules import normalize_entry, normalize_origin
 from oncebox.model.inboxes.purpose import Purpose
-from oncebox.model.inboxes.received_mail import ParsedMail, ParsedSender, SenderVerdict
+from oncebox.model.inboxes.received_mail import (
+    PURPOSE_RULE,
+    ParsedMail,
+    ParsedSender,
+    SenderVerdict,
+)
 from oncebox.model.inboxes.replay import REPLAY_SIGNS, confirmed_recipient
 from oncebox.model.validation import is_single_line
 
@@ -78,13 +83,21 @@ def check_policy(policy: InboxPolicy) -> InboxPolicy:
 
 
 def match_policy(
-    policy: InboxPolicy, parsed: ParsedMail, verdict: SenderVerdict, recipient: str
+    policy: InboxPolicy,
+    parsed: ParsedMail,
+    verdict: SenderVerdict,
+    recipient: str,
+    *,
+    has_artifact: bool = True,
 ) -> tuple[bool, str]:
-    """Return whether a message matches a policy; if not, with the code of the reason."""
+    """Return whether a message matches a policy; if not, with the code of the reason.
+
+    ``has_artifact`` says whether a code or a link was found in it.
+    """
     reason = (
         _sender_mismatch(policy, parsed.sender, verdict)
         or _token_mismatch(policy, parsed, confirmed_recipient(verdict, parsed, recipient))
-        or _purpose_mismatch(policy, parsed)
+        or _purpose_mismatch(policy, parsed, has_artifact=has_artifact)
     )
     return (not reason, reason)
 
@@ -150,10 +163,24 @@ def _token_mismatch(policy: InboxPolicy, parsed: ParsedMail, recipient: str) -> 
     return "" if found else "token_missing"
 
 
-def _purpose_mismatch(policy: InboxPolicy, parsed: ParsedMail) -> str:
-    if policy.purpose is Purpose.ANY or policy.purpose in parsed.purposes:
+def _purpose_mismatch(policy: InboxPolicy, parsed: ParsedMail, *, has_artifact: bool) -> str:
+    """Return why the purpose does not match; an unclear one does, with a warning elsewhere."""
+    named = named_purposes(parsed)
+    if policy.purpose is Purpose.ANY or policy.purpose in named:
         return ""
-    return "purpose_differs" if parsed.purposes else "purpose_unclear"
+    if named:
+        return "purpose_differs"
+    return "" if has_artifact else "purpose_unclear"
+
+
+def named_purposes(parsed: ParsedMail) -> tuple[Purpose, ...]:
+    """Return the purposes that a message names; empty if that is unclear.
+
+    In messages stored before the present rule, ``login`` may stand for any mail with a code.
+    """
+    if parsed.purpose_rule >= PURPOSE_RULE:
+        return parsed.purposes
+    return tuple(each for each in parsed.purposes if each is not Purpose.LOGIN)
 
 
 def _normalize_sender_rule(text: str) -> str:

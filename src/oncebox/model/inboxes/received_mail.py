@@ -8,6 +8,8 @@ import msgspec
 
 from oncebox.model.inboxes.purpose import Purpose
 
+#: the rule by which the purpose of a mail is found
+PURPOSE_RULE = 1
 #: where a candidate was found: the subject, or the text of a part
 CandidateLocation = Literal["subject", "plain", "html"]
 
@@ -49,6 +51,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     #: of a link: the service that wrapped it, and the target if it can be read from the link
     wrapped: str = ""
     target: str = ""
+    #: whether it is the right one depends on text that may be hidden
+    doubtful: bool = False
 
 
 class RankedCandidates(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,8 +171,10 @@ class ParsedMail(msgspec.Struct, frozen=True, kw_only=True):
     #: SHA-256 of the rest, to detect copies that differ
     outline: bytes = b""
     signatures: tuple[DkimKeyLocation, ...] = ()
-    #: from the words of subject and text, sorted
+    #: from the words of subject and text; empty if it is unclear
     purposes: tuple[Purpose, ...] = ()
+    #: the rule that found them; 0 before generic words counted as unclear
+    purpose_rule: int = 0
     #: codes and links; removed before the rest is stored
     found: Extraction = Extraction()
 

@@ -39,7 +39,9 @@ from oncebox.model.inboxes.addresses import sender_key
 from oncebox.model.inboxes.artifact import (
     ANY_SENDER,
     LINK_WRAPPED,
+    PURPOSE_UNCLEAR,
     SENDER_UNPROVEN,
+    TEXT_DOUBTFUL,
     ArtifactValue,
     NewArtifact,
     candidates_to_keep,
@@ -52,11 +54,13 @@ from oncebox.model.inboxes.inbox import (
     requires_authentication,
 )
 from oncebox.model.inboxes.message import NewMessage, NewMessageResult, new_message, sender_verdict
+from oncebox.model.inboxes.purpose import Purpose
 from oncebox.model.inboxes.received_mail import (
     MAIL_SOURCE,
     RECIPIENT_UNSIGNED,
     ArtifactKind,
     AuthResult,
+    Candidate,
     Envelope,
     ParsedMail,
     ParseStatus,
@@ -92,6 +96,8 @@ def build_artifacts(
     except AddressInvalid:
         sender = ""
     authenticated = requires_authentication(policy, verdict)
+    is_unclear = policy.purpose is not Purpose.ANY and not parsed.purposes
+    unclear = [PURPOSE_UNCLEAR] if is_unclear else []
     ranks = dict.fromkeys(ArtifactKind, 0)
     made = []
     for candidate, tied in found:
@@ -103,7 +109,6 @@ def build_artifacts(
         )
         sealed = ArtifactValue(value=value, shown=shown, wrapped=candidate.wrapped, target=target)
         unproven = [] if proven and vouched else [SENDER_UNPROVEN]
-        wrapped = [LINK_WRAPPED] if candidate.wrapped else []
         made.append(
             NewArtifact(
                 id=id_,
@@ -120,7 +125,12 @@ def build_artifacts(
                 signed_at=signed_at if vouched else None,
                 vouched=vouched,
                 matched=vouched or not authenticated,
-                warnings=(*unproven, *_sender_warnings(policy, verdict), *wrapped),
+                warnings=(
+                    *unproven,
+                    *_sender_warnings(policy, verdict),
+                    *_candidate_warnings(candidate),
+                    *unclear,
+                ),
             )
         )
         ranks[kind] += 1
@@ -136,6 +146,11 @@ def _sender_warnings(policy: InboxPolicy, verdict: SenderVerdict) -> Iterator[st
         policy.senders and not requires_authentication(policy, verdict)
     ):
         yield AUTHENTICATION_OFF
+
+
+def _candidate_warnings(candidate: Candidate) -> list[str]:
+    flags = ((candidate.wrapped, LINK_WRAPPED), (candidate.doubtful, TEXT_DOUBTFUL))
+    return [warning for applies, warning in flags if applies]
 
 
 #: seconds between two queries while no mail arrives, however often other work becomes due
@@ -317,9 +332,11 @@ class MailProcessor:
             forwards=rules.policy.forwards,
         )
         verdict = await self._judge_sender(envelope, parsed, delivery.body, arrival, flow)
-        expected, why = match_policy(rules.policy, parsed, verdict, recipient.address)
         found = build_artifacts(
             self._artifact_cipher, delivery.tenant, inbox_id, parsed, verdict, rules.policy
+        )
+        expected, why = match_policy(
+            rules.policy, parsed, verdict, recipient.address, has_artifact=bool(found)
         )
         faults.point("artifacts.sealed")
         make = partial(
