@@ -32,6 +32,14 @@ _LONGEST_TEXT = 256 * 1024
 _MOST_PAGES = 8
 
 
+#: evidence that a number is called something else
+_OTHER_NAMES = frozenset({"before_other", "before_gift", "before_event", "before_standing"})
+#: evidence that a number is called a code
+_CODE_NAMES = frozenset({"before_code", "behind_code", "above_code"})
+#: the highest confidence of a candidate with evidence against it, or with a near rival
+_DOUBTFUL, _CERTAIN = 0.9, 0.99
+_AGAINST_POINTS, _NEAR_RIVAL = -10, 20
+
 #: where a page comes from, and the page
 _Place = tuple[CandidateLocation, PageContext]
 
@@ -47,20 +55,28 @@ def find_codes(
     mail = MailContext([context for _, context in places], words or lexicon.standard_lexicon())
     best: dict[str, Candidate] = {}
     tops: list[Candidate] = []
+    named_otherwise: set[str] = set()
     for where, context in places:
         known = {value: candidate.score for value, candidate in best.items()}
-        scored = scoring.score_tokens(mail, context, known)
+        scored = scoring.score_tokens(mail, context, known, named_otherwise)
         ranked = sorted(
             (_code_candidate(where, context, each) for each in scored),
             key=lambda candidate: -candidate.score,
         )
         if ranked:
             tops.append(ranked[0])
+        if where == "subject":
+            named_otherwise.update(each.value for each in ranked if _is_named_otherwise(each))
         for candidate in ranked:
             if candidate.value not in best or best[candidate.value].score < candidate.score:
                 best[candidate.value] = candidate
     ordered = sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.start))
     return _chosen_codes(ordered, tops, places)
+
+
+def _is_named_otherwise(candidate: Candidate) -> bool:
+    """Say whether the words before a number call it something else, as in "order 4829"."""
+    return any(reason.name in _OTHER_NAMES for reason in candidate.evidence)
 
 
 def _truncated(page: Page) -> Page:
@@ -82,10 +98,20 @@ def _code_candidate(
         start=token.start,
         end=token.end,
         score=scored.score,
-        # from 0 to 1; the threshold is 0.5
-        confidence=round(min(0.99, max(0.01, 0.5 + (scored.score - THRESHOLD) / 80)), 2),
+        confidence=_confidence(scored),
         evidence=scored.evidence,
     )
+
+
+def _confidence(scored: ScoredToken) -> float:
+    """Return the confidence, from 0 to 1; the threshold is 0.5.
+
+    It is high only if words call the token a code and nothing speaks against it.
+    """
+    named = any(reason.name in _CODE_NAMES for reason in scored.evidence)
+    doubted = any(reason.points <= _AGAINST_POINTS for reason in scored.evidence)
+    most = _CERTAIN if named and not doubted else _DOUBTFUL
+    return round(min(most, max(0.01, 0.5 + (scored.score - THRESHOLD) / 80)), 2)
 
 
 def _chosen_codes(
@@ -107,7 +133,10 @@ def _chosen_codes(
         )
     ]
     if not tied:
-        return RankedCandidates(best=first, ranked=tuple(ordered[:_MOST_RANKED]))
+        if len(ordered) > 1 and ordered[1].score > first.score - _NEAR_RIVAL:
+            sure = min(_DOUBTFUL, first.confidence)
+            first = msgspec.structs.replace(first, confidence=sure)
+        return RankedCandidates(best=first, ranked=(first, *ordered[1:_MOST_RANKED]))
     rest = [other for other in ordered[1:] if other not in tied]
     return RankedCandidates(ranked=tuple([first, *tied, *rest][:_MOST_RANKED]), tied=True)
 
