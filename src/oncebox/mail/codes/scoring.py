@@ -320,7 +320,7 @@ class _TokenScorer:
         if vowels == 0:
             self.add("no_word", 10)
         elif self.token.shape is Shape.LETTERS and vowels * 5 >= len(word) * 2:
-            self.add("like_a_word", -30 if readability.is_readable(word) else -6)
+            self.add("like_a_word", -40 if readability.is_readable(word) else -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
         if self.token.shape is Shape.LETTERS and self.context.is_link_text(self.token):
