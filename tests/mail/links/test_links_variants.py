@@ -14,7 +14,7 @@ from oncebox.mail.links.meaning import LinkMeaning
 from tests.mail.link_mails import H, T
 from tests.mail.mails import LIMITS
 from tests.mail.samples.beside_code import CODE_MAILS, HELP_PAGES
-from tests.mail.samples.invitations import CHANGES, INVITATIONS, WELCOMES
+from tests.mail.samples.invitations import CHANGES, INVITATIONS, REFUSALS, WELCOMES
 
 _CODE = "627428"
 every_language = pytest.mark.parametrize(
@@ -121,19 +121,23 @@ def test_a_word_of_the_label_does_not_outvote_the_address_and_the_secret(
         assert best(label, html(f"<p>{label}?</p>{button(label, url)}")) == url, language
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        "Unsubscribe", "Abmelden", "Se désabonner", "Cancelar suscripción", "Annulla iscrizione",
-        "Uitschrijven", "Avregistrera", "Wypisz się", "Отписаться", "Відписатися", "退订",
-        "配信停止", "구독 취소", "إلغاء الاشتراك", "Abonelikten çık", "Decline", "Report this",
-        "This wasn't me", "Revoke access", "Cancel the change", "Ablehnen", "Refuser", "Rechazar",
-    ],
+_UNSUBSCRIBE = (
+    "Unsubscribe", "Abmelden", "Se désabonner", "Cancelar suscripción", "Annulla iscrizione",
+    "Uitschrijven", "Avregistrera", "Wypisz się", "Отписаться", "Відписатися", "退订",
+    "配信停止", "구독 취소", "إلغاء الاشتراك", "Abonelikten çık",
 )  # fmt: skip
-def test_a_link_that_refuses_stays_refused_whatever_its_address(label: str) -> None:
-    url = f"https://harbour.example/x?token={T}"
 
-    assert best("Hello", html(f"<p>Hello.</p><p><a href='{url}'>{label}</a></p>")) is None
+
+@pytest.mark.parametrize(
+    "labels", [_UNSUBSCRIBE, *(labels for _, labels in REFUSALS)],
+    ids=["unsubscribe", *(language for language, _ in REFUSALS)],
+)  # fmt: skip
+def test_a_link_that_refuses_stays_refused_whatever_its_address(labels: tuple[str, ...]) -> None:
+    for label in labels:
+        for url in (f"https://harbour.example/x?token={T}", f"https://harbour.example/x?c={_CODE}"):
+            shown = f"<p>Code: {_CODE}</p><p><a href='{url}'>{label}</a></p>"
+            assert best("Hello", html(f"<p>Hello.</p><p><a href='{url}'>{label}</a></p>")) is None
+            assert best("Your code", html(shown)) is None, label
 
 
 #: click trackers: what they make of a link, given its number
