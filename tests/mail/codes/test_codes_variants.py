@@ -137,3 +137,29 @@ def test_words_alone_on_their_line_are_no_code(mail: tuple[str, ...]) -> None:
         assert code(plain(text), subject=subject) == _OWN
         best = found(plain(f"{subject}\n\n{word}\n\n{after}"), subject=subject).best
         assert best is None, word
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("", "Enter 627428 to confirm."),
+        ("Verify", "Your verification code:\n\n627428\n\n402918\n"),
+        ("Code", "Your code is 627428. Meeting, conference, flight."),
+        ("Code", "Your verification code is 627428 or 402918."),
+        ("Harbour", "627428\n\nIt expires in 10 minutes. Do not share it.\n"),
+    ],
+)
+def test_a_code_with_a_rival_or_evidence_against_it_is_not_certain(
+    subject: str, text: str
+) -> None:
+    for page in (plain(text), boxed(text)):
+        assert all(each.confidence <= 0.9 for each in found(page, subject=subject).ranked)
+
+
+@every_language
+def test_a_code_that_is_called_one_is_certain(mail: tuple[str, ...]) -> None:
+    _, subject, before, after, _ = mail
+    best = found(plain(f"{before}\n\n{_OWN}\n\n{after}"), subject=subject).best
+
+    assert best is not None
+    assert best.confidence > 0.9

@@ -254,3 +254,25 @@ def test_random_texts_are_secrets(alphabet: str, length: int) -> None:
 def test_a_short_secret_may_be_letters_alone_under_its_name(value: str) -> None:
     for name in ("code", "token", "invite_code", "otp"):
         assert url_secrets.secret_token(f"https://harbour.example/x?a=1&{name}={value}") == value
+
+
+@pytest.mark.parametrize(
+    ("subject", "markup"),
+    [
+        ("Hello", f"<a href='https://harbour.example/a/{T}'>Qo xa wu</a>"),
+        ("Hello", f"<a href='https://harbour.example/login/{T}'>Log in</a>"),
+        ("Order", f"<p>Your order.</p><a href='https://harbour.example/order/{T}'>Confirm</a>"),
+        ("Hello", f"<a href='https://harbour.example/x/{T}'>Confirm</a> <a href='https://harbour.example/y/{H}'>Confirm</a>"),
+    ],
+)
+def test_a_link_is_certain_only_if_its_action_is_named_and_nothing_speaks_against_it(
+    subject: str, markup: str
+) -> None:
+    found = link_finder.find_links(subject, [html(markup)], "harbour.example")
+    sure = link_finder.find_links(
+        "Confirm", [html(button("Confirm", f"https://harbour.example/c/{T}"))], "harbour.example"
+    )
+
+    assert all(each.confidence <= 0.9 for each in found.ranked)
+    assert sure.best is not None
+    assert sure.best.confidence > 0.9

@@ -133,12 +133,21 @@ def _chosen_codes(
         )
     ]
     if not tied:
-        if len(ordered) > 1 and ordered[1].score > first.score - _NEAR_RIVAL:
-            sure = min(_DOUBTFUL, first.confidence)
-            first = msgspec.structs.replace(first, confidence=sure)
-        return RankedCandidates(best=first, ranked=(first, *ordered[1:_MOST_RANKED]))
+        near = len(ordered) > 1 and ordered[1].score > first.score - _NEAR_RIVAL
+        best = _doubted(first) if near else first
+        return RankedCandidates(
+            best=best, ranked=(best, *map(_doubted, ordered[1:_MOST_RANKED]))
+        )
     rest = [other for other in ordered[1:] if other not in tied]
-    return RankedCandidates(ranked=tuple([first, *tied, *rest][:_MOST_RANKED]), tied=True)
+    ranked = [first, *tied, *rest][:_MOST_RANKED]
+    return RankedCandidates(ranked=tuple(map(_doubted, ranked)), tied=True)
+
+
+def _doubted(candidate: Candidate) -> Candidate:
+    """Return a candidate that has a rival: it is not certain."""
+    if candidate.confidence <= _DOUBTFUL:
+        return candidate
+    return msgspec.structs.replace(candidate, confidence=_DOUBTFUL)
 
 
 def _share_label(one: Candidate, other: Candidate) -> bool:

@@ -446,10 +446,13 @@ def _score_beside_code(link: ScoredLink) -> None:
     said = {each.name for each in link.evidence}
     if link.carries_code:
         return
-    if "secret" not in said and "wrapped" not in said:
-        link.add("beside_code", -35)
-    elif said.isdisjoint(_MEANT):
-        link.add("beside_code", -25)
+    meant = not said.isdisjoint(_MEANT)
+    if "secret" in said or "wrapped" in said:
+        points = 0 if meant else -25
+    else:
+        points = -5 if meant and {"secret_likely", "sender_aligned"} <= said else -35
+    if points:
+        link.add("beside_code", points)
 
 
 def _score_by_subject(
