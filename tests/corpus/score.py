@@ -66,9 +66,7 @@ def judge(folder: Path) -> Iterator[Verdict]:
         yield _verdict(label, "link", label.links, found.link)
 
 
-def _verdict(
-    label: Label, kind: Kind, wanted: frozenset[str], found: Candidate | None
-) -> Verdict:
+def _verdict(label: Label, kind: Kind, wanted: frozenset[str], found: Candidate | None) -> Verdict:
     if found is None:
         return Verdict(label, kind, bool(wanted), found=False, right=not wanted)
     value = labels.canonical(found.value) if kind == "code" else found.value

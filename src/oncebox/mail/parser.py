@@ -276,7 +276,9 @@ def _code_and_link(
     if kind.startswith(_REPORT):
         return Extraction()
     codes = _or_none(code_finder.find_codes, parsed.subject, pages)
-    links = _or_none(link_finder.find_links, parsed.subject, pages, parsed.sender.domain, codes.best)
+    links = _or_none(
+        link_finder.find_links, parsed.subject, pages, parsed.sender.domain, codes.best
+    )
     return Extraction(
         code=codes.best,
         link=links.best,

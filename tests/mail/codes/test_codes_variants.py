@@ -76,9 +76,7 @@ def test_a_code_is_found_beside_a_number_that_stays(
 
 
 @pytest.mark.parametrize(("language", "subject"), ORDER_SUBJECTS)
-def test_the_number_of_an_order_in_the_subject_is_not_the_code(
-    language: str, subject: str
-) -> None:
+def test_the_number_of_an_order_in_the_subject_is_not_the_code(language: str, subject: str) -> None:
     _, _, before, after, _ = next(mail for mail in CODE_MAILS if mail[0] == language)
     subject = subject.format("402917")
     for text in (f"{before} {_OWN}\n\n{after}", f"{before}\n\n{_OWN}\n\n{after}\n\n402917"):
@@ -149,9 +147,7 @@ def test_words_alone_on_their_line_are_no_code(mail: tuple[str, ...]) -> None:
         ("Harbour", "627428\n\nIt expires in 10 minutes. Do not share it.\n"),
     ],
 )
-def test_a_code_with_a_rival_or_evidence_against_it_is_not_certain(
-    subject: str, text: str
-) -> None:
+def test_a_code_with_a_rival_or_evidence_against_it_is_not_certain(subject: str, text: str) -> None:
     for page in (plain(text), boxed(text)):
         assert all(each.confidence <= 0.9 for each in found(page, subject=subject).ranked)
 

@@ -1,8 +1,11 @@
 """Links: beside codes, through click trackers, under other names; in many languages."""
 
+# ruff: noqa: E501, RUF001 - words of other alphabets, a mail to a line
+
 import base64
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -141,7 +144,7 @@ def test_a_link_that_refuses_stays_refused_whatever_its_address(labels: tuple[st
 
 
 #: click trackers: what they make of a link, given its number
-_TRACKERS = {
+_TRACKERS: dict[str, Callable[[int], str]] = {
     "query": lambda n: f"https://link.post.example/click?m=88412&t={_random(n, 44)}",
     "path": lambda n: f"https://post.example/c/88412/{_random(n, 70)}",
     "upn": lambda n: f"https://u88412.ct.post.example/ls/click?upn={_random(n, 120)}",
@@ -160,7 +163,11 @@ def _random(seed: int, length: int) -> str:
 
 
 def _packed(number: int) -> str:
-    return base64.urlsafe_b64encode(f'{{"l":{number},"k":"{_random(number, 40)}"}}'.encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(f'{{"l":{number},"k":"{_random(number, 40)}"}}'.encode())
+        .decode()
+        .rstrip("=")
+    )
 
 
 #: language, subject, sentence, button
@@ -262,7 +269,10 @@ def test_a_short_secret_may_be_letters_alone_under_its_name(value: str) -> None:
         ("Hello", f"<a href='https://harbour.example/a/{T}'>Qo xa wu</a>"),
         ("Hello", f"<a href='https://harbour.example/login/{T}'>Log in</a>"),
         ("Order", f"<p>Your order.</p><a href='https://harbour.example/order/{T}'>Confirm</a>"),
-        ("Hello", f"<a href='https://harbour.example/x/{T}'>Confirm</a> <a href='https://harbour.example/y/{H}'>Confirm</a>"),
+        (
+            "Hello",
+            f"<a href='https://harbour.example/x/{T}'>Confirm</a> <a href='https://harbour.example/y/{H}'>Confirm</a>",
+        ),
     ],
 )
 def test_a_link_is_certain_only_if_its_action_is_named_and_nothing_speaks_against_it(

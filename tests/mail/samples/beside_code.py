@@ -1,7 +1,5 @@
 """What stands beside codes: help pages, sentences, numbers that stay; in many languages."""
 
-# ruff: noqa: E501, RUF001 - words of other alphabets, a language to a line
-
 #: language, subject, the line before the code, the sentence after it, the words before a help page
 CODE_MAILS = (
     ("en", "Your sign-in code", "Your verification code is:", "A new code can be requested in 10 minutes.", "Learn more about two-step sign-in:"),

@@ -1,7 +1,5 @@
 """Invitations, confirmations and welcomes in many languages, as products word them."""
 
-# ruff: noqa: E501, RUF001 - words of other alphabets, a language to a line
-
 #: language, subject, sentence, text of the link
 INVITATIONS = (
     ("en", "Invitation to Harbour", "Ann would like you to work with her on Harbour.", "Accept invitation"),

@@ -135,9 +135,7 @@ def _chosen_codes(
     if not tied:
         near = len(ordered) > 1 and ordered[1].score > first.score - _NEAR_RIVAL
         best = _doubted(first) if near else first
-        return RankedCandidates(
-            best=best, ranked=(best, *map(_doubted, ordered[1:_MOST_RANKED]))
-        )
+        return RankedCandidates(best=best, ranked=(best, *map(_doubted, ordered[1:_MOST_RANKED])))
     rest = [other for other in ordered[1:] if other not in tied]
     ranked = [first, *tied, *rest][:_MOST_RANKED]
     return RankedCandidates(ranked=tuple(map(_doubted, ranked)), tied=True)

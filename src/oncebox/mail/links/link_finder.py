@@ -6,7 +6,7 @@ decide. No link is ever requested, and every value is in the mail.
 
 import math
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import msgspec
@@ -455,9 +455,7 @@ def _score_beside_code(link: ScoredLink) -> None:
         link.add("beside_code", points)
 
 
-def _score_by_subject(
-    links: Sequence[ScoredLink], about: Meanings, *, beside_code: bool
-) -> None:
+def _score_by_subject(links: Sequence[ScoredLink], about: Meanings, *, beside_code: bool) -> None:
     business = bool(about & LinkMeaning.BUSINESS)
     asks = about & LinkMeaning.ACTION or (about & LinkMeaning.POSSIBLE_ACTION and not business)
     circular = not asks and any(map(is_unsubscribe, links))
@@ -478,8 +476,8 @@ def _score_by_subject(
             link.add("circular", -35)
 
 
-def _outweighs_label(said: Set[str]) -> bool:
-    """Say whether a URL with a secret names the action, although the label has a word against it."""
+def _outweighs_label(said: set[str]) -> bool:
+    """Say whether a URL with a secret names the action, whatever one word of the label says."""
     named = "address_does" in said or ("address_may" in said and "button" in said)
     return named and {"label_other", "secret"} <= said and "address_other" not in said
 

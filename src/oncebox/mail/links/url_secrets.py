@@ -122,7 +122,9 @@ def _is_readable(word: str) -> bool:
     if word.isdigit():
         return True
     if not word.isalpha():
-        return _WORDLIKE.fullmatch(word) is not None and readability.is_readable(word.rstrip(_DIGITS))
+        return _WORDLIKE.fullmatch(word) is not None and readability.is_readable(
+            word.rstrip(_DIGITS)
+        )
     if word.isupper() or word.islower() or word.istitle():
         return readability.is_readable(word)
     parts = _WORDS.findall(word)
