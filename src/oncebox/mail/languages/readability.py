@@ -20,7 +20,7 @@ _VOWELS = frozenset("aeiouy")
 _LONGEST = 64
 
 
-@functools.lru_cache(maxsize=2_000)
+@functools.lru_cache(maxsize=256)
 def is_readable(word: str) -> bool:
     """Say whether letters without accents may be a word; an abbreviation is none."""
     folded = word[:_LONGEST].lower()

@@ -6,7 +6,7 @@ decide. No link is ever requested, and every value is in the mail.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 import msgspec
@@ -372,16 +372,22 @@ def _collected_links(spots: Sequence[LinkOccurrence]) -> list[ScoredLink]:
 
 def _mark_tracked(links: Sequence[ScoredLink]) -> None:
     """Mark links as wrapped that differ in their secrets alone: those of a click tracker."""
-    if len(links) < _FEWEST_TRACKED:
-        return
-    alike: dict[str, list[ScoredLink]] = {}
-    for link in links:
-        if link.wrapper is None and link.token:
-            alike.setdefault(url_secrets.without_secrets(link.url), []).append(link)
-    for tracked in alike.values():
-        if len(tracked) >= _FEWEST_TRACKED:
+    secret = [link for link in links if link.wrapper is None and link.token]
+    # Counting is cheap, and rules out most mails.
+    for several in _several(secret, lambda link: (link.url.count("/"), link.url.count("="))):
+        for tracked in _several(several, lambda link: url_secrets.without_secrets(link.url)):
             for link in tracked:
                 link.wrapper, link.token = Wrapper("tracker"), ""
+
+
+def _several(
+    links: Sequence[ScoredLink], form: Callable[[ScoredLink], object]
+) -> list[list[ScoredLink]]:
+    """Return the links of every form that enough of them have."""
+    by_form: dict[object, list[ScoredLink]] = {}
+    for link in links:
+        by_form.setdefault(form(link), []).append(link)
+    return [several for several in by_form.values() if len(several) >= _FEWEST_TRACKED]
 
 
 def _mark_code(links: Sequence[ScoredLink], code: str) -> None:

@@ -1,5 +1,6 @@
 """Secrets in URLs: reads parameters, finds a link's token, rates how secret a text looks."""
 
+import functools
 import re
 from urllib.parse import unquote
 
@@ -89,6 +90,7 @@ def _secret_in_path(url: str) -> str:
     return max(likely, key=len, default="")
 
 
+@functools.lru_cache(maxsize=256)
 def secret_likeness(text: str, *, named: bool = False) -> int:
     """Return how likely a text is a secret: 0 unlikely, 1 possible, 2 certain.
 
