@@ -15,15 +15,15 @@ from oncebox.mail.limits import ParseLimits
 from oncebox.mail.mime import header_fields, parts
 from oncebox.mail.parser import parse
 from tests.corpus import labels, score, table
-from tests.corpus.__main__ import CORPUS, main
-from tests.corpus.score import BARS, Kind, Score, Verdict
+from tests.corpus.__main__ import CORPORA, main
+from tests.corpus.score import BARS, MOST_WRONG, Kind, Score, Verdict
 from tests.project.tree import ROOT
 from tests.support.shared import shared
 
 
 @pytest.fixture(scope="module")
 def verdicts() -> list[Verdict]:
-    return list(score.judge(shared(CORPUS)))
+    return [verdict for corpus in CORPORA for verdict in score.judge(shared(corpus))]
 
 
 @pytest.mark.parametrize("kind", BARS)
@@ -33,6 +33,32 @@ def test_what_mails_are_about_is_found_as_often_as_we_say(
     result = score.total(kind, [verdict for verdict in verdicts if verdict.kind == kind])
 
     assert result.passes(kind), f"{result.rate:.1%} right, {result.false_rate:.1%} false"
+
+
+def test_no_wrong_answer_is_called_certain(verdicts: list[Verdict]) -> None:
+    certain = [
+        verdict.label.file
+        for verdict in verdicts
+        if verdict.found and not verdict.right and verdict.confidence > MOST_WRONG
+    ]
+
+    assert not certain
+
+
+@pytest.mark.parametrize("half", range(2))
+@pytest.mark.parametrize("kind", BARS)
+def test_what_holds_for_one_half_of_the_mails_holds_for_the_other(
+    kind: Kind, half: int, verdicts: list[Verdict]
+) -> None:
+    """Rules fitted to single mails would show in one of the halves."""
+    products = sorted({verdict.label.product for verdict in verdicts})
+    chosen = set(products[half::2])
+    result = score.total(
+        kind, [one for one in verdicts if one.kind == kind and one.label.product in chosen]
+    )
+
+    assert result.rate >= BARS[kind][0] - 0.01
+    assert result.false_rate <= BARS[kind][1] + 0.01
 
 
 def test_the_page_shows_what_is_measured(verdicts: list[Verdict]) -> None:
@@ -94,7 +120,7 @@ def test_every_language_that_was_asked_for_has_a_table() -> None:
 def test_layout_and_shape_find_codes_where_words_are_not_known(
     kept: Callable[[str, str], bool], least: int
 ) -> None:
-    folder = shared(CORPUS)
+    folder = shared(CORPORA[0])
     lexicons: dict[str, Lexicon] = {}
     right = false = 0
     for label in labels.read(folder):

@@ -55,6 +55,48 @@ CODES = (
         _tests("tests/mail/codes/test_codes.py", "test_an_older_mail_below_does_not_count"),
     ),
     Mutant(
+        "the number of an order in the subject taken for the code",
+        (
+            Patch(
+                "src/oncebox/mail/codes/scoring.py",
+                'self.add("subject_names_otherwise", -25)',
+                'self.add("subject_names_otherwise", 20)',
+            ),
+        ),
+        _tests(
+            "tests/mail/codes/test_codes_variants.py",
+            "test_the_number_of_an_order_in_the_subject_is_not_the_code",
+        ),
+    ),
+    Mutant(
+        "a code that goes on with the next sentence",
+        (
+            Patch(
+                "src/oncebox/mail/codes/shapes.py",
+                r"(?:[0-9]|[A-Za-z](?=\n|\Z))",
+                "[A-Za-z0-9]",
+            ),
+        ),
+        _tests(
+            "tests/mail/codes/test_codes_variants.py",
+            "test_a_word_of_one_letter_is_no_part_of_a_code",
+        ),
+    ),
+    Mutant(
+        "a code with a rival called certain",
+        (
+            Patch(
+                "src/oncebox/mail/codes/code_finder.py",
+                "_doubted(first) if near else first",
+                "first",
+            ),
+        ),
+        _tests(
+            "tests/mail/codes/test_codes_variants.py",
+            "test_a_code_with_a_rival_or_evidence_against_it_is_not_certain",
+        ),
+    ),
+    Mutant(
         "as many candidates as a mail has numbers",
         (Patch("src/oncebox/mail/codes/shapes.py", "MOST_TOKENS = 120", "MOST_TOKENS = 2_000"),),
         _tests(

@@ -8,6 +8,7 @@ _LINK_FINDER = "src/oncebox/mail/links/link_finder.py"
 
 _TEST_LAYOUT = "tests/mail/html/test_layout.py"
 _TEST_LINKS = "tests/mail/links/test_links.py"
+_TEST_LINKS_VARIANTS = "tests/mail/links/test_links_variants.py"
 _TEST_LINK_POLICY = "tests/mail/links/test_link_policy.py"
 
 
@@ -67,6 +68,23 @@ LINKS = (
         "a link for those who did not ask taken for the one that was asked for",
         (Patch(_LINK_FINDER, "-20 if before & LinkMeaning.MAY_IGNORE else -80", "0"),),
         _tests(_TEST_LINKS, "test_a_mail_without_such_a_link_has_none"),
+    ),
+    Mutant(
+        "a help page beside a code taken for the link",
+        (Patch(_LINK_FINDER, "        points = 0 if meant else -25\n", "        points = 0\n"),),
+        _tests(_TEST_LINKS_VARIANTS, "test_a_help_page_beside_a_code_is_not_taken"),
+    ),
+    Mutant(
+        "the words of a title taken for a secret",
+        (Patch("src/oncebox/mail/languages/readability.py", "_KNOWN_IN_TEN = 6",
+               "_KNOWN_IN_TEN = 11"),),
+        _tests(_TEST_LINKS_VARIANTS, "test_words_are_no_secret"),
+    ),
+    Mutant(
+        "a doubtful link called certain",
+        (Patch(_LINK_FINDER, "said & _CERTAIN_EVIDENCE and not doubted", "said"),),
+        _tests(_TEST_LINKS_VARIANTS,
+               "test_a_link_is_certain_only_if_its_action_is_named_and_nothing_speaks_against_it"),
     ),
     Mutant(
         "one of two links guessed",

@@ -297,7 +297,10 @@ def _code_and_link(parsed: ParsedMail, body: BodyText, decoded: dict[str, list[s
         return Extraction()
     codes = _found(body, lambda pages: code_finder.find_codes(parsed.subject, pages))
     links = _found(
-        body, lambda pages: link_finder.find_links(parsed.subject, pages, parsed.sender.domain)
+        body,
+        lambda pages: link_finder.find_links(
+            parsed.subject, pages, parsed.sender.domain, codes.best
+        ),
     )
     return Extraction(
         code=codes.best,

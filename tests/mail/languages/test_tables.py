@@ -9,6 +9,8 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
+from oncebox.mail.codes import lexicon
+from oncebox.mail.codes.lexicon import DetectedLanguages, Sense
 from oncebox.mail.languages import folding, tables
 from oncebox.mail.languages.tables import (
     CodeWords,
@@ -17,6 +19,8 @@ from oncebox.mail.languages.tables import (
     PurposeWords,
     load_languages,
 )
+from oncebox.mail.links import meaning
+from oncebox.mail.links.meaning import LinkMeaning
 
 FILES = {
     file.name.removesuffix(".toml"): file.read_text("utf-8")
@@ -30,6 +34,18 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], Callable[[str], str]]] = {
     "purpose": (PurposeWords, lambda word: " ".join(folding.fold_words(word))),
 }
 KEY = re.compile(r"(\w+) = ")
+#: the lists of code words by their sense
+SENSES = {
+    Sense.CODE: "name",
+    Sense.PURPOSE: "purpose",
+    Sense.ASK: "instruction",
+    Sense.LIMIT: "validity",
+    Sense.OTHER: "other_number",
+    Sense.GIFT: "voucher",
+    Sense.STANDING: "password",
+    Sense.EVENT: "event",
+}
+_NO_CODE = frozenset({Sense.OTHER, Sense.GIFT, Sense.STANDING, Sense.EVENT})
 
 every_language = pytest.mark.parametrize("tag", sorted(FILES))
 
@@ -94,6 +110,51 @@ def test_code_words_of_every_kind_are_there(tag: str) -> None:
     if language.code is not None:
         assert language.frequent
         assert all(getattr(language.code, key) for key in set(descriptions(CodeWords)) - {"event"})
+
+
+_AGAINST = (
+    LinkMeaning.REFUSAL
+    | LinkMeaning.IF_NOT_YOU
+    | LinkMeaning.OTHER_PURPOSE
+    | LinkMeaning.OTHER_LABEL
+)
+
+
+@every_language
+def test_no_word_against_a_link_is_found_in_a_phrase_for_one(tag: str) -> None:
+    """Links are read with the words of all languages: "пожалова…" is in "добро пожаловать"."""
+    language = load_languages()[tag]
+    phrases = [
+        phrase
+        for section, keys in (
+            (language.link, ("action",)),
+            (language.purpose, ("signup", "login", "reset", "invite")),
+        )
+        for key in keys
+        for phrase in getattr(section, key, ())
+    ]
+
+    assert not {phrase for phrase in phrases if meaning.text_meaning(phrase) & _AGAINST}
+
+
+@every_language
+def test_no_code_word_hides_another(tag: str) -> None:
+    """A word of one list must not be read as one of another list."""
+    language = load_languages()[tag]
+    words = lexicon.standard_lexicon().vocabularies(DetectedLanguages((tag,), certain=True))
+    if language.code is None:
+        return
+    senses: dict[str, set[Sense]] = {}
+    for sense, key in SENSES.items():
+        for written in getattr(language.code, key):
+            word = folding.fold_same_length(written.lstrip("=~"))
+            senses.setdefault(word, set()).update(_NO_CODE if sense in _NO_CODE else {sense})
+    hidden = {
+        word
+        for word, own in senses.items()
+        if own.isdisjoint(hit.sense for hit in words.hits(word, 0, len(word)))
+    }
+    assert not hidden
 
 
 def test_an_unknown_key_is_refused() -> None:

@@ -35,6 +35,14 @@ _LONGEST_TEXT = 256 * 1024
 _MOST_PAGES = 8
 
 
+#: evidence that a number is called something else
+_OTHER_NAMES = frozenset({"before_other", "before_gift", "before_event", "before_standing"})
+#: evidence that a number is called a code
+_CODE_NAMES = frozenset({"before_code", "behind_code", "above_code"})
+#: the highest confidence of a candidate with evidence against it, or with a near rival
+_DOUBTFUL, _CERTAIN = 0.9, 0.99
+_AGAINST_POINTS, _NEAR_RIVAL = -10, 20
+
 #: where a page comes from, and the page
 _Place = tuple[CandidateLocation, PageContext]
 
@@ -50,15 +58,18 @@ def find_codes(
     mail = MailContext([context for _, context in places], words or lexicon.standard_lexicon())
     best: dict[str, Candidate] = {}
     tops: list[Candidate] = []
+    named_otherwise: set[str] = set()
     for where, context in places:
         known = {value: candidate.score for value, candidate in best.items()}
-        scored = scoring.score_tokens(mail, context, known)
+        scored = scoring.score_tokens(mail, context, known, named_otherwise)
         ranked = sorted(
             (_code_candidate(where, context, each) for each in scored),
             key=lambda candidate: -candidate.score,
         )
         if ranked:
             tops.append(ranked[0])
+        if where == "subject":
+            named_otherwise.update(each.value for each in ranked if _is_named_otherwise(each))
         for candidate in ranked:
             if candidate.value not in best or best[candidate.value].score < candidate.score:
                 best[candidate.value] = candidate
@@ -80,21 +91,19 @@ def _lowered(candidate: Candidate, most: int) -> Candidate:
     if candidate.score <= most:
         return candidate
     reason = CandidateEvidence(name=scoring.QUOTED, points=most - candidate.score)
+    evidence = (*candidate.evidence, reason)
     return msgspec.structs.replace(
-        candidate,
-        score=most,
-        confidence=_confidence(most),
-        evidence=(*candidate.evidence, reason),
+        candidate, score=most, confidence=_confidence(most, evidence), evidence=evidence
     )
-
-
-def _confidence(score: int) -> float:
-    """Return a confidence from 0 to 1; the threshold is 0.5."""
-    return round(min(0.99, max(0.01, 0.5 + (score - THRESHOLD) / 80)), 2)
 
 
 def _is_quoted(candidate: Candidate) -> bool:
     return any(reason.name == scoring.QUOTED for reason in candidate.evidence)
+
+
+def _is_named_otherwise(candidate: Candidate) -> bool:
+    """Say whether the words before a number call it something else, as in "order 4829"."""
+    return any(reason.name in _OTHER_NAMES for reason in candidate.evidence)
 
 
 def _truncated(page: Page) -> Page:
@@ -116,9 +125,20 @@ def _code_candidate(
         start=token.start,
         end=token.end,
         score=scored.score,
-        confidence=_confidence(scored.score),
+        confidence=_confidence(scored.score, scored.evidence),
         evidence=scored.evidence,
     )
+
+
+def _confidence(score: int, evidence: Sequence[CandidateEvidence]) -> float:
+    """Return the confidence, from 0 to 1; the threshold is 0.5.
+
+    It is high only if words call the token a code and nothing speaks against it.
+    """
+    named = any(reason.name in _CODE_NAMES for reason in evidence)
+    doubted = any(reason.points <= _AGAINST_POINTS for reason in evidence)
+    most = _CERTAIN if named and not doubted else _DOUBTFUL
+    return round(min(most, max(0.01, 0.5 + (score - THRESHOLD) / 80)), 2)
 
 
 def _chosen_codes(
@@ -142,9 +162,19 @@ def _chosen_codes(
     if _is_quoted(first):  # no other one reaches the threshold
         tied += [each for each in ordered if not _is_quoted(each) and each.score >= _POSSIBLE]
     if not tied:
-        return RankedCandidates(best=first, ranked=tuple(ordered[:_MOST_RANKED]))
+        near = len(ordered) > 1 and ordered[1].score > first.score - _NEAR_RIVAL
+        best = _doubted(first) if near else first
+        return RankedCandidates(best=best, ranked=(best, *map(_doubted, ordered[1:_MOST_RANKED])))
     rest = [other for other in ordered[1:] if other not in tied]
-    return RankedCandidates(ranked=tuple([first, *tied, *rest][:_MOST_RANKED]), tied=True)
+    ranked = [first, *tied, *rest][:_MOST_RANKED]
+    return RankedCandidates(ranked=tuple(map(_doubted, ranked)), tied=True)
+
+
+def _doubted(candidate: Candidate) -> Candidate:
+    """Return a candidate that has a rival: it is not certain."""
+    if candidate.confidence <= _DOUBTFUL:
+        return candidate
+    return msgspec.structs.replace(candidate, confidence=_DOUBTFUL)
 
 
 def _share_label(one: Candidate, other: Candidate) -> bool:

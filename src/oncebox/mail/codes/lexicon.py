@@ -98,7 +98,7 @@ class Vocabulary:
         self._whole = single["="]
         self._senses = {**single["~"], **single[""]}
         self._inside = re.compile(
-            f"^(?:{_alternation(single[''])})|(?:{_alternation(single['~'])})"
+            f"^(?:{_alternation(self._senses)})|(?:{_alternation(single['~'])})"
         )
         self._phrase = re.compile(_alternation(self._phrases))
         #: the first words of the phrases

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -11,12 +11,14 @@ from oncebox.mail.codes import shapes
 from oncebox.mail.codes.context import MailContext, PageContext, Span, stands_out
 from oncebox.mail.codes.lexicon import Hit, Sense
 from oncebox.mail.codes.shapes import Shape, Token
-from oncebox.mail.languages import folding
+from oncebox.mail.languages import folding, readability
 from oncebox.model.inboxes.received_mail import CandidateEvidence
 
 _NOUN_SENSES = frozenset({Sense.CODE, Sense.OTHER, Sense.GIFT, Sense.STANDING, Sense.EVENT})
 #: characters between two nouns that belong together, as in "tracking code"
-_JOINED_BEHIND, _JOINED_BEFORE = 7, 2
+_JOINED_BEHIND, _JOINED_BEFORE = 8, 2
+#: the ending of a word after its stem
+_WORD_ENDING = re.compile(r"[^\W\d_]{0,5}(?![^\W\d_])")
 _NEAR = 14
 #: a number between a word and a token takes the word for itself
 _NUMBER = re.compile(r"(?<![^\W_])\d{2,}(?![^\W\d_])")
@@ -61,7 +63,7 @@ def label_before(
         hit = nouns[number]
         if hit.sense is not Sense.CODE and _is_separated(plain, hit.end, at):
             continue
-        label = _combined_label(nouns, number)
+        label = _combined_label(nouns, number, plain)
         if label in {Label.CODE, Label.CODE_FOR} and _names_other_number(nouns, number, plain):
             return Label.OTHER, hit
         if label is Label.CODE:
@@ -80,11 +82,11 @@ def _names_other_number(nouns: Sequence[Hit], number: int, plain: str) -> bool:
     return _NUMBER_WITH_COPULA.search(plain[max(0, code.start - 40) : code.start]) is not None
 
 
-def _combined_label(nouns: Sequence[Hit], number: int) -> Label:
+def _combined_label(nouns: Sequence[Hit], number: int, plain: str) -> Label:
     """Return the sense of a noun together with the noun before it."""
     hit, earlier = nouns[number], nouns[:number]
     before_it = earlier[-1] if earlier else None
-    if before_it is not None and _qualifies(before_it, hit):
+    if before_it is not None and _qualifies(before_it, hit, plain):
         return _LABELS[before_it.sense]
     if hit.sense in {Sense.CODE, Sense.GIFT}:
         return _LABELS[hit.sense]
@@ -93,17 +95,24 @@ def _combined_label(nouns: Sequence[Hit], number: int) -> Label:
         return _LABELS[hit.sense]
     if hit.sense is Sense.STANDING:
         return Label.CODE
-    joined = hit.start - codes[-1].end <= _JOINED_BEHIND
+    joined = hit.start - _word_end(codes[-1], plain) <= _JOINED_BEHIND
     return _LABELS[hit.sense] if joined else Label.CODE_FOR
 
 
-def _qualifies(one: Hit, hit: Hit) -> bool:
+def _word_end(hit: Hit, plain: str) -> int:
+    """Return the end of the word of a stem; of a compound, the end of the stem."""
+    ending = _WORD_ENDING.match(plain, hit.end)
+    return ending.end() if ending else hit.end
+
+
+def _qualifies(one: Hit, hit: Hit, plain: str) -> bool:
     """Say whether a noun qualifies the next one: ``tracking code``."""
     if hit.sense not in {Sense.CODE, Sense.STANDING}:
         return False
     if one.sense is Sense.GIFT:
         return hit.start - one.end <= _NEAR
-    return one.sense in {Sense.OTHER, Sense.EVENT} and hit.start - one.end <= _JOINED_BEFORE
+    apart = hit.start - _word_end(one, plain)
+    return one.sense in {Sense.OTHER, Sense.EVENT} and apart <= _JOINED_BEFORE
 
 
 def label_behind(hits: Sequence[Hit], plain: str, at: int) -> tuple[Label, Hit] | None:
@@ -208,17 +217,21 @@ class ScoredToken(msgspec.Struct, frozen=True):
 
 
 def score_tokens(
-    mail: MailContext, context: PageContext, known: Mapping[str, int]
+    mail: MailContext,
+    context: PageContext,
+    known: Mapping[str, int],
+    named_otherwise: Container[str] = (),
 ) -> Iterator[ScoredToken]:
     """Yield every token of a page that may be a code, with its evidence.
 
-    Tokens whose score on another page is decisive are skipped.
+    Tokens whose score on another page is decisive are skipped. ``named_otherwise`` are the values
+    that the subject calls something else.
     """
     tokens = page_tokens(context)
     counts = Counter(token.value for token in tokens)
     like = Counter((token.shape, len(token.value)) for token in tokens)
     for token in tokens:
-        scorer = _TokenScorer(mail, context, token)
+        scorer = _TokenScorer(mail, context, token, named_otherwise)
         scorer.shape()
         scorer.layout()
         if counts[token.value] > 1:
@@ -234,10 +247,17 @@ def score_tokens(
 class _TokenScorer:
     """Scores one token; evidence is added step by step."""
 
-    def __init__(self, mail: MailContext, context: PageContext, token: Token) -> None:
+    def __init__(
+        self,
+        mail: MailContext,
+        context: PageContext,
+        token: Token,
+        named_otherwise: Container[str],
+    ) -> None:
         self.mail = mail
         self.context = context
         self.token = token
+        self.named_otherwise = token.value in named_otherwise
         self.evidence: list[CandidateEvidence] = []
         self.score = 0
         self.alone = False
@@ -302,7 +322,7 @@ class _TokenScorer:
         if vowels == 0:
             self.add("no_word", 10)
         elif self.token.shape is Shape.LETTERS and vowels * 5 >= len(word) * 2:
-            self.add("like_a_word", -6)
+            self.add("like_a_word", -40 if readability.is_readable(word) else -6)
         if self.token.shape is Shape.LETTERS and self._is_word(word):
             self.add("word", -40)
         if self.token.shape is Shape.LETTERS and self.context.is_link_text(self.token):
@@ -385,7 +405,9 @@ class _TokenScorer:
             if sense in self.mail.subject_senses:
                 self.add(f"subject_{sense.value}", points)
         shown = self.context.text[self.token.start : self.token.end]
-        if self.token.value in self.mail.subject.text or shown in self.mail.subject.text:
+        if self.named_otherwise:
+            self.add("subject_names_otherwise", -25)
+        elif self.token.value in self.mail.subject.text or shown in self.mail.subject.text:
             self.add("in_subject", 20)
 
     def _begins_subject(self) -> bool:

@@ -17,6 +17,8 @@ from itertools import islice
 
 import msgspec
 
+from oncebox.mail.languages import readability
+
 _DASH = re.compile("[\\-\u2010\u2011\u2013]")
 #: invisible characters, which do not end a word; as a character class
 ZERO_WIDTH = (
@@ -157,9 +159,18 @@ _WORD_WITH_DIGIT = re.compile(
 _GROUPS = re.compile(
     rf"(?<![{_CODE_CHARACTER}])[0-9]{{2,5}}([{_SEPARATORS}]{{1,3}})[0-9]{{2,5}}(?:\1[0-9]{{2,5}}){{0,6}}(?![{_CODE_CHARACTER}])"
 )
+#: letters of scripts with spaces between words: Latin, Greek, Cyrillic, Armenian, Georgian
+_SPACED_LETTER = "\u00c0-\u058f\u10a0-\u10ff\u1e00-\u1fff"
+_NO_WORD = f"{_CODE_CHARACTER}{_SPACED_LETTER}"
+#: a letter in another line belongs to the code only if it is alone there
 _SINGLES = re.compile(
-    rf"(?<![{_CODE_CHARACTER}])[A-Za-z0-9](?:[{_SEPARATORS}\n]{{1,3}}[A-Za-z0-9]){{3,11}}(?![{_CODE_CHARACTER}])"
+    rf"(?<![{_NO_WORD}])[A-Za-z0-9](?:[{_SEPARATORS}]{{1,3}}[A-Za-z0-9]"
+    rf"|[{_SEPARATORS}\n]{{1,3}}(?:[0-9]|[A-Za-z](?=\n|\Z))){{3,11}}(?![{_NO_WORD}])"
 )
+#: the digits of a code between words of one letter
+_SINGLE_DIGITS = re.compile(rf"[0-9](?:[{_SEPARATORS}\n]{{1,3}}[0-9]){{3,}}")
+_WORD_BEFORE = re.compile(r"\w[ \u00a0]{1,2}\Z")
+_WORD_BEHIND = re.compile(r"[ \u00a0]{1,2}\w")
 _DASHED = re.compile(
     rf"(?<![{_CODE_CHARACTER}/_.@#%=&+\-])[A-Za-z0-9]{{1,12}}(?:[\-\u2010\u2011\u2013][A-Za-z0-9]{{1,12}}){{1,5}}"
     rf"(?![{_CODE_CHARACTER}/_@\-])"
@@ -199,6 +210,11 @@ MOST_TOKENS = 120
 #: limits of matches before filtering, and of offsets that are tried
 _MOST_MATCHES, _MOST_POSITIONS = 4_000, 12_000
 _LONGEST, _LONGEST_PHRASE = 16, 80
+#: a long code has hexadecimal digits only
+_LONG_HEX = re.compile(r"(?=[0-9]*[a-fA-F])(?:[0-9a-f]{17,64}|[0-9A-F]{17,64})")
+_LONG_HEX_POINTS = -4
+#: letters of a word that may be a code if it is none of any language
+_RANDOM_LETTERS = range(6, 13)
 
 
 class Shape(StrEnum):
@@ -277,9 +293,14 @@ def block_token(text: str, start: int, end: int) -> Token | None:
         groups = bare.split(" ")
         if len({len(group) for group in groups}) == 1 and _has_letters_and_digits(bare):
             return Token("".join(groups), start, end, Shape.SINGLES, 16)
-    if _MIXED.fullmatch(bare):
+    if _MIXED.fullmatch(bare) or _is_random(bare):
         return Token(bare, start, end, Shape.LETTERS, 0)
     return None
+
+
+def _is_random(word: str) -> bool:
+    """Say whether letters are no word of any language."""
+    return len(word) in _RANDOM_LETTERS and word.isalpha() and not readability.is_readable(word)
 
 
 def _has_letters_and_digits(text: str) -> bool:
@@ -302,6 +323,8 @@ def _word_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
         value = shown if shown.isascii() else _INVISIBLE.sub("", shown)
         start, end = match.span()
         if not value or len(value) > _LONGEST:
+            if _LONG_HEX.fullmatch(value):
+                yield Token(value, start, end, Shape.MIXED, _LONG_HEX_POINTS)
             continue
         if value.isdigit():
             points = digits_points(value)
@@ -345,13 +368,27 @@ def _group_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
 
 def _single_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
     for match in _bounded_matches(_SINGLES, text, positions.singles):
-        value = "".join(_GROUP.findall(match[0]))
+        start, end = _without_words(text, match)
+        value = "".join(_GROUP.findall(text, start, end))
         points = 12 if _has_letters_and_digits(value) else -8
         if value.isdigit():
             points = max(digits_points(value), 12)
         if value in _COUNTING_DIGITS:
             points = 0  # page numbers or ratings
-        yield Token(value, match.start(), match.end(), Shape.SINGLES, points)
+        yield Token(value, start, end, Shape.SINGLES, points)
+
+
+def _without_words(text: str, match: re.Match[str]) -> tuple[int, int]:
+    """Return the range of single characters without the words of one letter around digits."""
+    start, end = match.span()
+    digits = _SINGLE_DIGITS.search(text, start, end)
+    if digits is None or digits.span() == (start, end):
+        return start, end
+    if _WORD_BEFORE.search(text, max(0, start - 3), start):
+        start = digits.start()
+    if _WORD_BEHIND.match(text, end):
+        end = digits.end()
+    return start, end
 
 
 def _dashed_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
@@ -367,7 +404,7 @@ def _dashed_tokens(text: str, positions: MatchPositions) -> Iterator[Token]:
             start, end = match.span()
             if groups[0] == number:
                 end = start + len(number)
-            elif len(groups[0]) > 1:
+            elif groups[0].upper() in _CODE_PREFIXES:
                 start = end - len(number)
             yield Token(number, start, end, Shape.DASHED, digits_points(number) - 2)
             continue
@@ -429,7 +466,7 @@ _MONEY_BEHIND = re.compile(
 )
 #: continued as a number, a date, a time, a version or an address
 _CONTINUES_BEHIND = re.compile(
-    r"[.,:/\\]\d|['\u2019]\d|[-\u2013/]\d|[@=_&~^]|[/\\][\w]|\.[a-z]{2}|%\d"
+    r"[.,:/\\]\d|['\u2019]\d|[-\u2013/]\d|[@=_~^]|&(?!(?:[lg]t|quot|nbsp|#\d+);)|[/\\][\w]|\.[a-z]{2}|%\d"
 )
 _CONTINUES_BEFORE = re.compile(
     r"\d[.,:/'\u2019-]$|[@=_&~^#+\\/?%]$|[*\u2022\u00b7xX\u2026]{2,}[ -]?$|\.[*]$"

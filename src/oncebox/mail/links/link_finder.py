@@ -6,7 +6,7 @@ decide. No link is ever requested, and every value is in the mail.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 import msgspec
@@ -56,8 +56,9 @@ class ScoredLink(msgspec.Struct):
     url: str
     occurrences: list[LinkOccurrence]
     wrapper: Wrapper | None = None
-    #: the secret in its URL
+    #: the secret in its URL, and whether it is the code of the mail
     token: str = ""
+    carries_code: bool = False
     #: the evidence of its score, and the sum of all points
     evidence: list[CandidateEvidence] = []
     score: int = 0
@@ -94,6 +95,8 @@ def score_link(link: ScoredLink, *, common: frozenset[str]) -> None:
         spot, points = worst
     for name, each in points:
         link.add(name, each, spot)
+    if link.carries_code:
+        link.add("carries_code", 15)
     _score_url(link)
     if not any(each.points > 0 and each.name != "captioned" for each in link.evidence):
         link.add("nothing_said", -25)
@@ -239,26 +242,40 @@ def _score_secret(link: ScoredLink, common: frozenset[str]) -> None:
         link.add("file", -80)
     if not link.token:
         last = bare.partition("/")[2].rstrip("/").rpartition("/")[2]
-        short = url_secrets.is_short_secret(last)
+        short = url_secrets.is_short_secret(last) and _is_code_page(link, bare)
         points = 6 if len(last) >= _CODE_LENGTH else 0
         link.add("secret_short" if short else "no_secret", points if short else -60)
     elif link.token in common:
         link.add("secret_common", -40)
     else:
-        sure = url_secrets.secret_likeness(link.token) > 1
+        sure = link.carries_code or url_secrets.secret_likeness(link.token) > 1
         link.add("secret" if sure else "secret_likely", 25 if sure else 10)
+
+
+def _is_code_page(link: ScoredLink, bare: str) -> bool:
+    """Say whether the end of a path may be a code: a number is only below the host or an action."""
+    if not bare.rstrip("/").rpartition("/")[2].isdigit() or bare.rstrip("/").count("/") == 1:
+        return True
+    said = {each.name for each in link.evidence}
+    return "address_does" in said and "address_rather_not" not in said
 
 
 def _score_appearance(link: ScoredLink) -> None:
     spots = link.occurrences
     if button := next((spot for spot in spots if spot.button), None):
         link.add("button", 10, button)
+    elif all(spot.picture for spot in spots) and not _is_labelled(link):
+        link.add("picture", -20, spots[0])
     spelled_out = next((spot for spot in spots if spot.spelled_out), None)
     if spelled_out and len(spots) > 1:
         link.add("spelled_out", 8, spelled_out)
     other = next((spot for spot in spots if spot.other), None)
     if other and link.wrapper is None:
         link.add("shows_another", -30, other)
+
+
+def _is_labelled(link: ScoredLink) -> bool:
+    return any(each.name in {"label_does", "label_may"} for each in link.evidence)
 
 
 def is_unsubscribe(link: ScoredLink) -> bool:
@@ -292,25 +309,36 @@ def shared_secrets(links: Sequence[ScoredLink]) -> frozenset[str]:
 
 
 _MOST_LINKS = 120
+#: so many links that differ in their secrets alone are tracked
+_FEWEST_TRACKED = 3
 _MOST_RANKED = 20
 #: the score that a link must reach
 _THRESHOLD = 40
 #: links whose scores differ by at most this are equally good
 _TIE_DISTANCE = 3
+#: evidence without which a link is doubtful, and the highest confidence of a doubtful link
+_CERTAIN_EVIDENCE = frozenset({"label_does", "sentence_does", "lead_does", "address_does"})
+_DOUBTFUL, _CERTAIN = 0.9, 0.99
+_AGAINST_POINTS = -10
 #: a shorter common prefix does not prove that a link was cut
 _SHORTEST_REPAIRED = 24
 
 
-def find_links(subject: str, pages: Sequence[Page], sender_domain: str) -> RankedCandidates:
-    """Return the link of a mail, and all candidates, best first."""
+def find_links(
+    subject: str, pages: Sequence[Page], sender_domain: str, code: Candidate | None = None
+) -> RankedCandidates:
+    """Return the link of a mail, and all candidates, best first; ``code`` is that of the mail."""
     spots = occurrences.find_occurrences(pages)
     if not spots:
         return RankedCandidates()
     links = _collected_links(spots)
+    _mark_tracked(links)
+    if code is not None:
+        _mark_code(links, code.value)
     common = shared_secrets(links)
     for link in links:
         score_link(link, common=common)
-    _score_in_mail(links, subject, sender_domain)
+    _score_in_mail(links, subject, sender_domain, beside_code=code is not None)
     ranked = _prefer_unwrapped(sorted(links, key=lambda link: -link.score))
     best = ranked[0] if ranked[0].score >= _THRESHOLD else None
     tied = best is not None and _is_tied(best, ranked[1:])
@@ -343,6 +371,33 @@ def _collected_links(spots: Sequence[LinkOccurrence]) -> list[ScoredLink]:
     return links
 
 
+def _mark_tracked(links: Sequence[ScoredLink]) -> None:
+    """Mark links as wrapped that differ in their secrets alone: those of a click tracker."""
+    secret = [link for link in links if link.wrapper is None and link.token]
+    # Counting is cheap, and rules out most mails.
+    for several in _several(secret, lambda link: (link.url.count("/"), link.url.count("="))):
+        for tracked in _several(several, lambda link: url_secrets.without_secrets(link.url)):
+            for link in tracked:
+                link.wrapper, link.token = Wrapper("tracker"), ""
+
+
+def _several(
+    links: Sequence[ScoredLink], form: Callable[[ScoredLink], object]
+) -> list[list[ScoredLink]]:
+    """Return the links of every form that enough of them have."""
+    by_form: dict[object, list[ScoredLink]] = {}
+    for link in links:
+        by_form.setdefault(form(link), []).append(link)
+    return [several for several in by_form.values() if len(several) >= _FEWEST_TRACKED]
+
+
+def _mark_code(links: Sequence[ScoredLink], code: str) -> None:
+    """Mark the links that contain the code of the mail."""
+    for link in links:
+        if not link.opaque and url_secrets.contains_code(link.leads_to, code):
+            link.token, link.carries_code = code, True
+
+
 def _repaired_url(url: str, known: dict[str, list[LinkOccurrence]], whole: Sequence[str]) -> str:
     """Return the link of the HTML part for a broken link of the text part."""
     if url in known:
@@ -368,10 +423,12 @@ def _continues_url(url: str, start: str) -> bool:
     return rest[:1] in "/?#&=" and len(rest) > 1
 
 
-def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str) -> None:
+def _score_in_mail(
+    links: Sequence[ScoredLink], subject: str, sender_domain: str, *, beside_code: bool
+) -> None:
     home = organisational_domain(sender_domain) if sender_domain else ""
     candidates = [link for link in links if link.score > -_THRESHOLD]
-    _score_by_subject(links, meaning.text_meaning(subject))
+    _score_by_subject(links, meaning.text_meaning(subject), beside_code=beside_code)
     for link in links:
         if home and not link.opaque:
             same = organisational_domain(_url_host(link.leads_to)) == home
@@ -380,9 +437,32 @@ def _score_in_mail(links: Sequence[ScoredLink], subject: str, sender_domain: str
         candidates[0].add("only_one", 10)
     elif candidates:
         candidates[0].add("first", 3)
+    if beside_code:
+        for link in links:
+            _score_beside_code(link)
 
 
-def _score_by_subject(links: Sequence[ScoredLink], about: Meanings) -> None:
+#: evidence that a link does what the mail asks for
+_MEANT = frozenset({
+    "label_does", "label_may", "sentence_does", "lead_does", "address_does",
+})  # fmt: skip
+
+
+def _score_beside_code(link: ScoredLink) -> None:
+    """Score a link of a mail with a code: the mail is about the code, so a link must be certain."""
+    said = {each.name for each in link.evidence}
+    if link.carries_code:
+        return
+    meant = not said.isdisjoint(_MEANT)
+    if "secret" in said or "wrapped" in said:
+        points = 0 if meant else -25
+    else:
+        points = -5 if meant and {"secret_likely", "sender_aligned"} <= said else -35
+    if points:
+        link.add("beside_code", points)
+
+
+def _score_by_subject(links: Sequence[ScoredLink], about: Meanings, *, beside_code: bool) -> None:
     business = bool(about & LinkMeaning.BUSINESS)
     asks = about & LinkMeaning.ACTION or (about & LinkMeaning.POSSIBLE_ACTION and not business)
     circular = not asks and any(map(is_unsubscribe, links))
@@ -390,14 +470,23 @@ def _score_by_subject(links: Sequence[ScoredLink], about: Meanings) -> None:
         said = {each.name for each in link.evidence}
         if about & LinkMeaning.ACTION:
             # "Order confirmed" is weaker than "Confirm".
-            points = (24 if "nothing_said" in said else 8) - (7 if business else 0)
+            alone = "nothing_said" in said and not beside_code
+            points = (24 if alone else 8) - (7 if business else 0)
             link.add("subject_does", points)
         elif about & LinkMeaning.POSSIBLE_ACTION:
             link.add("subject_may", 4)
+        if about & _ANY_ACTION and _outweighs_label(said):
+            link.add("address_outweighs", 55)
         if business and not about & LinkMeaning.ACTION:
             link.add("subject_business", -10)
         if circular and "label_may" in said:
             link.add("circular", -35)
+
+
+def _outweighs_label(said: set[str]) -> bool:
+    """Say whether a URL with a secret names the action, whatever one word of the label says."""
+    named = "address_does" in said or ("address_may" in said and "button" in said)
+    return named and {"label_other", "secret"} <= said and "address_other" not in said
 
 
 def _url_host(url: str) -> str:
@@ -444,15 +533,21 @@ def _link_candidate(link: ScoredLink, rival: int) -> Candidate:
         start=spot.start,
         end=spot.end,
         score=link.score,
-        confidence=_confidence(link.score, rival),
+        confidence=_confidence(link, rival),
         evidence=tuple(sorted(link.evidence, key=lambda each: -abs(each.points))),
         wrapped=link.wrapper.name if link.wrapper else "",
         target=link.wrapper.target if link.wrapper else "",
     )
 
 
-def _confidence(score: int, rival: int) -> float:
-    """Return the confidence, by the score and the distance to the next candidate."""
-    by_score = 1 / (1 + math.exp(-(score - _THRESHOLD) / 15))
-    by_lead = 1 / (1 + math.exp(-(score - rival) / 15))
-    return round(min(0.99, by_score * 0.6 + by_lead * 0.4), 2)
+def _confidence(link: ScoredLink, rival: int) -> float:
+    """Return the confidence, by the score and the distance to the next candidate.
+
+    It is high only if words or the URL name the action and nothing speaks against the link.
+    """
+    by_score = 1 / (1 + math.exp(-(link.score - _THRESHOLD) / 15))
+    by_lead = 1 / (1 + math.exp(-(link.score - rival) / 15))
+    said = {each.name for each in link.evidence}
+    doubted = any(each.points <= _AGAINST_POINTS for each in link.evidence)
+    most = _CERTAIN if said & _CERTAIN_EVIDENCE and not doubted else _DOUBTFUL
+    return round(min(most, by_score * 0.6 + by_lead * 0.4), 2)

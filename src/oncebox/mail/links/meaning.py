@@ -155,7 +155,15 @@ _BUSINESS_WORDS = (
 
 def url_meaning(url: str) -> tuple[Meanings, bool]:
     """Return the meaning of a URL, and whether it is unlikely to be the link of a mail."""
-    words = _url_words(url)
+    path, parameters = _url_words(url)
+    said, rather_not = _words_meaning(path)
+    beside, unlikely = _words_meaning(parameters)
+    if said & LinkMeaning.OTHER_PURPOSE:  # the path tells the purpose
+        beside &= ~LinkMeaning.ACTION
+    return said | beside, rather_not or unlikely
+
+
+def _words_meaning(words: list[str]) -> tuple[Meanings, bool]:
     said: Meanings = LinkMeaning.NOTHING
     rather_not = False
     for word in words:
@@ -172,8 +180,11 @@ def url_meaning(url: str) -> tuple[Meanings, bool]:
     return said, rather_not
 
 
-def _url_words(url: str) -> list[str]:
-    """Return the words and word pairs of a URL, in lower case, without likely secrets."""
+def _url_words(url: str) -> tuple[list[str], list[str]]:
+    """Return the words and word pairs of a URL, in lower case, without likely secrets.
+
+    Those of the path and of the parameters are apart.
+    """
     address = url.partition("://")[2] or url
     rest, _, fragment = address[:_LONGEST_URL].partition("#")
     path = rest.partition("?")[0].partition("/")[2]
@@ -181,11 +192,12 @@ def _url_words(url: str) -> list[str]:
     for segment in (*path.split("/"), *fragment.partition("?")[0].split("/")):
         if segment and not url_secrets.secret_likeness(unquote(segment)):
             found += _split_words(segment)
+    beside: list[str] = []
     for name, value in url_secrets.url_parameters(url):
-        found += _split_words(name)
+        beside += _split_words(name)
         if name.lower() in _ACTION_PARAMETERS and not url_secrets.secret_likeness(value):
-            found += _split_words(value)
-    return found
+            beside += _split_words(value)
+    return found, beside
 
 
 def _split_words(text: str) -> list[str]:

@@ -159,6 +159,8 @@ class LinkOccurrence(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""
     lead: str = ""
     button: bool = False
+    #: it is an image, and the label its alternative text
+    picture: bool = False
     #: the text of the link is a URL: this one, or another
     spelled_out: bool = False
     other: bool = False
@@ -190,6 +192,7 @@ def _page_occurrences(number: int, page: Page) -> Iterator[LinkOccurrence]:
             yield LinkOccurrence(
                 url=url, where="html", page=number, start=anchor.start, end=anchor.end,
                 label="" if shown else text or anchor.alt, button=anchor.button,
+                picture=not text,
                 spelled_out=shown and "/" in text, other=shown and _shows_other_host(text, url),
                 before=before, after=after, lead=lead,
             )  # fmt: skip

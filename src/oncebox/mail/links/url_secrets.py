@@ -1,7 +1,10 @@
 """Secrets in URLs: reads parameters, finds a link's token, rates how secret a text looks."""
 
+import functools
 import re
 from urllib.parse import unquote
+
+from oncebox.mail.languages import readability
 
 _MOST_PARAMETERS = 100
 #: parameter names of secrets, as whole words of a name
@@ -16,7 +19,7 @@ _OTHER_NAMES = frozenset({
     "utm", "email", "mail", "user", "username", "login", "redirect", "next", "return", "continue",
     "lang", "locale", "language", "expires", "expire", "expiry", "exp", "expiration", "timestamp",
     "ts", "time", "date", "ref", "referrer", "source", "src", "campaign", "medium", "gclid",
-    "fbclid", "version", "client", "name", "style", "theme",
+    "fbclid", "cid", "eid", "version", "client", "name", "style", "theme",
 })  # fmt: skip
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SECRET_LIKE = re.compile(r"[A-Za-z0-9_\-.:~=+%|@!$()*,']{6,}")
@@ -26,8 +29,13 @@ _DATE = re.compile(r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?:[T ].*)?")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 _ADDRESS = re.compile(r"[^@/]+(?:@|%40)[^@/]+\.[a-z]+", re.IGNORECASE)
 _WORDLIKE = re.compile(r"[a-z]+(?:[-_.][a-z]+)*[0-9]{0,2}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*|[A-Z]+")
-#: a mix of letters and digits of this length is unlikely to be a word
-_SHORTEST_MIXED, _LONG_SECRET = 8, 16
+#: characters between the words of a title
+_SEPARATOR = re.compile(r"[^A-Za-z0-9]+")
+_DIGITS = "0123456789"
+#: a part of the path, a name or a value
+_URL_PIECE = re.compile(r"[^/?&=#;]+")
+#: random characters of this length are unlikely to be a word
+_SHORTEST_RANDOM, _LONG_SECRET = 8, 16
 
 
 def url_parameters(url: str) -> tuple[tuple[str, str], ...]:
@@ -69,8 +77,7 @@ def secret_token(url: str) -> str:
         if not _SECRET_NAMES.isdisjoint(words):
             if secret_likeness(secret, named=True) and len(secret) > len(named):
                 named = secret
-        elif len(secret) > len(alike) and _OTHER_NAMES.isdisjoint(words) and not secret.isdigit():
-            # A number under another name identifies a person, a team or a page.
+        elif len(secret) > len(alike) and _OTHER_NAMES.isdisjoint(words):
             alike = secret if secret_likeness(secret) else alike
     return named or alike or _secret_in_path(url)
 
@@ -83,6 +90,7 @@ def _secret_in_path(url: str) -> str:
     return max(likely, key=len, default="")
 
 
+@functools.lru_cache(maxsize=256)
 def secret_likeness(text: str, *, named: bool = False) -> int:
     """Return how likely a text is a secret: 0 unlikely, 1 possible, 2 certain.
 
@@ -91,28 +99,39 @@ def secret_likeness(text: str, *, named: bool = False) -> int:
     if not _SECRET_LIKE.fullmatch(text) or _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
         short = named and 4 <= len(text) < 6 and text.isalnum()  # noqa: PLR2004
         return 1 if short and not (text.isalpha() and text[1:].islower()) else 0
-    if _UUID.fullmatch(text) or (_HEX.fullmatch(text) and not text.isdigit()):
+    if text.isdigit():
+        # A number under another name identifies a person, a team or a page.
+        return 1 if named else 0
+    if _UUID.fullmatch(text) or _HEX.fullmatch(text):
         return 2
-    return _mixture_likeness(text, named=named)
+    return _random_likeness(text, named=named)
 
 
-def _mixture_likeness(text: str, *, named: bool) -> int:
-    """Return the same by the mix of letters and digits."""
-    digits = sum(map(str.isdigit, text))
-    letters = sum(map(str.isalpha, text))
-    if not letters:
-        return 1 if named or digits >= _SHORTEST_MIXED else 0
-    if not digits:
-        lower = sum(map(str.islower, text))
-        random = 1 < lower < letters - 1 and not _WORDLIKE.fullmatch(text)
-        if not random or len(text) < _SHORTEST_MIXED:
-            return 0
-        return 2 if len(text) >= _LONG_SECRET else 1
-    if _WORDLIKE.fullmatch(text) or _is_slug(text):
+def _random_likeness(text: str, *, named: bool) -> int:
+    """Return the same by the characters that are neither words nor numbers between them."""
+    words = [word for word in _SEPARATOR.split(text) if word]
+    random = sum(len(word) for word in words if not _is_readable(word))
+    whole = sum(map(len, words))
+    if random * 5 <= whole * 2:  # the words of a title, with a number or a short code
         return 0
-    if len(text) >= _LONG_SECRET:
+    if whole >= _LONG_SECRET:
         return 2
-    return 1 if named or len(text) >= _SHORTEST_MIXED else 0
+    return 1 if named or whole >= _SHORTEST_RANDOM else 0
+
+
+def _is_readable(word: str) -> bool:
+    """Say whether letters and digits are a number, a word, or a name with a number."""
+    if word.isdigit():
+        return True
+    if not word.isalpha():
+        return _WORDLIKE.fullmatch(word) is not None and readability.is_readable(
+            word.rstrip(_DIGITS)
+        )
+    if word.isupper() or word.islower() or word.istitle():
+        return readability.is_readable(word)
+    parts = _WORDS.findall(word)
+    plain = sum(len(part) for part in parts if len(part) > 2 and readability.is_readable(part))  # noqa: PLR2004
+    return plain * 3 >= len(word) * 2
 
 
 def is_short_secret(text: str) -> bool:
@@ -122,10 +141,29 @@ def is_short_secret(text: str) -> bool:
     return len(text) > 3 and not _YEAR.fullmatch(text)  # noqa: PLR2004
 
 
-def _is_slug(text: str) -> bool:
-    """Say whether most of a text is words, as in the URL of an article."""
-    words = [word for word in re.split(r"[-_.+~ ]", text) if word]
-    plain = sum(
-        len(word) for word in words if word.isalpha() and (word.islower() or word.istitle())
-    )
-    return len(words) > 1 and plain * 5 >= sum(map(len, words)) * 3
+def without_secrets(url: str) -> str:
+    """Return a URL with an asterisk in place of every secret and every number."""
+    scheme, _, address = url.partition("://")
+    return f"{scheme}://" + _URL_PIECE.sub(_hidden_secret, address)
+
+
+def _hidden_secret(piece: re.Match[str]) -> str:
+    text = unquote(piece[0])
+    return "*" if text.isdigit() or secret_likeness(text, named=True) else piece[0]
+
+
+def contains_code(url: str, code: str) -> bool:
+    """Say whether a code is a parameter, a part of the path, or the fragment of a URL."""
+    wanted = _plain_code(code)
+    if len(wanted) < 4 or wanted not in _plain_code(unquote(url)):  # noqa: PLR2004
+        return False
+    rest, _, fragment = url.partition("#")
+    address = rest.partition("?")[0]
+    path = (address.partition("://")[2] or address).partition("/")[2]
+    pieces = [*path.split("/"), *fragment.partition("?")[0].split("/")]
+    pieces += [value for _, value in url_parameters(url)]
+    return any(_plain_code(unquote(piece)) == wanted for piece in pieces)
+
+
+def _plain_code(text: str) -> str:
+    return re.sub(r"[\s+-]", "", text).lower()
