@@ -187,6 +187,7 @@ class Oncebox:
             await components.close()
             raise
         components.sources.start()
+        components.data_key_refresher.start()
         self._components = components
         self.handlers.use_configured_sources(self._configured_source)
 

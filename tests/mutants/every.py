@@ -13,6 +13,7 @@ from tests.mutants.http import HTTP
 from tests.mutants.immediate_leases import IMMEDIATE_LEASES
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
+from tests.mutants.keys import KEYS
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
@@ -44,6 +45,7 @@ EVERY = (
     *SMTP,
     *EVENTS,
     *VAULT,
+    *KEYS,
     *ARTIFACTS,
     *CODES,
     *LINKS,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tests.torture.scenario import Report, Scenario, run
 
 #: Each group is a package here whose module ``scenarios`` has its ``SCENARIOS``.
-GROUPS = ("harness", "ledger", "hooks", "mail", "artifacts", "sends", "plugin")
+GROUPS = ("harness", "ledger", "hooks", "mail", "artifacts", "sends", "rotation", "plugin")
 #: How many violations of one scenario are printed before the rest is only counted.
 SHOWN = 20
 _ROW = "{:<28} {:<9} {:>7} {:>11} {:>9}  {}\n"

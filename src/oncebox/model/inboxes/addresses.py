@@ -59,12 +59,27 @@ def domain_key(name: str) -> str:
 
 def dns_records(name: str, host: str) -> tuple[DnsRecord, ...]:
     """Return the DNS records that direct mail for a domain to a host."""
-    if name.endswith(_RESERVED_DOMAINS):
+    if not is_in_public_dns(name):
         return ()
     return (
         DnsRecord("MX", f"{name}.", f"10 {host}."),
         DnsRecord("TXT", f"{name}.", '"v=spf1 mx -all"'),
     )
+
+
+def is_in_public_dns(name: str) -> bool:
+    """Say whether a domain can be in the public DNS at all."""
+    return not name.endswith(_RESERVED_DOMAINS)
+
+
+def proof_record(name: str, token: str) -> DnsRecord:
+    """Return the DNS record by which a tenant proves that a domain is its own."""
+    return DnsRecord("TXT", f"_oncebox.{name}.", f'"oncebox-domain={token}"')
+
+
+def domains_overlap(one: str, other: str) -> bool:
+    """Say whether two domains are the same, or one is a subdomain of the other."""
+    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
 
 
 def _to_ascii(name: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -378,6 +379,7 @@ class ApiEndpoint:
             self._components.master_key,
             request,
             lambda tx: encode_response(route, creator(call, tx)),
+            None if route.before is None else partial(route.before, call),
         )
         if repeated:
             again = (*answer.headers, ("idempotency-replayed", "true"))
