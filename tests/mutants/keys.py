@@ -217,8 +217,10 @@ KEYS = (
         (
             Patch(
                 "src/oncebox/webhooks/providers.py",
-                "        sends_secret=True,\n        verifier=basic_token_none.verify_basic,\n",
-                "        verifier=basic_token_none.verify_basic,\n",
+                "        sends_secret=True,\n        verifier=basic_token_none.verify_token,\n"
+                '        note="a token proves nothing about the body; prefer',
+                "        verifier=basic_token_none.verify_token,\n"
+                '        note="a token proves nothing about the body; prefer',
             ),
         ),
         (
