@@ -196,6 +196,7 @@ class Oncebox:
             await components.close()
             raise
         components.sources.start()
+        components.data_key_refresher.start()
         for source in (MAIL_SOURCE, *self.handlers.sources):
             self.telemetry.expect_source(source)
         self._components = components

@@ -20,10 +20,12 @@ from oncebox.ledger.deliveries.intake import Intake
 from oncebox.ledger.deliveries.quarantine import QuarantineWriter
 from oncebox.ledger.events.broadcast import EventBroadcast
 from oncebox.ledger.inboxes.allocation import InboxService
+from oncebox.ledger.inboxes.domain_proofs import DomainProofs, FindTxt
 from oncebox.ledger.inboxes.inbox_counts import InboxCounter
 from oncebox.ledger.inboxes.longpoll import LongPollHub
 from oncebox.ledger.inboxes.mail_intake import MailIntake
 from oncebox.ledger.inboxes.recipient_directory import RecipientDirectory, StorageLimits
+from oncebox.ledger.master_key_rotation import DataKeyRefresher
 from oncebox.ledger.sends.outbox import MailComposer, Outbox
 from oncebox.ledger.sends.templates import TemplateFolder
 from oncebox.ledger.transactions import Ledger
@@ -41,14 +43,14 @@ RecheckRejected = Callable[[RejectedRequest], Awaitable[Sequence[NewDelivery]]]
 #: services with background tasks or connections, in the order in which they are closed
 _CLOSED = (
     "recipients", "broadcast", "longpoll", "inbox_counter", "outbox", "quarantine", "sources",
-    "api_keys",
+    "api_keys", "data_key_refresher",
 )  # fmt: skip
 
 
 class Components:
     """The services of one process; each is built when it is first used."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the layers above provide
         self,
         settings: Settings,
         database: Database,
@@ -57,6 +59,7 @@ class Components:
         *,
         judge_link: JudgeLink | None = None,
         recheck: Callable[[SourceCache, Intake], RecheckRejected],
+        find_txt: FindTxt,
     ) -> None:
         """Check the settings of sources and inboxes; ``close`` closes the database.
 
@@ -80,6 +83,7 @@ class Components:
         self._schemes = scheme_lookup()
         self._judge_link = judge_link or _check_link
         self._recheck = recheck
+        self._find_txt = find_txt
 
     async def close(self) -> None:
         """Close the services that were used, then the database."""
@@ -123,6 +127,11 @@ class Components:
     def api_keys(self) -> ApiKeyCache:
         """Finds API keys."""
         return ApiKeyCache(self.database)
+
+    @cached_property
+    def data_key_refresher(self) -> DataKeyRefresher:
+        """Reads new data keys while the master key is rotated."""
+        return DataKeyRefresher(self.database, self.master_key, self.telemetry)
 
     @cached_property
     def sources(self) -> SourceCache:
@@ -173,6 +182,11 @@ class Components:
             draining=self.inboxes.draining,
             limits=StorageLimits(limits.inbox_bytes, limits.tenant_bytes),
         )
+
+    @cached_property
+    def domain_proofs(self) -> DomainProofs:
+        """Checks that a domain is its tenant's."""
+        return DomainProofs(self.master_key, self._find_txt)
 
     @cached_property
     def mail_intake(self) -> MailIntake:

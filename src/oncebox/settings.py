@@ -18,6 +18,7 @@ import msgspec
 import platformdirs
 
 from oncebox.errors import ConfigInvalid
+from oncebox.model.setting_rules import SETTING_RULES
 
 _PREFIX = "ONCEBOX_"
 
@@ -39,8 +40,10 @@ _ALIKE = 0.75
 #: what a log or traceback must not show
 _SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Limit = Annotated[int, msgspec.Meta(ge=0)]
+#: days of it in milliseconds fit into 64 bits
+_MAX_NUMBER = 10_000_000_000
+Count = Annotated[int, msgspec.Meta(ge=1, le=_MAX_NUMBER)]
+Limit = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 #: about a century
 _MAX_SECONDS = 3_000_000_000
@@ -57,6 +60,10 @@ _DESCRIPTIONS = {
     Url: "a URL, such as https://hooks.example.com",
     dict[str, dict[str, Any]]: "tables [sources.NAME] in the settings file",
 }
+#: a number that may be shown
+_NUMBER = re.compile(r"-?[0-9.]{1,20}")
+#: fields of a source's table that are no fields of a source
+_READ_LATER = frozenset({"secrets", "public_id"})
 _ERROR_PATH = re.compile(r"`\$\.([a-z_.]+)(?:\[\.\.\.\])*`$")
 
 
@@ -242,7 +249,7 @@ class InboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     #: the default domain of addresses; it belongs to the tenant of the settings
     domain: str = "oncebox.test"
     #: the name of this mail server, for MX records
-    host: str = ""
+    host: HostName = ""
     #: default lifetime of an inbox; 0 is for ever
     lifetime: Seconds = 86_400.0
     #: how long mail is still accepted after an inbox was closed or has expired
@@ -457,26 +464,84 @@ def load_settings(environ: Mapping[str, str] | None = None, **given: Any) -> Set
         raise ConfigInvalid(problem)
     merged = _merge(in_file, in_environ)
     merged = _merge(merged, {name: value for name, value in given.items() if value is not None})
+    for path in _kinds():
+        if _has_path(merged, path):
+            is_text = _has_path(in_environ, path)
+            problem = setting_problem(path, _find_path(merged, path), is_text=is_text)
+            if problem:
+                raise ConfigInvalid(f"{_where(path, in_file, in_environ)} {problem}")
     try:
         return msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
         path = _error_path(error)
         if not path:
             raise ConfigInvalid(f"a setting cannot be used: {error}") from error
-        where = variable_name(".".join(path)) if _has_path(in_environ, path) else ".".join(path)
-        if _has_path(in_file, path) and not _has_path(in_environ, path):
-            where += " in the settings file"
+        where = _where(path, in_file, in_environ)
         raise ConfigInvalid(f"{where} {expectation(path)}") from error
+
+
+def _where(path: tuple[str, ...], in_file: Any, in_environ: Any) -> str:
+    """Return the name of a setting where it is set."""
+    name = ".".join(path)
+    if _has_path(in_environ, path):
+        return variable_name(name)
+    return f"{name} in the settings file" if _has_path(in_file, path) else name
+
+
+def setting_problem(path: tuple[str, ...], value: Any, *, is_text: bool) -> str:
+    """Say what is wrong with the value of a setting, and what it must be; empty if nothing is.
+
+    The environment has texts only, in which numbers are read. A value is quoted only if it and
+    the setting are numbers: it may be a secret.
+    """
+    kind = _kinds()[path]
+    rule = SETTING_RULES.get(".".join(path))
+    try:
+        found = msgspec.convert(value, kind, strict=not is_text)
+    except msgspec.ValidationError:
+        return f"{expectation(path)}, and is {_described_value(kind, value)}"
+    if rule is not None and found != "" and not rule.holds(found):
+        return f"{expectation(path)}, and is {_described_value(kind, found)}"
+    return _sources_problem(found) if path == ("sources",) else ""
+
+
+def _described_value(kind: Any, value: Any) -> str:
+    """Return the type of a value; its number, if the setting is one."""
+    is_number = getattr(kind, "__origin__", None) in {int, float}
+    if is_number and not isinstance(value, bool) and _NUMBER.fullmatch(str(value)):
+        return str(value)
+    names = {str: "text", bool: "true or false", int: "a whole number", float: "a number",
+             list: "a list", dict: "a table"}  # fmt: skip
+    described = names.get(type(value), "something else")
+    return "another text" if described == "text" and not is_number else described
+
+
+def _sources_problem(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the first problem of a source's table; its secrets are read later."""
+    from oncebox.model.webhooks.source import source_from_table  # noqa: PLC0415 - few have sources
+
+    for name, table in tables.items():
+        fields = {field: value for field, value in table.items() if field not in _READ_LATER}
+        secrets = table.get("secrets", [])
+        texts = secrets if isinstance(secrets, list) else [secrets]
+        if not all(isinstance(each, str) for each in texts):
+            return f"has a source that cannot be used: secrets of {name!r} must be a list of texts"
+        try:
+            source_from_table(fields, tenant="default", name=name, public_id="x")
+        except ConfigInvalid as error:
+            return f"has a source that cannot be used: {error}"
+    return ""
 
 
 def expectation(path: tuple[str, ...]) -> str:
     """Say what a setting must be, without its value, which may be a secret."""
-    kind = next((kind for each, kind, _ in all_settings() if each == path), None)
+    kind = _kinds().get(path)
     if kind is None:
         return "is a section; set the settings in it"
     if get_origin(kind) is Literal:
         return f"must be {' or '.join(get_args(kind))}"
-    described = _DESCRIPTIONS.get(kind)
+    rule = SETTING_RULES.get(".".join(path))
+    described = rule.expected if rule else _DESCRIPTIONS.get(kind)
     return f"must be {described or _described_number(kind)}"
 
 
@@ -485,13 +550,22 @@ def _described_number(kind: Any) -> str:
     number = "a whole number" if base is int else "a number"
     if meta.gt is not None:
         return f"{number} above {meta.gt} and up to {meta.le}"
-    return f"{number} from {meta.ge} to {meta.le}" if meta.le else f"{number}, at least {meta.ge}"
+    is_bounded = meta.le not in {None, _MAX_NUMBER}
+    return (
+        f"{number} from {meta.ge} to {meta.le}" if is_bounded else f"{number}, at least {meta.ge}"
+    )
 
 
 def _error_path(error: msgspec.ValidationError) -> tuple[str, ...]:
     """Return the path of the setting in an error: ``… - at `$.http.port```."""
     found = _ERROR_PATH.search(str(error))
     return tuple(found[1].split(".")) if found else ()
+
+
+def _find_path(tree: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        tree = tree[step]
+    return tree
 
 
 def _has_path(tree: Any, path: tuple[str, ...]) -> bool:
@@ -562,6 +636,11 @@ def _is_known(path: tuple[str, ...], names: Container[str], sections: Container[
         or name in sections
         or any(".".join(path[:length]) in names for length in range(1, len(path)))
     )
+
+
+@functools.cache
+def _kinds() -> dict[tuple[str, ...], Any]:
+    return {path: kind for path, kind, _ in all_settings()}
 
 
 @functools.cache

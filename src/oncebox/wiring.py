@@ -12,6 +12,7 @@ from oncebox.db import startup
 from oncebox.ledger.admin.source_cache import SourceCache
 from oncebox.ledger.artifacts.claims import JudgeLink
 from oncebox.ledger.deliveries.intake import Intake
+from oncebox.ledger.inboxes.domain_proofs import FindTxt
 from oncebox.model.deliveries.delivery import NewDelivery
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.link_rules import LinkVerdict
@@ -82,7 +83,13 @@ async def open_components(
         database.deadline = deadline  # a migration may take longer
         telemetry.store_overdue.set_function(lambda: database.overdue)
         components = Components(
-            settings, database, telemetry, key, recheck=_recheck_rejected, judge_link=judge_link
+            settings,
+            database,
+            telemetry,
+            key,
+            recheck=_recheck_rejected,
+            judge_link=judge_link,
+            find_txt=_txt_lookup(settings),
         )
         telemetry.free_disk.set_function(lambda: components.disk_space.free)
         return components
@@ -159,6 +166,17 @@ def _document_fetcher(components: Components) -> Callable[[str], Awaitable[bytes
 
     components.exit_stack.push_async_callback(close)
     return fetch
+
+
+def _txt_lookup(settings: Settings) -> FindTxt:
+    """Return a function that asks for TXT records; nothing is cached, as they were just set."""
+
+    async def find(name: str) -> list[bytes]:
+        from oncebox.workers.mail.dns_resolver import DnsResolver  # noqa: PLC0415 - seldom needed
+
+        return await DnsResolver(settings.mail.dns_servers).txt(name)
+
+    return find
 
 
 def build_smtp_server(

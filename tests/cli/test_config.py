@@ -186,10 +186,28 @@ def test_a_bad_value_is_shown_with_the_reason_and_fails_nothing(
 
     assert troubled == {"worker.lease", "http.port", "http.prot", "ONCEBOX_DATADIR", "smtp"}
     assert (found["worker.lease"]["value"], found["worker.lease"]["problem"]) == (
-        "soon", "must be a number above 0 and up to 3000000000",
+        "soon", "must be a number above 0 and up to 3000000000, and is text",
     )  # fmt: skip
     assert "did you mean ONCEBOX_HTTP__PORT?" in found["http.prot"]["problem"]
     assert "section" in found["smtp"]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('[inboxes]\ndomain = "x y"', "inboxes.domain"),
+        ("[parser]\nmemory = 1", "parser.memory"),
+        ('tenant = "x y"', "tenant"),
+        ("[sources.x]\nscheme = 5", "sources"),
+    ],
+)
+def test_every_command_refuses_what_config_show_finds(clean: Ledger, text: str, name: str) -> None:
+    Path("oncebox.toml").write_text(text)
+    found = shown(clean)[name]["problem"]
+    for command in (("delivery", "list"), ("migrate",), ("inbox", "new"), ("doctor",)):
+        answer = clean.type(*command)
+        assert answer.code != 0
+        assert f"config_invalid: {name} in the settings file {found}" in answer.err
 
 
 def test_an_unknown_name_is_also_an_error_line_as_serve_prints_it(

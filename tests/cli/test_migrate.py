@@ -39,5 +39,6 @@ def test_migrate_reports_its_progress_and_goes_on(bare: Ledger, old: int) -> Non
     assert "oncebox migrate" in refused.err
     assert again.code == 0
     assert again.err.startswith(f"migrated 5 of {old - 10} rows\n")
-    assert again.out == "applied 0010_digests\n"
+    newer = [each.name for each in migrate.shipped_migrations("sqlite") if each.number >= 10]
+    assert again.out == "".join(f"applied {name}\n" for name in newer)
     assert bare.type("migrate").out == "nothing to do\n"

@@ -1,14 +1,18 @@
 """`oncebox serve`: greets, answers, works, restarts what died, and stops losing nothing."""
 
 import asyncio
+import json
 import os
+import pty
 import resource
 import signal
 import smtplib
 import socket
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,9 +47,46 @@ def test_it_says_where_it_listens_and_where_everything_lies(services: Services) 
     assert told["smtp"].startswith("127.0.0.1:")
     assert told["data"] == str(services.folder / "oncebox.db")
     assert told["credentials"] == str(services.folder / "credentials.json")
-    assert told["key"] == service.key
     assert stat.S_IMODE((services.folder / "credentials.json").stat().st_mode) == 0o600
     assert service.json("/v1/self")["key"]["scopes"] == ["admin"]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_first_key_is_shown_once_and_on_a_terminal_only(
+    services: Services, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    service = services.serve(*options)
+    assert service.key not in service.child.text()
+
+    folder = tmp_path / "terminal"
+    words = ("serve", "--port", "0", "--data-dir", str(folder), *options)
+    first, second = _typed_on_a_terminal(*words), _typed_on_a_terminal(*words)
+    key = json.loads((folder / "credentials.json").read_text())["key"]
+    assert (first.count(key), second.count(key)) == (1, 0)
+
+
+def _typed_on_a_terminal(*words: str) -> str:
+    """Run a service on a terminal until it has started; return what it showed."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "oncebox", *words],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "ONCEBOX_SMTP__PORT": "0"},
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while b"service_started" not in shown:
+            shown += os.read(ours, 4096)
+    finally:
+        child.terminate()
+        with suppress(OSError):  # the terminal is gone when the last process has closed it
+            while more := os.read(ours, 4096):
+                shown += more
+        child.wait(60)
+        os.close(ours)
+    return shown.decode()
 
 
 def test_it_greets_and_obeys_without_a_standard_input(tmp_path: Path) -> None:
@@ -62,18 +103,6 @@ def test_it_greets_and_obeys_without_a_standard_input(tmp_path: Path) -> None:
         assert child.wait() == 0
         assert Running(child, tmp_path).greeting["url"]
         assert "worker_died" not in child.text()
-
-
-def test_the_first_key_is_shown_once(services: Services) -> None:
-    first = services.serve()
-    key = first.key
-    first.child.terminate()
-    first.child.wait()
-    second = services.serve()
-
-    assert second.key == key
-    assert first.child.text().count(key) == 1
-    assert key not in second.child.text()
 
 
 def test_it_serves_and_works_in_one_process(services: Services) -> None:

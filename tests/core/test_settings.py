@@ -199,14 +199,76 @@ def test_a_bad_value_in_the_file_names_its_key_and_is_not_quoted(elsewhere: Path
     (elsewhere / "oncebox.toml").write_text("master_key = ['CANARY']\n")
     with pytest.raises(ConfigInvalid) as caught:
         load_settings({})
-    assert str(caught.value) == "master_key in the settings file must be text"
+    assert str(caught.value) == "master_key in the settings file must be text, and is a list"
 
     (elsewhere / "oncebox.toml").write_text("[http]\nport = 'CANARY'\n")
     with pytest.raises(ConfigInvalid) as caught:
         load_settings({})
     assert str(caught.value) == (
-        "http.port in the settings file must be a whole number from 0 to 65535"
+        "http.port in the settings file must be a whole number from 0 to 65535, and is text"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[http]\nport = "8808"', "http.port .* must be a whole number .*, and is 8808"),
+        ("[smtp]\nenabled = 1", "smtp.enabled .* must be true or false, and is a whole number"),
+        ("[parser]\nmemory = 1", "parser.memory .* must be 0 or .* at least 64, and is 1"),
+        ("[worker]\nmemory_limit = 5", "worker.memory_limit .* at least 256, and is 5"),
+        ('tenant = "x y"', "tenant .* must be a name of small letters.*, and is another text"),
+        ("tenant = 5", "tenant .* must be a name .*, and is a whole number"),
+        ('[inboxes]\ndomain = "x y"', "inboxes.domain .* must be a domain"),
+        ('[inboxes]\nhost = "x y"', "inboxes.host .* must be a host name"),
+        ('[http]\nhost = "x y"', "http.host .* must be an address to listen on"),
+        ('[http]\nproxies = "10.0.0.0/99"', "http.proxies .* must be addresses or networks"),
+        ('[http]\nhosts = "a b"', "http.hosts .* must be host names"),
+        ('[mail]\ndns_servers = "9.9.9.9:70000"', "mail.dns_servers .* must be name servers"),
+        ('[sends]\nsender = "nobody"', "sends.sender .* must be an address"),
+        ('database_url = "mysql://x"', "database_url .* must be sqlite:///path"),
+        ("[retention]\nsends = 99999999999", "retention.sends .* must be a whole number"),
+        ("[sources.x]\nscheme = 5", "sources .*scheme of source 'x' .*expected `str`, got `int`"),
+        ("[sources.x]", "sources .*scheme of source 'x' cannot be used: it is missing"),
+        (
+            '[sources.x]\nscheme = "stripe"\nsecrets = [5]',
+            "sources .*secrets of 'x' must be a list",
+        ),
+        ('[sources.x]\nscheme = "stripe"\ntries = 0', "sources .*tries of source 'x'"),
+    ],
+)
+def test_a_wrong_type_or_range_is_refused_with_name_finding_and_expectation(
+    elsewhere: Path, text: str, said: str
+) -> None:
+    (elsewhere / "oncebox.toml").write_text(text)
+
+    with pytest.raises(ConfigInvalid, match=said):
+        load_settings({})
+
+
+def test_what_the_rules_of_single_settings_allow() -> None:
+    environ = {
+        "ONCEBOX_TENANT": "acme-2",
+        "ONCEBOX_INBOXES__DOMAIN": "",
+        "ONCEBOX_INBOXES__HOST": "mail.example.com",
+        "ONCEBOX_HTTP__HOST": "::1",
+        "ONCEBOX_HTTP__HOSTS": "a.example, [::1]:8808,",
+        "ONCEBOX_HTTP__PROXIES": "10.0.0.0/8, ::1",
+        "ONCEBOX_MAIL__DNS_SERVERS": "9.9.9.9, [::1]:5353, 2620:fe::fe",
+        "ONCEBOX_SENDS__SENDER": "Acme <hello@acme.com>",
+        "ONCEBOX_PARSER__MEMORY": "0",
+        "ONCEBOX_SMTP__ENABLED": "1",
+    }
+
+    assert load_settings(environ).mail.dns_servers == environ["ONCEBOX_MAIL__DNS_SERVERS"]
+
+
+def test_a_value_that_is_no_number_is_never_quoted(elsewhere: Path) -> None:
+    for text in ("tenant = 'CANARY x'", "master_key = 48291733", "[sends]\nsender = 'CANARY'"):
+        (elsewhere / "oncebox.toml").write_text(text)
+        with pytest.raises(ConfigInvalid) as caught:
+            load_settings({})
+        assert "CANARY" not in str(caught.value)
+        assert "48291733" not in str(caught.value)
 
 
 def test_every_setting_says_what_it_must_be() -> None:
@@ -344,6 +406,7 @@ def test_settings_show_nothing_that_may_be_a_secret() -> None:
         {
             "ONCEBOX_MASTER_KEY": "CANARY",
             "ONCEBOX_DATABASE_URL": "postgresql://user:CANARY@host/db",
+            "ONCEBOX_SOURCES__STRIPE__SCHEME": "stripe",
             "ONCEBOX_SOURCES__STRIPE__SECRETS": "CANARY",
             "ONCEBOX_TENANT": "acme",
         }

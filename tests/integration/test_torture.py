@@ -11,6 +11,7 @@ from tests.torture.hooks import scenarios as hooks
 from tests.torture.ledger import scenarios as ledger
 from tests.torture.mail import scenarios as mail
 from tests.torture.plugin import scenarios as plugin
+from tests.torture.rotation import scenarios as rotation
 from tests.torture.scenario import Scenario, run
 from tests.torture.sends import scenarios as sends
 
@@ -31,6 +32,7 @@ ELSEWHERE = {"ledger-state-machine", "hooks-slow-crowd"}
             *mail.SCENARIOS,
             *artifacts.SCENARIOS,
             *sends.SCENARIOS,
+            *rotation.SCENARIOS,
             *plugin.SCENARIOS,
             *fairness.SCENARIOS,
             *capacity.SCENARIOS,

@@ -140,12 +140,13 @@ ACTIONS = (
         (
             Patch(
                 "src/oncebox/ledger/attempts/actions.py",
-                "        return self._key.encrypt(result, bound_to=bound)\n",
-                "        return bound[:0] + result\n",
+                "        return self._key.encrypt(result, bound_to=result_aad(*ref.key), "
+                "purpose=RESULT)\n",
+                "        return result_aad(*ref.key)[:0] + result\n",
             ),
             Patch(
                 "src/oncebox/ledger/attempts/actions.py",
-                "        return self._key.decrypt(action.result, bound_to=bound)\n",
+                "        return self._key.decrypt(action.result, bound_to=bound, purpose=RESULT)\n",
                 "        return bound[:0] + action.result\n",
             ),
         ),

@@ -15,6 +15,7 @@ from tests.mutants.http import HTTP
 from tests.mutants.immediate_leases import IMMEDIATE_LEASES
 from tests.mutants.inboxes import INBOXES
 from tests.mutants.intake import INTAKE
+from tests.mutants.keys import KEYS
 from tests.mutants.links import LINKS
 from tests.mutants.messages import MESSAGES
 from tests.mutants.mutants import MUTANTS
@@ -49,6 +50,7 @@ EVERY = (
     *FAIRNESS,
     *EVENTS,
     *VAULT,
+    *KEYS,
     *ARTIFACTS,
     *CODES,
     *LINKS,

@@ -1,5 +1,6 @@
 """The keeper of a run's service: whatever ends it, the service ends too."""
 
+import json
 import os
 import signal
 import subprocess
@@ -78,9 +79,10 @@ def test_a_service_that_greets_before_its_number_is_known_is_waited_for(
     folder: Path, oncebox_server: OnceboxServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / server_lifetime.LOG_FILE).touch()
-    (folder / server_lifetime.CREDENTIALS).write_text(
-        f'{{"url": "{oncebox_server.url}", "key": "{oncebox_server.api_key}"}}\n'
-    )
+    written = {"url": oncebox_server.url, "key": oncebox_server.api_key}
+    (folder / "credentials.json").write_text(json.dumps(written))
+    greeting = json.dumps({"credentials": str(folder / "credentials.json")})
+    (folder / server_lifetime.GREETING).write_text(f"{greeting}\n")
     monkeypatch.setattr(shared_server, "_START_TIMEOUT", 0.2)
 
     with (

@@ -13,7 +13,8 @@ from tests.torture.scenario import Report, Scenario, run
 
 #: Each group is a package here whose module ``scenarios`` has its ``SCENARIOS``.
 GROUPS = (
-    "harness", "ledger", "hooks", "mail", "artifacts", "sends", "plugin", "fairness", "capacity",
+    "harness", "ledger", "hooks", "mail", "artifacts", "sends", "rotation", "plugin", "fairness",
+    "capacity",
 )  # fmt: skip
 #: How many violations of one scenario are printed before the rest is only counted.
 SHOWN = 20

@@ -78,10 +78,11 @@ _SOURCE = GroupEntry("Manage webhook sources.", {
     "remove": _command("source:remove", "Delete a source and its secrets."),
     "secret": _SOURCE_SECRET,
 })  # fmt: skip
-_KEY = GroupEntry("Manage API keys.", {
+_KEY = GroupEntry("Manage API keys and the master key.", {
     "new": _command("admin:new_key", "Create an API key and print it once."),
     "list": _command("admin:list_keys", "List API keys without their texts."),
     "revoke": _command("admin:revoke_key", "Revoke an API key."),
+    "rotate-master": _command("master_key:rotate_master", "Replace the master key."),
 })  # fmt: skip
 _TENANT = GroupEntry("Manage tenants.", {
     "new": _command("admin:new_tenant", "Create a tenant."),

@@ -47,11 +47,10 @@ class Reader:
     @cached_property
     def master_key(self) -> MasterKey:
         """The master key of this database."""
-        known = self.read(startup.stored_key_id)
-        if known is None:  # nothing is encrypted yet: any key works
+        if self.read(startup.stored_key_id) is None:  # nothing is encrypted yet: any key works
             return MasterKey(os.urandom(32))
         key = startup.load_master_key(self.settings, may_create=False)
-        startup.require_same_key(known, key)
+        self.read(startup.read_data_keys, key, self.clock())
         return key
 
     @cached_property

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from oncebox.core import clock, encryption
 from oncebox.core.encryption import MasterKey
 from oncebox.core.files import create_private_folder
+from oncebox.db import data_keys
 from oncebox.db import migrate as migrations
 from oncebox.db.database import Database, ReadSession, Transaction
 from oncebox.db.queries import load
@@ -130,19 +131,22 @@ async def check_master_key(database: Database, key: MasterKey) -> None:
 
     Raises: MasterKeyWrong.
     """
-    known = await master_key_id(database) or await database.write(_store_key_id, key.id)
-    require_same_key(known, key)
+    if await master_key_id(database) is None:
+        await database.write(_store_key_id, key.id)
+    await database.read(read_data_keys, key, database.clock())
 
 
-def require_same_key(known: str | None, key: MasterKey) -> None:
-    """Refuse a master key other than the one of the database.
+def read_data_keys(tx: Transaction, key: MasterKey, now: int) -> None:
+    """Let a master key use the data keys of the database; refuse a key that cannot open it.
 
     Raises: MasterKeyWrong.
     """
-    if known != key.id:
+    if wrapped := data_keys.read(tx, key.id):
+        data_keys.use(key, wrapped, now)
+    elif (known := stored_key_id(tx)) != key.id:
         raise MasterKeyWrong(
             f"this database belongs to master key {known}, not {key.id}; set ONCEBOX_MASTER_KEY "
-            "or ONCEBOX_MASTER_KEY_FILE to the key it was created with"
+            "or ONCEBOX_MASTER_KEY_FILE to the key it was created with, or last rotated to"
         )
 
 
@@ -178,9 +182,8 @@ def stored_key_id(tx: Transaction) -> str | None:
     return str(row[0]) if row else None
 
 
-def _store_key_id(tx: Transaction, id_: str) -> str | None:
+def _store_key_id(tx: Transaction, id_: str) -> None:
     tx.run(_sql.keep_fact, name="master_key_id", value=id_)
-    return stored_key_id(tx)
 
 
 def _check_durability(tx: Transaction, telemetry: "Telemetry") -> None:

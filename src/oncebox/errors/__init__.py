@@ -28,7 +28,9 @@ Every error carries a stable ``code``, says whether trying again is safe
     │   ├── BackupDamaged
     │   └── MasterKeyError
     │       ├── MasterKeyMissing
-    │       └── MasterKeyWrong
+    │       ├── MasterKeyWrong
+    │       │   └── DataKeyUnknown    may be retried
+    │       └── MasterKeyRotating     to another key
     ├── InputRefused                  invalid input
     │   ├── KeyInvalid
     │   ├── HeaderInvalid
@@ -227,6 +229,19 @@ class MasterKeyWrong(MasterKeyError):
     """The database was encrypted with another master key."""
 
     code = "master_key_wrong"
+
+
+class DataKeyUnknown(MasterKeyWrong):
+    """The value was encrypted with a data key that this process has not read yet."""
+
+    code = "data_key_unknown"
+    retry_safe = True
+
+
+class MasterKeyRotating(MasterKeyError):
+    """The master key is being rotated to another key."""
+
+    code = "master_key_rotating"
 
 
 class InputRefused(OnceboxError):

@@ -8,6 +8,7 @@ OnceboxError
 │   └── DomainUnknown
 ├── StateConflict
 │   ├── DomainTaken
+│   ├── DomainUnproven            no proof that the tenant owns it, or another has it
 │   ├── DomainRequired            there is no default
 │   ├── AddressTaken
 │   ├── InboxConflict             the attempt has another inbox of that label
@@ -53,9 +54,15 @@ class DomainUnknown(NotFound):
 
 
 class DomainTaken(StateConflict):
-    """The domain exists in this installation already."""
+    """The domain, one above it or one below it is in this installation already."""
 
     code = "domain_taken"
+
+
+class DomainUnproven(StateConflict):
+    """The domain is not proven to be the tenant's by DNS, or another tenant has it."""
+
+    code = "domain_unproven"
 
 
 class DomainRequired(StateConflict):

@@ -10,18 +10,20 @@ from typing import Literal
 
 import msgspec
 
-from oncebox.core.encryption import MasterKey
-from oncebox.errors import MasterKeyWrong
+from oncebox.core.encryption import PREFIX, MasterKey
+from oncebox.errors import DataKeyUnknown, MasterKeyWrong
 from oncebox.errors.mail import MailDecryptionFailed
 from oncebox.model.inboxes.artifact import ArtifactValue
 from oncebox.model.inboxes.received_mail import ArtifactKind
 from oncebox.model.sends.email import SendEnvelope
 from oncebox.model.sends.send import ClaimedSend
 
-#: starts encrypted mail, with the version of the format; older mail is stored without encryption
-_PREFIX = b"\0sealed:1\0"
+#: starts mail that was encrypted before data keys had generations; older mail is not encrypted
+_PREFIX_1 = b"\0sealed:1\0"
 #: bytes from which encryption is done in a thread
 LARGE = 256 * 1024
+#: purposes of encryption keys
+MAIL, ARTIFACT, SEND = "mail", "artifact", "send"
 
 
 def mail_aad(tenant: str, payload_id: str) -> bytes:
@@ -32,6 +34,11 @@ def mail_aad(tenant: str, payload_id: str) -> bytes:
 def document_aad(tenant: str, message_id: str) -> bytes:
     """Return what the document of a message is bound to."""
     return f"oncebox_messages.document\0{tenant}\0{message_id}".encode()
+
+
+def without_first_prefix(stored: bytes) -> bytes | memoryview:
+    """Return encrypted mail without the prefix of the first version, which no other value had."""
+    return memoryview(stored)[len(_PREFIX_1) :] if stored.startswith(_PREFIX_1) else stored
 
 
 class MailCipher:
@@ -52,17 +59,20 @@ class MailCipher:
 
     def encrypt(self, plain: bytes, place: bytes) -> bytes:
         """Return the ciphertext, bound to a place."""
-        return self._master_key.encrypt(plain, bound_to=place, mark=_PREFIX)
+        return self._master_key.encrypt(plain, bound_to=place, purpose=MAIL)
 
     def decrypt(self, stored: bytes, place: bytes) -> bytes:
         """Return what was stored in a place, encrypted or not.
 
         Raises: MailDecryptionFailed.
         """
-        if not stored.startswith(_PREFIX):
+        if not stored.startswith((PREFIX, _PREFIX_1)):
             return stored
+        sealed = without_first_prefix(stored)
         try:
-            return self._master_key.decrypt(memoryview(stored)[len(_PREFIX) :], bound_to=place)
+            return self._master_key.decrypt(sealed, bound_to=place, purpose=MAIL)
+        except DataKeyUnknown:  # not for ever
+            raise
         except MasterKeyWrong as error:
             raise MailDecryptionFailed(
                 "this mail is damaged, or was encrypted with another master key or for another "
@@ -70,7 +80,7 @@ class MailCipher:
             ) from error
 
 
-_Field = Literal["message", "envelope", "config", "suppression"]
+SendField = Literal["message", "envelope", "config", "suppression"]
 _value_decoder = msgspec.json.Decoder(ArtifactValue)
 
 
@@ -84,13 +94,15 @@ class ArtifactCipher:
 
     def encrypt(self, tenant: str, artifact_id: str, value: ArtifactValue) -> bytes:
         """Return the ciphertext of a value, bound to its artifact."""
-        encoded = msgspec.json.encode(value)
-        return self._master_key.encrypt(encoded, bound_to=_artifact_aad(tenant, artifact_id))
+        aad = artifact_aad(tenant, artifact_id)
+        return self._master_key.encrypt(msgspec.json.encode(value), bound_to=aad, purpose=ARTIFACT)
 
     def decrypt(self, tenant: str, artifact_id: str, stored: bytes) -> ArtifactValue:
         """Return the value of an artifact."""
-        plain = self._master_key.decrypt(stored, bound_to=_artifact_aad(tenant, artifact_id))
-        return _value_decoder.decode(plain)
+        aad = artifact_aad(tenant, artifact_id)
+        return _value_decoder.decode(
+            self._master_key.decrypt(stored, bound_to=aad, purpose=ARTIFACT)
+        )
 
     def value_fingerprint(
         self, tenant: str, inbox_id: str, kind: ArtifactKind, value: str
@@ -117,7 +129,8 @@ def _artifact_hmac(key: bytes, *parts: str) -> bytes:
     return hmac.digest(key, msgspec.json.encode(parts), "sha256")
 
 
-def _artifact_aad(tenant: str, artifact_id: str) -> bytes:
+def artifact_aad(tenant: str, artifact_id: str) -> bytes:
+    """Return what the value of an artifact is bound to."""
     return f"artifact\0{tenant}\0{artifact_id}\0sealed".encode()
 
 
@@ -152,13 +165,13 @@ class SendCipher:
         message = self.decrypt_field("message", send.tenant, send.body_id, claimed.message)
         return message, msgspec.msgpack.decode(envelope, type=SendEnvelope)
 
-    def encrypt_field(self, kind: _Field, tenant: str, name: str, plain: bytes) -> bytes:
+    def encrypt_field(self, kind: SendField, tenant: str, name: str, plain: bytes) -> bytes:
         """Return the ciphertext of a field, bound to the id of its send or transport."""
-        return self._master_key.encrypt(plain, bound_to=_send_aad(kind, tenant, name))
+        return self._master_key.encrypt(plain, bound_to=send_aad(kind, tenant, name), purpose=SEND)
 
-    def decrypt_field(self, kind: _Field, tenant: str, name: str, stored: bytes) -> bytes:
+    def decrypt_field(self, kind: SendField, tenant: str, name: str, stored: bytes) -> bytes:
         """Return the content of an encrypted field."""
-        return self._master_key.decrypt(stored, bound_to=_send_aad(kind, tenant, name))
+        return self._master_key.decrypt(stored, bound_to=send_aad(kind, tenant, name), purpose=SEND)
 
     def encrypt_address(self, tenant: str, address: str) -> bytes:
         """Return an address of the suppression list, encrypted."""
@@ -182,7 +195,8 @@ class SendCipher:
         return _send_hmac(self._content_hmac, tenant, content)
 
 
-def _send_aad(what: str, tenant: str, name: str) -> bytes:
+def send_aad(what: SendField, tenant: str, name: str) -> bytes:
+    """Return what a field of a send, transport or suppression is bound to."""
     return msgspec.msgpack.encode(("send", what, tenant, name))
 
 

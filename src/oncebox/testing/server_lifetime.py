@@ -21,7 +21,7 @@ from typing import IO
 #: files in the folder of a run
 ALIVE_LOCK = "alive"
 START_LOCK = "starting"
-CREDENTIALS = "greeting.json"
+GREETING = "greeting.json"
 LOG_FILE = "server.log"
 PID_FILE = "server.pid"
 ENDED_MARKER = "ended"
@@ -64,8 +64,8 @@ def release_alive_lock(folder: Path, held: IO[bytes]) -> None:
 
 def run_server(folder: Path) -> None:
     """Run a service in test mode until its last user is gone."""
-    (folder / CREDENTIALS).touch(mode=0o600)
-    with (folder / CREDENTIALS).open("wb") as greeting, (folder / LOG_FILE).open("wb") as log:
+    (folder / GREETING).touch(mode=0o600)
+    with (folder / GREETING).open("wb") as greeting, (folder / LOG_FILE).open("wb") as log:
         server = subprocess.Popen(  # noqa: S603 - our own program
             [
                 *(sys.executable, "-m", "oncebox", "serve", "--test", "--json", "--port", "0"),

@@ -23,6 +23,13 @@ _START_TIMEOUT = 120.0
 _POLL_INTERVAL = 0.05
 
 
+class _Greeting(msgspec.Struct, frozen=True):
+    """What a service prints when it has started."""
+
+    #: the file with its URL and key
+    credentials: str
+
+
 class OnceboxServer(msgspec.Struct, frozen=True, kw_only=True):
     """A service in test mode; its ``repr`` does not show the key."""
 
@@ -74,13 +81,14 @@ def _start_process(folder: Path) -> None:
 
 def _wait_for_credentials(folder: Path) -> Credentials:
     """Wait until the service has started."""
-    file = folder / server_lifetime.CREDENTIALS
+    file = folder / server_lifetime.GREETING
     until = time.monotonic() + _START_TIMEOUT
     log, ended = folder / server_lifetime.LOG_FILE, folder / server_lifetime.ENDED_MARKER
     while time.monotonic() < until and log.exists() and not ended.exists():
         output = file.read_bytes() if file.exists() else b""
         if output.endswith(b"\n") and (folder / server_lifetime.PID_FILE).exists():
-            return msgspec.json.decode(output.splitlines()[0], type=Credentials)
+            greeting = msgspec.json.decode(output.splitlines()[0], type=_Greeting)
+            return msgspec.json.decode(Path(greeting.credentials).read_bytes(), type=Credentials)
         time.sleep(_POLL_INTERVAL)
     text = log.read_text(errors="replace") if log.exists() else "nothing; its process was ended"
     last = text.splitlines()[-15:]

@@ -225,7 +225,7 @@ async def test_the_wrong_master_key_is_refused_and_the_right_one_still_fits(
         msgspec.structs.replace(right, master_key=OTHER_KEY),
         errors.MasterKeyWrong,
         "ONCEBOX_MASTER_KEY",
-        "the key it was created with",
+        "the key it was created with, or last rotated to",
     )
 
     assert OTHER_KEY not in message

@@ -108,7 +108,7 @@ def _typed(query: Query) -> dict[str, Value]:
         "rate", "taken", "bytes", "sequence", "last", "due_at",
         "created_at", "expires_at", "forgotten", "lost", "paused", "draining", "longest",
         "upto", "allowed", "position", "rate_within", "allowance", "size", "threshold", "first",
-        "span", "jump",
+        "span", "jump", "generation", "active_from",
     }  # fmt: skip
     times = {
         ("before", "overdue"), ("before", "forget"), ("before", "empty_messages"),

@@ -44,6 +44,42 @@ def test_a_domain_is_one_tenants_and_nobody_learns_whose(room: MailRoom) -> None
     assert room.domains("default") == []
 
 
+@pytest.mark.parametrize("name", ["a.inbox.example.com", "example.com", "x.oncebox.test"])
+def test_a_domain_above_or_below_another_tenants_is_refused(room: MailRoom, name: str) -> None:
+    room.add_domain(NAME)
+
+    with pytest.raises(DomainTaken):
+        room.add_domain(name, "default")
+    assert room.domains("default") == []
+
+
+def test_a_tenant_may_have_subdomains_of_its_own_and_names_that_only_end_alike(
+    room: MailRoom,
+) -> None:
+    room.add_domain(NAME)
+    room.add_domain(f"a.{NAME}")
+    room.add_domain(f"other{NAME}", "default")
+
+    assert room.domains() == [f"a.{NAME}", NAME, "oncebox.test"]
+    assert room.domains("default") == [f"other{NAME}"]
+
+
+def test_two_who_add_a_domain_and_its_subdomain_at_once_are_one_and_a_refusal(
+    room: MailRoom,
+) -> None:
+    mine, theirs = room.office.deed(), room.office.deed("default")
+    add = room.postmaster.add_domain
+
+    with pytest.raises(DomainTaken):
+        interleave(
+            room.clerk.place,
+            lambda tx: add(tx, NAME, Requester(tenant=TENANT), mine, catch_all=False),
+            lambda tx: add(tx, f"a.{NAME}", Requester(tenant="default"), theirs, catch_all=False),
+        )
+
+    assert (NAME in room.domains(), room.domains("default")) == (True, [])
+
+
 def test_two_who_add_one_domain_at_once_are_one_and_a_refusal(room: MailRoom) -> None:
     mine, theirs = room.office.deed(), room.office.deed("default")
     add = room.postmaster.add_domain

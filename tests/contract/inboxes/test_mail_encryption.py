@@ -32,7 +32,7 @@ from tests.support.mail import stored
 
 CODE = "code-7QX2ZK93"
 SECRET = mail(subject=f"Subject {CODE}", text=f"Your code is {CODE}")
-MARK = b"\0sealed:1\0"
+MARK = b"\0sealed:2\0"
 
 
 @pytest.fixture

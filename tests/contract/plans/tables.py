@@ -441,6 +441,21 @@ TABLES: Mapping[str, Columns] = {
         "holder": f"'snd_' || {_ID}",
     },
     "oncebox_handled": {"tenant": "'acme'", "source": "'source' || i", "seen_at": _AT},
+    "oncebox_data_keys": {
+        "master_key_id": "'key' || (i % 2)",
+        "generation": "i",
+        "wrapped": "{blob}'wrapped'{/blob}",
+        "active_from": _AT,
+    },
+    "oncebox_rotation": {
+        "number": "1",
+        "old_key_id": "'key0'",
+        "new_key_id": "'key1'",
+        "generation": "9",
+        "active_from": _AT,
+        "place": "'payloads'",
+        "after": "'[]'",
+    },
 }  # fmt: skip
 
 #: tables that stay small in any installation: how many rows they get at most
@@ -448,6 +463,8 @@ SMALL = {
     "oncebox_transports": 400,
     "oncebox_duties": 10,
     "oncebox_handled": 200,
+    "oncebox_data_keys": 20,
+    "oncebox_rotation": 1,
     "oncebox_gates": 200,
     "oncebox_tenants": 400,
     "oncebox_streams": 400,

@@ -53,6 +53,7 @@ BOUNDED_OTHERWISE = {
     "deliveries/leases.lost_once": "the deliveries in progress",
     "deliveries/inspections.attention": "what it counts",
     "deliveries/lanes.of_type": "the open deliveries of one lane",
+    "inboxes/allocation.add": "the domains of the installation",
     "ledger/lookup.artifact": "the ids that begin with what was typed",
     "ledger/lookup.delivery": "the ids that begin with what was typed",
     "ledger/lookup.message": "the ids that begin with what was typed",

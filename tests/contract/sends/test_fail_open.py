@@ -547,7 +547,7 @@ async def test_a_spool_that_cannot_be_read_is_left_alone(station: Station) -> No
     station.outage.go()
     await station.send(1)
     await station.beside.close()
-    damaged = b"A" + station.path.read_bytes()[1:]
+    damaged = b"B" + station.path.read_bytes()[1:]
     station.path.write_bytes(damaged)
     await station.restart()
 

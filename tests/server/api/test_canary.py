@@ -71,8 +71,7 @@ def test_the_first_key_is_only_where_it_was_said_to_be(service: Running, tmp_pat
         if path.is_file() and service.key.encode() in path.read_bytes()
     }
 
-    assert found == {"credentials.json", service.child.output.name}
-    assert service.child.text().count(service.key) == 1
+    assert found == {"credentials.json"}
 
 
 def _secrets(client: httpx2.Client) -> Iterator[httpx2.Response]:

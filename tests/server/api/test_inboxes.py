@@ -1,15 +1,21 @@
 """Inboxes and domains by the API."""
 
+import re
 from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from oncebox import wiring
+from oncebox.ledger.inboxes.domain_proofs import DomainProofs
 from oncebox.ledger.inboxes.recipient_directory import RecipientStatus
 from oncebox.model.inboxes.inbox import InboxPolicy
 from oncebox.model.inboxes.purpose import Purpose
 from oncebox.schemas.inboxes import Policy
-from tests.support.api import OTHER, Api
+from oncebox.settings import MailSettings
+from tests.support.api import OTHER, Api, calling
+from tests.support.databases import Place
+from tests.support.nameserver import NameServer
 
 AGENT = ("agent",)
 
@@ -304,8 +310,81 @@ async def test_a_domain_belongs_to_one_tenant(api: Api) -> None:
     needed = await make(api, 409, tenant=OTHER)
     listed = (await api.call("GET", "/v1/domains", tenant=OTHER)).json()["data"]
 
-    assert [each.json()["code"] for each in (taken, default)] == ["domain_taken"] * 2
+    assert [each.json()["code"] for each in (taken, default)] == ["domain_unproven"] * 2
     assert (used["code"], needed["code"], listed) == ("domain_unknown", "domain_required", [])
+
+
+def ask(api: Api, server: NameServer) -> DomainProofs:
+    """Have a name server asked for proofs."""
+    mail = MailSettings(dns_servers=server.address)
+    settings = msgspec.structs.replace(api.box.settings, mail=mail)
+    proofs = api.box.components.domain_proofs
+    proofs._find_txt = wiring._txt_lookup(settings)
+    return proofs
+
+
+async def test_another_tenant_proves_a_domain_by_dns_and_the_operator_needs_no_proof(
+    place: Place,
+) -> None:
+    async with NameServer().running() as server, calling(place) as api:
+        ask(api, server)
+        await api.second_tenant()
+        vouched = await api.call("POST", "/v1/domains", {"name": "in.example.com"})
+        body = {"name": "in.example.org"}
+        refused = await api.call("POST", "/v1/domains", body, tenant=OTHER)
+        _, name, _, value = re.findall(r"(record) (\S+) (TXT) \"(\S+)\"", refused.json()["detail"])[
+            0
+        ]
+        server.records["txt", name.removesuffix(".")] = [f'"{value}"']
+        added = await api.call("POST", "/v1/domains", body, tenant=OTHER)
+        again = await api.call("POST", "/v1/domains", body, tenant=OTHER)
+
+    assert (vouched.status_code, added.status_code) == (201, 201)
+    assert (refused.status_code, refused.json()["code"]) == (409, "domain_unproven")
+    assert name == "_oncebox.in.example.org."
+    assert again.json()["code"] == "domain_taken"
+
+
+async def test_a_proof_is_of_one_tenant_and_one_domain(api: Api) -> None:
+    proofs = api.box.components.domain_proofs
+    asked = [(tenant, name) for tenant in ("a", "b") for name in ("x.example.org", "y.example.org")]
+
+    assert len({proofs.record(*each).value for each in asked}) == 4
+    assert proofs.record("a", "X.example.org") == proofs.record("a", "x.example.org")
+
+
+async def test_who_has_a_domain_is_told_to_nobody_who_owns_it_or_not(place: Place) -> None:
+    async with NameServer().running() as server, calling(place) as api:
+        proofs = ask(api, server)
+        await api.second_tenant()
+        await api.call("POST", "/v1/domains", {"name": "taken.example.org"})
+        said = {}
+        for name in ("free.example.org", "taken.example.org", "sub.taken.example.org"):
+            for proven in (False, True):
+                record = proofs.record(OTHER, name)
+                if proven:
+                    server.records["txt", record.name.removesuffix(".")] = [record.value]
+                answer = await api.call("POST", "/v1/domains", {"name": name}, tenant=OTHER)
+                problem = answer.json()
+                text = problem.get("detail", "").replace(record.value, "").replace(name, "")
+                said[name, proven] = (answer.status_code, problem.get("code"), text)
+
+    assert said.pop(("free.example.org", True))[0] == 201
+    assert len(set(said.values())) == 1
+
+
+async def test_the_public_id_of_another_tenants_source_cannot_be_asked_for(api: Api) -> None:
+    await api.second_tenant()
+    await api.add_source("stripe")
+    body = {"scheme": "none", "allow_unsigned": True, "mode": "pull"}
+    said = set()
+    for public_id in ("stripe", "nobody-has-it"):
+        asked = {**body, "name": "mine", "public_id": public_id}
+        answer = await api.call("POST", "/v1/sources", asked, tenant=OTHER)
+        said.add((answer.status_code, answer.json()["code"], answer.json()["detail"]))
+
+    assert {(status, code) for status, code, _ in said} == {(403, "forbidden")}
+    assert len(said) == 1
 
 
 async def test_the_default_domain_is_not_removed(api: Api) -> None:

@@ -20,7 +20,7 @@ from oncebox.db import migrate
 from oncebox.db.database import Transaction
 from oncebox.db.queries import load
 from oncebox.errors import OnceboxError, SchemaOutdated
-from oncebox.ledger import maintenance
+from oncebox.ledger import maintenance, master_key_rotation
 from oncebox.ledger.attempts import actions
 from oncebox.ledger.deliveries import inspections
 from oncebox.ledger.inboxes import quotas
@@ -196,9 +196,13 @@ def _check_master_key(reader: Reader) -> Check:
         remedy = "restore it from the backup; encrypted data cannot be read without it"
         return fail("master key", f"there is no key file {path}", remedy)
     try:
-        return ok("master key", f"{reader.master_key.id} fits this database")
+        key, rotation = reader.master_key, reader.read(master_key_rotation.current)
     except OnceboxError as error:
         return _failed("master key", error)
+    if rotation is not None:
+        message = f"{rotation.old_key_id} is being rotated to {rotation.new_key_id}"
+        return warn("master key", message, "go on with: oncebox key rotate-master")
+    return ok("master key", f"{key.id} fits this database")
 
 
 def _check_sources(reader: Reader) -> list[Check]:

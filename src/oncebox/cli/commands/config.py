@@ -19,8 +19,8 @@ from oncebox.settings import (
     SendSettings,
     Settings,
     all_settings,
-    expectation,
     name_problems,
+    setting_problem,
     settings_from_environ,
     settings_from_file,
     variable_name,
@@ -95,11 +95,10 @@ class SettingOrigins:
         value, origin = self.raw(name)
         if origin == DEFAULT:
             return Setting(name, redacted(name, default), origin)
-        try:
+        problem = setting_problem(path, value, is_text=_find(self._in_environ, path) is not None)
+        if not problem:
             value = msgspec.convert(value, kind, strict=False)
-        except msgspec.ValidationError:
-            return Setting(name, redacted(name, value), origin, expectation(path))
-        return Setting(name, redacted(name, value), origin)
+        return Setting(name, redacted(name, value), origin, problem)
 
 
 def _find(tree: Any, path: tuple[str, ...]) -> Any:

@@ -110,7 +110,8 @@ class DemoEnvironment:
         host, _, port = started["smtp"].rpartition(":")
         self.smtp = host, int(port)
         self.url: str = started["url"]
-        self.client = self.new_client(started["key"])
+        found = json.loads(Path(started["credentials"]).read_bytes())
+        self.client = self.new_client(found["key"])
 
     def new_client(self, key: str) -> Client:
         """Return a client with an API key."""

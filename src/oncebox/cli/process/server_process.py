@@ -152,14 +152,17 @@ async def _tune_interpreter(box: Oncebox, *, works: bool) -> None:
 
 
 def _print_greeting(serving: ServerProcess, box: Oncebox, started: ServiceStarted) -> None:
-    """Print the addresses, the location of data and key, and a first command to try."""
+    """Print the addresses, the location of data and key, and a first command to try.
+
+    The key itself is shown to a person only: what is not a terminal is often a log.
+    """
     sources = box.handlers.sources
     lines = {
         "url": started.url,
         "smtp": started.smtp,
         "data": database_location(box.settings),
         "credentials": started.credentials and str(started.credentials),
-        "key": started.key,
+        "key": started.key if serving.call.out.on_terminal else None,
         "sources": ", ".join(sources) or None,
         "try": f"{serving.program} {first_delivery_command(box)}" if sources else None,
     }

@@ -7,7 +7,7 @@ See docs/decisions/0014-use-stored-responses-for-idempotent-requests.md.
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -35,6 +35,8 @@ KEPT_FOR = 24 * 60 * 60 * 1000
 #: milliseconds after which a running request counts as lost
 LOST_AFTER = 60_000
 _MOST_ROUNDS = 3
+#: the purpose of the key that encrypts responses
+ANSWER = "idempotency"
 
 
 async def create_once(
@@ -42,12 +44,14 @@ async def create_once(
     master_key: MasterKey,
     request: IdempotentRequest,
     create: Callable[[Transaction], StoredResponse],
+    check: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[StoredResponse, bool]:
     """Create what was requested, once; return the response, and whether it is a repeated one.
 
-    The creation and its response are one commit. A refused request may be repeated.
+    The creation and its response are one commit. A refused request may be repeated. ``check`` is
+    called before a creation, outside its transaction, and may refuse it.
 
-    Raises: RequestInProgress, IdempotencyKeyReused, and what ``create`` raises.
+    Raises: RequestInProgress, IdempotencyKeyReused, and what ``create`` and ``check`` raise.
     """
 
     def create_and_record(tx: Transaction, fresh: FreshRequest) -> StoredResponse:
@@ -63,6 +67,8 @@ async def create_once(
     if not isinstance(found, FreshRequest):
         raise RequestInProgress
     try:
+        if check is not None:
+            await check()
         return await ledger.write(create_and_record, found), False
     except LeaseLost as error:
         raise RequestInProgress from error
@@ -119,8 +125,10 @@ def finish(
 
     Raises: LeaseLost, if the request was taken over; nothing must be committed then.
     """
-    sealed = master_key.encrypt(msgspec.msgpack.encode(answer), bound_to=_answer_aad(fresh.request))
     name = _params(fresh.request)
+    sealed = master_key.encrypt(
+        msgspec.msgpack.encode(answer), bound_to=answer_aad(**name), purpose=ANSWER
+    )
     if not tx.run(_sql.finish, **name, holder=fresh.holder, answer=sealed, now=now):
         raise LeaseLost("another process handles this request now; send it again with the same key")
 
@@ -139,11 +147,12 @@ def _params(asked: IdempotentRequest) -> dict[str, str]:
     return {"tenant": asked.tenant, "route": asked.route, "key": asked.key}
 
 
-def _answer_aad(asked: IdempotentRequest) -> bytes:
+def answer_aad(tenant: str, route: str, key: str) -> bytes:
     """Bind a response to its row, so that it cannot be decrypted for another."""
-    return msgspec.msgpack.encode(("idempotency", asked.tenant, asked.route, asked.key))
+    return msgspec.msgpack.encode(("idempotency", tenant, route, key))
 
 
 def _decrypted(master_key: MasterKey, asked: IdempotentRequest, sealed: bytes) -> StoredResponse:
-    plain = master_key.decrypt(bytes(sealed), bound_to=_answer_aad(asked))
+    aad = answer_aad(**_params(asked))
+    plain = master_key.decrypt(bytes(sealed), bound_to=aad, purpose=ANSWER)
     return msgspec.msgpack.decode(plain, type=StoredResponse)

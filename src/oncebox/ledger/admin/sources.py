@@ -21,6 +21,9 @@ from oncebox.model.webhooks.source import SourceSecret
 
 _sql = load(__package__, "sources.sql")
 
+#: the purpose of the key that encrypts secrets
+SOURCE_SECRET = "source secret"  # noqa: S105 - a name
+
 
 class StoredSecret(msgspec.Struct, frozen=True):
     """A secret as stored: encrypted, or as a reference; never its value."""
@@ -210,7 +213,8 @@ def encrypt_secret(
     check_secret(text)
     if is_reference(text):
         return StoredSecret(id_, None, text, created_at)
-    ciphertext = master_key.encrypt(text.encode(), bound_to=_secret_aad(tenant, id_))
+    aad = secret_aad(tenant, id_)
+    ciphertext = master_key.encrypt(text.encode(), bound_to=aad, purpose=SOURCE_SECRET)
     return StoredSecret(id_, ciphertext, None, created_at)
 
 
@@ -221,8 +225,8 @@ def decrypt_secret(
     if stored.reference is not None:
         value = resolve_reference(stored.reference, environ)
     elif stored.ciphertext is not None:
-        aad = _secret_aad(tenant, stored.id)
-        value = master_key.decrypt(stored.ciphertext, bound_to=aad).decode()
+        aad = secret_aad(tenant, stored.id)
+        value = master_key.decrypt(stored.ciphertext, bound_to=aad, purpose=SOURCE_SECRET).decode()
     else:
         raise SecretUnavailable("this secret was retired and its value erased; add a new one")
     return SourceSecret(
@@ -263,6 +267,6 @@ def _from_file(path: Path) -> str:
     return value
 
 
-def _secret_aad(tenant: str, id_: str) -> bytes:
+def secret_aad(tenant: str, id_: str) -> bytes:
     """Bind an encrypted secret to its tenant and row."""
     return f"oncebox_source_secrets\0{tenant}\0{id_}\0sealed".encode()

@@ -40,6 +40,8 @@ _sql = load(__package__, "actions.sql")
 ActionKey = tuple[str, str, str]
 _OPEN = {ActionState.STARTED, ActionState.VERIFYING}
 _RANDOM_BYTES = 32
+#: the purpose of the key that encrypts results
+RESULT = "action result"
 
 
 class ActionRef(msgspec.Struct, frozen=True):
@@ -388,8 +390,7 @@ class AttemptRepository:
 
     def encrypt_result(self, ref: ActionRef, result: bytes) -> bytes:
         """Return a result as it is stored."""
-        bound = _result_aad(*ref.key)
-        return self._key.encrypt(result, bound_to=bound)
+        return self._key.encrypt(result, bound_to=result_aad(*ref.key), purpose=RESULT)
 
     def decrypt_result(self, action: Action) -> bytes | None:
         """Return the result of an action.
@@ -398,8 +399,8 @@ class AttemptRepository:
         """
         if action.result is None:
             return None
-        bound = _result_aad(action.tenant, action.attempt_id, action.name)
-        return self._key.decrypt(action.result, bound_to=bound)
+        bound = result_aad(action.tenant, action.attempt_id, action.name)
+        return self._key.decrypt(action.result, bound_to=bound, purpose=RESULT)
 
     def _lost(self) -> LeaseLost:
         self._telemetry.lease_conflicts.inc()
@@ -413,6 +414,6 @@ def _existing(action: Action | None) -> Action:
     return action
 
 
-def _result_aad(tenant: str, attempt_id: str, name: str) -> bytes:
+def result_aad(tenant: str, attempt_id: str, name: str) -> bytes:
     """Bind a result to its row."""
     return msgspec.msgpack.encode(("action", tenant, attempt_id, name, "result"))

@@ -33,6 +33,8 @@ _SECRET = re.compile(
 )
 #: stands for such a value
 REDACTED = "[sealed]"
+#: the purpose of the key that encrypts them
+QUARANTINE = "quarantine"
 
 
 class _RedactedValues(msgspec.Struct, frozen=True):
@@ -61,7 +63,8 @@ def redact(
     )
     url = _storable(rejected.url)
     secrets = msgspec.json.encode(_RedactedValues(url, values))
-    encrypted = key.encrypt(secrets, bound_to=_redacted_aad(rejected.tenant, rejected.id))
+    aad = redacted_aad(rejected.tenant, rejected.id)
+    encrypted = key.encrypt(secrets, bound_to=aad, purpose=QUARANTINE)
     size = len(rejected.body) + len(encode_headers(shown)) + len(encrypted)
     return QuarantinedRequest(
         rejected.id, rejected.tenant, rejected.source, _storable(rejected.reason),
@@ -72,7 +75,8 @@ def redact(
 
 def restore(stored: QuarantinedRequest, key: MasterKey) -> RejectedRequest:
     """Return a request as it was received, so that it can be verified again."""
-    decrypted = key.decrypt(stored.encrypted, bound_to=_redacted_aad(stored.tenant, stored.id))
+    aad = redacted_aad(stored.tenant, stored.id)
+    decrypted = key.decrypt(stored.encrypted, bound_to=aad, purpose=QUARANTINE)
     secrets = msgspec.json.decode(decrypted, type=_RedactedValues)
     return RejectedRequest(
         id=stored.id,
@@ -95,7 +99,8 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def _redacted_aad(tenant: str, id_: str) -> bytes:
+def redacted_aad(tenant: str, id_: str) -> bytes:
+    """Return what the secrets of a rejected request are bound to."""
     return f"quarantine\0{tenant}\0{id_}".encode()
 
 

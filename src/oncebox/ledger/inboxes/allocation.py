@@ -26,6 +26,7 @@ from oncebox.model.inboxes.addresses import (
     Domain,
     address_key,
     domain_key,
+    domains_overlap,
     make_local_part,
 )
 from oncebox.model.inboxes.inbox import (
@@ -44,7 +45,9 @@ _sql = load(__package__, "allocation.sql")
 #: random addresses to try; more collisions mean a broken random source
 _MOST_DRAWS = 5
 _CATCH_ALL = "catch-all"
-_DOMAIN_TAKEN = "this domain is in the installation already; choose another"
+_DOMAIN_TAKEN = (
+    "this domain, or one above or below it, is in the installation already; choose another"
+)
 _DOMAIN_MISSING = "there is no such domain; list them with: oncebox domain list"
 _DOMAIN_UNKNOWN = "there is no such domain here; add it with: oncebox domain add"
 
@@ -209,6 +212,10 @@ class InboxService:
             found.setdefault(self.default, Domain(self.default, tenant, None, 0))
         return sorted(found.values(), key=lambda each: each.name)
 
+    def has_domain(self, tx: Transaction, tenant: str, name: str) -> bool:
+        """Return whether a tenant has a domain."""
+        return _find_domain(tx, tenant, domain_key(name)) is not None
+
     def add_domain(
         self,
         tx: Transaction,
@@ -220,16 +227,18 @@ class InboxService:
     ) -> Domain:
         """Accept mail for a domain: for its inboxes only, or with a catch-all inbox.
 
+        The caller has made sure that the domain is the tenant's: see ``DomainProofs``.
+
         Raises: AddressInvalid, NotFound, DomainTaken.
         """
         key, tenant = domain_key(name), entry.tenant
-        if key == self.default and tenant != self._default_tenant:
+        if domains_overlap(key, self.default) and tenant != self._default_tenant:
             raise DomainTaken(_DOMAIN_TAKEN)
         if self.is_default(tenant, key) and catch_all:
             _ensure_domain(tx, key, tenant, entry.at)
         else:
             tenants.require(tx, tenant)
-            if not tx.run(_sql.add, name=key, tenant=tenant, now=entry.at):
+            if not _insert_domain(tx, key, tenant, entry.at):
                 raise DomainTaken(_DOMAIN_TAKEN)
         audit.record(tx, entry, "domain add", f"domain:{key}", _CATCH_ALL if catch_all else "")
         if catch_all:
@@ -318,12 +327,17 @@ def _list_domains(tx: Transaction, tenant: str) -> list[Domain]:
     return [Domain(*row) for row in tx.all(_sql.of_tenant, tenant=tenant)]
 
 
+def _insert_domain(tx: Transaction, name: str, tenant: str, now: int) -> bool:
+    """Insert a domain, unless it is there or overlaps with one of another tenant."""
+    tx.run(_sql.lock)
+    return bool(tx.run(_sql.add, name=name, tenant=tenant, now=now))
+
+
 def _ensure_domain(tx: Transaction, name: str, tenant: str, now: int) -> None:
     """Insert the default domain unless the tenant has it."""
     if _find_domain(tx, tenant, name) is not None:
         return
-    tx.run(_sql.add, name=name, tenant=tenant, now=now)
-    if _find_domain(tx, tenant, name) is None:
+    if not _insert_domain(tx, name, tenant, now) and _find_domain(tx, tenant, name) is None:
         raise DomainTaken(_DOMAIN_TAKEN)
 
 

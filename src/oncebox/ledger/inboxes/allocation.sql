@@ -1,6 +1,18 @@
+-- name: lock
+-- Add domains one after the other, so that none overlaps with one that is being added.
+INSERT INTO oncebox_meta (name, value) VALUES ('domains_lock', '')
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
 -- name: add
--- Insert a new domain, unless it exists.
-INSERT INTO oncebox_domains (name, tenant, created_at) VALUES (:name, :tenant, :now)
+-- Insert a new domain, unless it exists, or another tenant has one above or below it.
+INSERT INTO oncebox_domains (name, tenant, created_at)
+SELECT :name, :tenant, :now
+WHERE NOT EXISTS (
+    SELECT 1 FROM oncebox_domains AS other
+    WHERE other.tenant <> :tenant AND (
+        other.name LIKE '%.' || CAST(:name AS TEXT) OR CAST(:name AS TEXT) LIKE '%.' || other.name
+    )
+)
 ON CONFLICT DO NOTHING;
 
 -- name: one

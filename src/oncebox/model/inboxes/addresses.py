@@ -94,6 +94,16 @@ def dns_records(name: str, host: str) -> tuple[DnsRecord, ...]:
     )
 
 
+def proof_record(name: str, token: str) -> DnsRecord:
+    """Return the DNS record by which a tenant proves that a domain is its own."""
+    return DnsRecord("TXT", f"_oncebox.{name}.", f'"oncebox-domain={token}"')
+
+
+def domains_overlap(one: str, other: str) -> bool:
+    """Say whether two domains are the same, or one is a subdomain of the other."""
+    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
+
+
 def _to_ascii(name: str) -> str:
     """Return a name as A-labels; nothing if it is invalid."""
     import idna  # noqa: PLC0415 - its tables are large, and few names need them

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from oncebox.errors.http import FieldsInvalid, Forbidden
+from oncebox.errors.mail import DomainTaken
 from oncebox.ledger.inboxes import inbox_counts, inboxes
 from oncebox.ledger.notifications import EVENTS, MESSAGES
 from oncebox.ledger.transactions import Transaction
@@ -225,14 +226,37 @@ async def list_domains(call: ApiCall) -> wire.DomainPage:
     )
 
 
-@routes.create("/v1/domains", "addDomain", scopes=ADMINS, body=wire.NewDomain, after=notify_created)
+async def _check_domain_proof(call: ApiCall) -> None:
+    """Require a proof by DNS; the keys of the installation's own tenant are the operator's."""
+    if not _is_operator(call):
+        await call.components.domain_proofs.check(call.tenant, call.body.name)
+
+
+@routes.create(
+    "/v1/domains",
+    "addDomain",
+    scopes=ADMINS,
+    body=wire.NewDomain,
+    before=_check_domain_proof,
+    after=notify_created,
+)
 def create_domain(call: ApiCall, tx: Transaction) -> wire.Domain:
     """Accept mail for a domain; the answer has the DNS records to set."""
     asked: wire.NewDomain = call.body
-    domain = call.components.inboxes.add_domain(
-        tx, asked.name, call.requester, call.audit_entry(), catch_all=asked.catch_all
-    )
+    service = call.components.inboxes
+    try:
+        domain = service.add_domain(
+            tx, asked.name, call.requester, call.audit_entry(), catch_all=asked.catch_all
+        )
+    except DomainTaken as error:
+        if _is_operator(call) or service.has_domain(tx, call.tenant, asked.name):
+            raise
+        raise call.components.domain_proofs.unproven(call.tenant, asked.name) from error
     return _domain_schema(call, domain)
+
+
+def _is_operator(call: ApiCall) -> bool:
+    return call.tenant == call.components.settings.tenant
 
 
 @routes("DELETE", "/v1/domains/{name}", "removeDomain", scopes=ADMINS)

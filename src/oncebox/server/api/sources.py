@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from oncebox.errors import NotFound
+from oncebox.errors.http import Forbidden
 from oncebox.ledger.admin.sources import StoredSecret
 from oncebox.ledger.transactions import Transaction
 from oncebox.model.webhooks.source import SourceEntry
@@ -52,6 +53,9 @@ async def _refresh(call: ApiCall) -> None:
 def create_source(call: ApiCall, tx: Transaction) -> wire.CreatedSource:
     """Add a source."""
     asked: wire.NewSource = call.body
+    if asked.public_id is not None and call.tenant != call.components.settings.tenant:
+        # Whether it is free would tell what other tenants have.
+        raise Forbidden("the public id is generated; omit public_id, or ask the operator")
     fields = {
         name: value
         for name, value in msgspec.structs.asdict(asked).items()

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -457,6 +458,7 @@ class ApiEndpoint:
             self._components.master_key,
             request,
             lambda tx: encode_response(route, creator(call, tx)),
+            None if route.before is None else partial(route.before, call),
         )
         if repeated:
             again = (*answer.headers, ("idempotency-replayed", "true"))

@@ -19,10 +19,12 @@ from oncebox.server.http.routing import ApiCall
 _CURSOR = re.compile(r"c1_[A-Za-z0-9_-]{38,1000}")
 _RESUME = re.compile(r"w1_[A-Za-z0-9_-]{38,8000}")
 _PREFIX_LENGTH = 3
+#: the purpose of the key that encrypts them
+_CURSOR_KEY = "cursor"
 
 
 def _seal(master_key: MasterKey, prefix: str, text: bytes, bound_to: bytes) -> str:
-    sealed = master_key.encrypt(text, bound_to=bound_to)
+    sealed = master_key.encrypt(text, bound_to=bound_to, purpose=_CURSOR_KEY)
     return prefix + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
@@ -30,7 +32,7 @@ def _open(master_key: MasterKey, token: str, bound_to: bytes) -> bytes:
     """Raises: ValueError, MasterKeyWrong."""
     text = token[_PREFIX_LENGTH:]
     sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    return master_key.decrypt(sealed, bound_to=bound_to)
+    return master_key.decrypt(sealed, bound_to=bound_to, purpose=_CURSOR_KEY)
 
 
 def _bound_fields(asked: msgspec.Struct, *unbound: str) -> dict[str, Any]:

@@ -185,7 +185,8 @@ class Route:
     streamer: Streamer | None = None
     #: instead of a handler, for creations: requires an Idempotency-Key
     creator: Creator | None = None
-    #: called after a creation, outside its transaction
+    #: called before and after a creation, outside its transaction; the first may refuse it
+    before: RouteHandler | None = None
     after: RouteHandler | None = None
     #: takes an optional Idempotency-Key
     keyed: bool = False
@@ -259,13 +260,14 @@ class Routes(list[Route]):
 
         return add
 
-    def create(
+    def create(  # noqa: PLR0913 - the columns of the table
         self,
         path: str,
         name: str,
         *,
         scopes: frozenset[str],
         body: type[msgspec.Struct],
+        before: RouteHandler | None = None,
         after: RouteHandler | None = None,
         home: bool = False,
     ) -> Callable[[CreatorT], CreatorT]:
@@ -283,6 +285,7 @@ class Routes(list[Route]):
                     answer=_returned_struct(creator),
                     status=201,
                     creator=creator,
+                    before=before,
                     after=after,
                     home=home,
                 )

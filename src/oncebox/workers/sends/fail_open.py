@@ -61,6 +61,7 @@ from oncebox.workers.sends.send_worker import outgoing_mail
 from oncebox.workers.sends.transport_pool import TransportPool
 
 _ENCRYPTION_CONTEXT = b"oncebox fail open spool 1"
+_SPOOL = "fail open spool"
 _END = b"\n"
 #: bytes that a spool may have
 _MAX_SIZE = 512 * 1024 * 1024
@@ -136,7 +137,7 @@ class FailOpenSpool:
 
         Raises: SpoolUnusable; the step is not in the file then.
         """
-        encrypted = self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT)
+        encrypted = self._key.encrypt(_encode(step), bound_to=_ENCRYPTION_CONTEXT, purpose=_SPOOL)
         line = base64.b64encode(encrypted) + _END
         if self._handle is None or self._size + len(line) > _MAX_SIZE:
             raise SpoolUnusable
@@ -167,7 +168,10 @@ class FailOpenSpool:
             os.ftruncate(handle, self._size)
             os.fsync(handle)
         encrypted = [base64.b64decode(line, validate=True) for line in whole.split(_END) if line]
-        steps = [self._key.decrypt(each, bound_to=_ENCRYPTION_CONTEXT) for each in encrypted]
+        steps = [
+            self._key.decrypt(each, bound_to=_ENCRYPTION_CONTEXT, purpose=_SPOOL)
+            for each in encrypted
+        ]
         return _fold_steps([_decode(step) for step in steps])
 
     def _truncate(self, size: int) -> None:

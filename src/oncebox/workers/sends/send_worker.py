@@ -11,6 +11,7 @@ from oncebox.core import clock, faults
 from oncebox.core.metrics import Telemetry
 from oncebox.errors import (
     DatabaseClosed,
+    DataKeyUnknown,
     MasterKeyWrong,
     OnceboxError,
     StoreError,
@@ -451,6 +452,8 @@ class SendWorker:
             mail = outgoing_mail(
                 one.claimed, self._cipher, transport.capability, deadline, one.mail
             )
+        except DataKeyUnknown as error:  # the master key is being rotated
+            return NotSent(code=error.code, phase=SendPhase.CONNECT)
         except (MasterKeyWrong, msgspec.MsgspecError):
             self._telemetry.log.exception("send_unreadable", send=one.send.id)
             return SendRejected(code="send_unreadable", phase=SendPhase.CONNECT)

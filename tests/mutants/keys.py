@@ -1,0 +1,261 @@
+"""Faults in the master key's rotation, in who owns a domain, and in where secrets are kept."""
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.workshop import Patch, Selection
+
+_ROTATION = "src/oncebox/ledger/master_key_rotation"
+_ALLOCATION = "src/oncebox/ledger/inboxes/allocation"
+_DOMAINS_API = "src/oncebox/server/api/inboxes.py"
+
+
+def _tests(file: str, *names: str) -> Selection:
+    return Selection(tuple(f"{file}::{name}" for name in names))
+
+
+def _rotation(*names: str) -> Selection:
+    return _tests("tests/contract/admin/test_master_key_rotation.py", *names)
+
+
+def _api(*names: str) -> Selection:
+    return _tests("tests/server/api/test_inboxes.py", *names)
+
+
+KEYS = (
+    Mutant(
+        "a newer value replaced by its rotation",
+        (
+            Patch(
+                f"{_ROTATION}.sql",
+                "WHERE tenant = :tenant AND name = :name AND config = :before;",
+                "WHERE tenant = :tenant AND name = :name AND :before = :before;",
+            ),
+        ),
+        (_rotation("test_what_somebody_writes_meanwhile_is_not_replaced"),),
+    ),
+    Mutant(
+        "fingerprints that change with the master key",
+        (
+            Patch(
+                "src/oncebox/core/encryption.py",
+                "self._oldest = known[min(known)]",
+                "self._oldest = known[max(known)]",
+            ),
+        ),
+        (
+            _rotation(
+                "test_fingerprints_are_the_same_for_ever",
+                "test_duplicates_are_recognised_during_and_after_a_rotation",
+            ),
+        ),
+    ),
+    Mutant(
+        "an old master key retired while values need it",
+        (
+            Patch(
+                f"{_ROTATION}.sql",
+                "WHERE number = 1 AND new_key_id = :new_key_id AND place = '';",
+                "WHERE number = 1 AND new_key_id = :new_key_id;",
+            ),
+        ),
+        (
+            _rotation(
+                "test_until_the_end_both_keys_open_the_database_and_then_only_the_new_one",
+            ),
+        ),
+    ),
+    Mutant(
+        "a data key used before others know it",
+        (
+            Patch(
+                "src/oncebox/db/data_keys.py",
+                "if each.active_from <= now]",
+                "if now]",
+            ),
+        ),
+        (
+            _rotation(
+                "test_a_running_process_learns_of_a_data_key_before_anybody_encrypts_with_it",
+            ),
+        ),
+    ),
+    Mutant(
+        "values encrypted again while others use the old data key",
+        (
+            Patch(
+                f"{_ROTATION}.py",
+                "    if wait > 0:\n        await sleep(wait / 1000)\n",
+                "    del wait, sleep\n",
+            ),
+        ),
+        (
+            _rotation(
+                "test_values_are_encrypted_again_only_when_no_process_uses_an_older_data_key",
+            ),
+        ),
+    ),
+    Mutant(
+        "a kind of value that no rotation reaches",
+        (
+            Patch(
+                f"{_ROTATION}.py",
+                "following = _NAMES[_NAMES.index(place.name) + 1 :]",
+                "following = _NAMES[_NAMES.index(place.name) + 2 :]",
+            ),
+        ),
+        (_rotation("test_every_encrypted_value_is_encrypted_again_and_stays_readable"),),
+    ),
+    Mutant(
+        "domains without proof",
+        (
+            Patch(
+                _DOMAINS_API,
+                "        await call.components.domain_proofs.check(call.tenant, call.body.name)\n",
+                "        call.components.domain_proofs.record(call.tenant, call.body.name)\n",
+            ),
+        ),
+        (
+            _api(
+                "test_another_tenant_proves_a_domain_by_dns_and_the_operator_needs_no_proof",
+                "test_who_has_a_domain_is_told_to_nobody_who_owns_it_or_not",
+            ),
+        ),
+    ),
+    Mutant(
+        "a proof that another tenant may use",
+        (
+            Patch(
+                "src/oncebox/ledger/inboxes/domain_proofs.py",
+                "msgspec.json.encode([tenant, key])",
+                "msgspec.json.encode([key])",
+            ),
+        ),
+        (_api("test_a_proof_is_of_one_tenant_and_one_domain"),),
+    ),
+    Mutant(
+        "who has a domain told to others",
+        (
+            Patch(
+                _DOMAINS_API,
+                "        raise call.components.domain_proofs.unproven(call.tenant, asked.name) "
+                "from error\n",
+                "        raise\n",
+            ),
+        ),
+        (_api("test_who_has_a_domain_is_told_to_nobody_who_owns_it_or_not"),),
+    ),
+    Mutant(
+        "a subdomain of another tenant's domain",
+        (
+            Patch(
+                f"{_ALLOCATION}.sql",
+                "    WHERE other.tenant <> :tenant AND (",
+                "    WHERE other.tenant = '' AND (",
+            ),
+        ),
+        (
+            _tests(
+                "tests/contract/inboxes/test_domains.py",
+                "test_a_domain_above_or_below_another_tenants_is_refused",
+            ),
+        ),
+    ),
+    Mutant(
+        "a domain and its subdomain added at once",
+        (Patch(f"{_ALLOCATION}.py", "    tx.run(_sql.lock)\n", ""),),
+        (
+            _tests(
+                "tests/contract/inboxes/test_domains.py",
+                "test_two_who_add_a_domain_and_its_subdomain_at_once_are_one_and_a_refusal",
+            ),
+        ),
+    ),
+    Mutant(
+        "public ids of others found by asking",
+        (
+            Patch(
+                "src/oncebox/server/api/sources.py",
+                "asked.public_id is not None and call.tenant != call.components.settings.tenant",
+                "asked.public_id is not None and not call.tenant",
+            ),
+        ),
+        (_api("test_the_public_id_of_another_tenants_source_cannot_be_asked_for"),),
+    ),
+    Mutant(
+        "the first key printed into a log",
+        (
+            Patch(
+                "src/oncebox/cli/process/server_process.py",
+                "started.key if serving.call.out.on_terminal else None",
+                "started.key",
+            ),
+        ),
+        (
+            _tests(
+                "tests/cli/test_serve.py",
+                "test_the_first_key_is_shown_once_and_on_a_terminal_only",
+            ),
+        ),
+    ),
+    Mutant(
+        "the secret of a source stored with its deliveries",
+        (
+            Patch(
+                "src/oncebox/server/webhooks/request_verification.py",
+                '"headers": _without_secrets(compiled, request),',
+                '"headers": request.headers,',
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/webhooks/test_request_verification.py",
+                "test_a_header_that_holds_the_secret_is_not_stored_with_the_delivery",
+            ),
+        ),
+    ),
+    Mutant(
+        "a scheme whose header is taken for a signature",
+        (
+            Patch(
+                "src/oncebox/webhooks/providers.py",
+                "        sends_secret=True,\n        verifier=basic_token_none.verify_token,\n"
+                '        note="a token proves nothing about the body; prefer',
+                "        verifier=basic_token_none.verify_token,\n"
+                '        note="a token proves nothing about the body; prefer',
+            ),
+        ),
+        (
+            _tests(
+                "tests/server/webhooks/test_request_verification.py",
+                "test_a_header_that_holds_the_secret_is_not_stored_with_the_delivery",
+                "test_every_scheme_whose_header_holds_the_secret_says_so",
+            ),
+        ),
+    ),
+    Mutant(
+        "files that others may read",
+        (
+            Patch(
+                "src/oncebox/core/files.py",
+                "os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)",
+                "os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)",
+            ),
+        ),
+        (
+            _tests("tests/core/test_files.py", "test_a_new_database_can_be_read_by_its_owner_only"),
+            _tests(
+                "tests/core/test_encryption.py", "test_a_key_file_is_made_once_for_its_owner_only"
+            ),
+        ),
+    ),
+    Mutant(
+        "a data folder that others may enter",
+        (
+            Patch(
+                "src/oncebox/core/files.py",
+                "folder.mkdir(mode=0o700, parents=True, exist_ok=True)",
+                "folder.mkdir(mode=0o755, parents=True, exist_ok=True)",
+            ),
+        ),
+        (_tests("tests/core/test_files.py", "test_a_new_database_can_be_read_by_its_owner_only"),),
+    ),
+)

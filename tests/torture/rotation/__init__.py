@@ -1,0 +1,1 @@
+"""Rotation of the master key, killed at any moment."""
