@@ -13,10 +13,12 @@ from oncebox.client import (
     AsyncAction,
     AsyncAttempt,
     AsyncClient,
+    AsyncGrant,
     AsyncInbox,
     AsyncWork,
     Attempt,
     Client,
+    Grant,
     Inbox,
     Work,
     send_request,
@@ -25,7 +27,6 @@ from oncebox.model.sends.email import Email
 from oncebox.model.sends.intent import Intent, SendOptions
 from oncebox.schemas import inboxes as schemas
 from oncebox.schemas.access import CurrentKey
-from oncebox.schemas.artifacts import Grant
 from oncebox.schemas.deliveries import Delivery
 from oncebox.schemas.events import Event
 from oncebox.schemas.messages import Message
@@ -82,7 +83,7 @@ async def _check_async_types(client: AsyncClient) -> None:
     email = Email(to="ann@example.com")
     inbox = await client.inboxes.create(attempt_id="signup-42")
     assert_type(inbox, AsyncInbox)
-    assert_type(await inbox.wait_for_link(host="example.com"), Grant)
+    assert_type(await inbox.wait_for_link(host="example.com"), AsyncGrant)
     assert_type(inbox.messages(), AsyncIterator[Message])
     assert_type(client.inboxes.list(), AsyncIterator[schemas.Inbox])
     assert_type(await client.send(email, key="k"), SendAnswer)

@@ -27,8 +27,8 @@ For use, see the [Python client](../client.md), [concepts](../concepts.md) and
 #: what stands on the page, in this order, under which heading
 PARTS: dict[str, tuple[Any, ...]] = {
     "Client": (
-        oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Attempt, client.Action,
-        client.Work,
+        oncebox.Client, oncebox.AsyncClient, client.Inbox, client.Grant, client.Attempt,
+        client.Action, client.Work,
     ),
     "Mail": (oncebox.Email, oncebox.Attachment, SendOptions, SendAnswer, client.send_request),
     "Embedded Oncebox": (

@@ -75,4 +75,4 @@ def test_every_command_of_the_quickstart_does_what_the_page_says(reader: Reader)
     assert "@oncebox.test" in made
     assert shown(printed.splitlines(), listed)
     assert followed.count("message.received") == 4
-    assert by_program.split() == ["1", "shop.example", "0", "2", "shop.example", "0"]
+    assert by_program.split() == ["1", "shop.example", "1", "2", "shop.example", "0"]

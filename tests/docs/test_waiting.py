@@ -55,7 +55,7 @@ def test_the_page_runs_from_top_to_bottom(
     out = capsys.readouterr().out.splitlines()
 
     assert out[:4] == [
-        "6 shop.example", "2", "True", "no matching code arrived within 1 s",
+        "6 shop.example", "2", "True", "no matching code arrived within 1 s (sender bank.example)",
     ]  # fmt: skip
     assert out[4].endswith(
         "(active, attempt signup-43): 1 message inspected, last number 1; SMTP received mail for it"

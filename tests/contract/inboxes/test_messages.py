@@ -4,9 +4,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from oncebox.core.metrics import Telemetry
 from oncebox.errors import RowRefused
+from oncebox.ledger.admin.api_keys import Requester
 from oncebox.ledger.deliveries import leases, settlements
-from oncebox.ledger.inboxes import messages
+from oncebox.ledger.inboxes import inbox_counts, messages
+from oncebox.ledger.inboxes.inbox_counts import InboxCounter
+from oncebox.ledger.transactions import Ledger
 from oncebox.model.deliveries.delivery import (
     CommitHook,
     Delivery,
@@ -14,6 +18,7 @@ from oncebox.model.deliveries.delivery import (
     DeliveryState,
     Settlement,
 )
+from oncebox.model.inboxes.inbox import InboxCounts
 from oncebox.model.inboxes.message import Message, NewMessageResult
 from oncebox.model.inboxes.received_mail import MAIL_SOURCE, AuthResult, SenderVerdict
 from tests.support.clerk import TENANT, VAULT, Clerk
@@ -143,6 +148,50 @@ def test_a_copy_is_counted_and_is_no_second_message(room: Mailroom) -> None:
     assert message.duplicates == 1
     assert len(room.clerk.run(messages.get, VAULT, TENANT, message.id).copies) == 2
     assert counters(room) == (1, 1)
+
+
+def test_a_mail_that_smtp_delivers_again_is_counted_as_a_copy(room: Mailroom) -> None:
+    """It is recognised before it is parsed; the message and the statistics count it too."""
+    room.add_inbox("inb_2", attempt="att_inb_1")
+    (filed,) = file_raw(room, mail())
+    for _ in range(2):
+        room.post(mail())
+    (message,) = all_of(room)
+    who = Requester(tenant=TENANT)
+    inbox, counts = room.clerk.run(inbox_counts.inbox_stats, who, "inb_1")
+    attempt = room.clerk.run(inbox_counts.attempt_stats, who, "att_inb_1")
+
+    assert message.duplicates == 2
+    assert room.clerk.run(messages.get, VAULT, TENANT, filed.message_id).message.duplicates == 2
+    assert (inbox.duplicates, attempt.duplicates, attempt.messages) == (2, 2, 1)
+    assert counts == attempt.counts == InboxCounts()
+
+
+def test_the_first_message_of_an_inbox_tells_how_long_it_took(room: Mailroom) -> None:
+    room.clerk.now += 5_000
+    first, second = file_raw(room, mail(text="One"), mail(text="Two"))
+
+    assert (first.since_inbox is not None, second.since_inbox) == (True, None)
+
+
+async def test_what_is_counted_for_inboxes_is_added_up(room: Mailroom) -> None:
+    room.add_inbox("inb_2", attempt="att_inb_1")
+    database = room.clerk.place.open()
+    try:
+        counter = InboxCounter(Ledger(database), Telemetry())
+        for inbox, name in (("inb_1", "polls"), ("inb_2", "polls"), ("inb_1", "timeouts")):
+            counter.count(inbox, TENANT, name)  # type: ignore[arg-type]
+        await counter.store()
+        counter.count("inb_1", TENANT, "polls", 3)
+        await counter.close()
+    finally:
+        await database.close()
+    who = Requester(tenant=TENANT)
+    _, one = room.clerk.run(inbox_counts.inbox_stats, who, "inb_1")
+    both = room.clerk.run(inbox_counts.attempt_stats, who, "att_inb_1").counts
+
+    assert one == InboxCounts(polls=4, timeouts=1)
+    assert both == InboxCounts(polls=5, timeouts=1)
 
 
 def test_copies_in_one_commit_are_one_message(room: Mailroom) -> None:

@@ -63,7 +63,7 @@ async def test_an_agent_sees_what_there_is_but_not_what_it_says(api: Api) -> Non
 
 async def test_a_claim_gets_the_value_and_gets_it_again(api: Api) -> None:
     _, (id_,) = await brought(api, code("481920"))
-    worker = {"request_key": "worker-1"}
+    worker: dict[str, Any] = {"request_key": "worker-1"}
     first, again = await claim(api, id_, **worker), await claim(api, id_, **worker)
     by_attempt = await claim(api, id_, claim_key="signup", **worker)
     shown = (await api.call("GET", f"/v1/artifacts/{id_}", scopes=AGENT)).json()
