@@ -114,11 +114,11 @@ class PageContext:
         named = "@" in before or any(map(str.isdigit, before))
         return named and line.rstrip().endswith((":", "\uff1a")) and behind.lstrip()[:1] != ">"
 
-    def is_quoted(self, at: int) -> bool:
-        """Say whether an offset is inside a quoted or forwarded mail."""
+    def is_in_quotation(self, at: int) -> bool:
+        """Say whether an offset is inside an element that holds a quoted mail."""
         ranges = self.page.quoted
         number = bisect_right(ranges, at, key=lambda each: each[0]) - 1
-        return at > self.quote_start or (number >= 0 and ranges[number][1] > at)
+        return number >= 0 and ranges[number][1] > at
 
     def is_link_text(self, token: Token) -> bool:
         """Say whether a token is the text of a link."""

@@ -241,6 +241,7 @@ def score_tokens(
         if scorer.is_unlikely or scorer.is_decided(known.get(token.value)):
             continue
         scorer.words()
+        scorer.quotation()
         yield ScoredToken(token, scorer.score, tuple(scorer.evidence))
 
 
@@ -376,9 +377,8 @@ class _TokenScorer:
             self.add("ends_line", 8)
 
     def _is_quoted(self, line: Span) -> bool:
-        if self.context.text.startswith(">", line.start):
-            return True
-        return self.context.is_quoted(self.token.start)
+        marked = self.context.text.startswith(">", line.start)
+        return marked or self.context.is_in_quotation(self.token.start)
 
     def words(self) -> None:
         """Score the words around the token."""
@@ -399,6 +399,13 @@ class _TokenScorer:
         if self.score >= _WORTH_MORE_CHECKS:
             self._add_short_mail(senses)
             self._add_topics()
+
+    def quotation(self) -> None:
+        """Score a token below the line where a quoted mail begins; finding that line takes time."""
+        if self.score < _WORTH_MORE_CHECKS or any(each.name == QUOTED for each in self.evidence):
+            return
+        if self.token.start > self.context.quote_start:
+            self.add(QUOTED, -30)
 
     def _add_subject(self) -> None:
         for sense, points in POINTS_IN_SUBJECT.items():

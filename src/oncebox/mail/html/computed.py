@@ -37,7 +37,8 @@ _STYLED_TAGS = (
 )  # fmt: skip
 #: presentational attributes, and those that hide
 _STYLE_ATTRIBUTES = frozenset({"hidden", "popover", "bgcolor", "background", "color", "text"})
-#: classes and ids of the elements around quoted mail
+#: elements around quoted mail, and their classes and ids
+_QUOTING_TAGS = frozenset({"blockquote", "div", "span", "table"})
 _QUOTATION = re.compile(r"quot|moz-cite|\bcite\b|divrplyfwdmsg|outlookmessageheader")
 #: font sizes in pixels that nobody can read, and that hardly anybody can
 _TINY, _SMALL = 1.5, 4.0
@@ -234,7 +235,9 @@ def _is_simple(tag: str, own: str, attributes: Attributes) -> bool:
 
 def _is_quotation(tag: str, attributes: Attributes) -> bool:
     """Say whether an element holds a quoted mail, by what mail programs call it."""
-    if tag not in {"blockquote", "div", "span", "table"}:
+    if tag not in _QUOTING_TAGS or not (
+        "class" in attributes or "id" in attributes or tag[0] == "b"
+    ):
         return False
     named = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower()
     cited = tag == "blockquote" and attributes.get("type") == "cite"

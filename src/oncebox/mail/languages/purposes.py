@@ -24,7 +24,7 @@ _LONGEST_TEXT = 256 * 1024
 #: of purposes that are named together, the one that wins: "confirm your sign-in" is a login
 _RANKS = {Purpose.RESET: 0, Purpose.INVITE: 1, Purpose.LOGIN: 2, Purpose.SIGNUP: 3}
 #: characters between words that are named together
-_TOGETHER = 25
+_TOGETHER = 14
 
 _Stems = list[tuple[str, Purpose]]
 #: a phrase, the words and beginnings of words that a text must have before it is searched for
