@@ -75,7 +75,7 @@ READING = (
                "    return _chosen_codes(_quoted_behind(ordered), tops, places)",
                "    return _chosen_codes(ordered, tops, places)"),),
         _tests("tests/mail/codes/test_codes_quoted.py",
-               "test_a_code_in_quoted_html_never_wins_against_the_mails_own"),
+               "test_a_quoted_code_that_stands_out_more_does_not_win"),
     ),
     Mutant(
         "a reset mail that mentions signing in taken for a login",

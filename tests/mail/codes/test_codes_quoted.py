@@ -50,6 +50,18 @@ def test_a_code_in_quoted_text_never_wins_against_the_mails_own(quotation: str) 
     assert weak.code is None or weak.code.value == "482913"
 
 
+def test_a_quoted_code_that_stands_out_more_does_not_win() -> None:
+    old = (
+        "<p>Your verification code is:</p>"
+        "<h1 style='font-size:30px;letter-spacing:4px'>111111</h1>"
+        "<p>The code is valid for 10 minutes.</p>"
+    )
+    found = read(html(f"<p>The code 482913</p><blockquote type=cite>{old}</blockquote>")).found
+
+    assert found.code is not None
+    assert found.code.value == "482913"
+
+
 def test_a_reply_below_a_quotation_is_the_mails_own() -> None:
     text = f"On Mon, 16 Nov 2026 at 04:00, Acme wrote:\n> {_OLD}\n\n{_OWN}"
     found = read(plain(text)).found.code
