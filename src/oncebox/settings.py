@@ -18,7 +18,18 @@ import msgspec
 import platformdirs
 
 from oncebox.errors import ConfigInvalid
-from oncebox.model.setting_rules import SETTING_RULES
+from oncebox.model.setting_rules import (
+    MAX_NUMBER,
+    SETTING_RULES,
+    TYPE_DESCRIPTIONS,
+    Count,
+    HostName,
+    Limit,
+    Port,
+    PositiveSeconds,
+    Seconds,
+    Url,
+)  # fmt: skip
 
 _PREFIX = "ONCEBOX_"
 
@@ -40,26 +51,6 @@ _ALIKE = 0.75
 #: what a log or traceback must not show
 _SECRET_FIELDS = frozenset({"database_url", "master_key", "sources"})
 
-#: days of it in milliseconds fit into 64 bits
-_MAX_NUMBER = 10_000_000_000
-Count = Annotated[int, msgspec.Meta(ge=1, le=_MAX_NUMBER)]
-Limit = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
-Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-#: about a century
-_MAX_SECONDS = 3_000_000_000
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=_MAX_SECONDS)]
-PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=_MAX_SECONDS)]
-HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9.-]{0,253}$")]
-Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
-
-#: what a setting must be, by its type; numbers are described by their bounds
-_DESCRIPTIONS = {
-    str: "text",
-    bool: "true or false",
-    HostName: "a host name, such as mail.example.com",
-    Url: "a URL, such as https://hooks.example.com",
-    dict[str, dict[str, Any]]: "tables [sources.NAME] in the settings file",
-}
 #: a number that may be shown
 _NUMBER = re.compile(r"-?[0-9.]{1,20}")
 #: fields of a source's table that are no fields of a source
@@ -541,7 +532,7 @@ def expectation(path: tuple[str, ...]) -> str:
     if get_origin(kind) is Literal:
         return f"must be {' or '.join(get_args(kind))}"
     rule = SETTING_RULES.get(".".join(path))
-    described = rule.expected if rule else _DESCRIPTIONS.get(kind)
+    described = rule.expected if rule else TYPE_DESCRIPTIONS.get(kind)
     return f"must be {described or _described_number(kind)}"
 
 
@@ -550,7 +541,7 @@ def _described_number(kind: Any) -> str:
     number = "a whole number" if base is int else "a number"
     if meta.gt is not None:
         return f"{number} above {meta.gt} and up to {meta.le}"
-    is_bounded = meta.le not in {None, _MAX_NUMBER}
+    is_bounded = meta.le not in {None, MAX_NUMBER}
     return (
         f"{number} from {meta.ge} to {meta.le}" if is_bounded else f"{number}, at least {meta.ge}"
     )

@@ -2,12 +2,12 @@
 
 import asyncio
 import base64
-import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from oncebox.core import disk_space
+from oncebox.core.disk_space import Disk
 from oncebox.db import migrate, startup
 from oncebox.errors import Permanent
 from oncebox.model.deliveries.delivery import Delivery
@@ -15,10 +15,6 @@ from oncebox.settings import load_settings
 from oncebox.workers.deliveries.once import Once
 from tests.cli.ledger import Ledger
 from tests.support.postgres import Postgres
-
-
-class Usage(NamedTuple):
-    free: int
 
 
 async def refuse(delivery: Delivery, once: Once) -> None:
@@ -112,9 +108,9 @@ def test_a_full_disk_fails_and_a_filling_one_warns(
     bare: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare.type("migrate")
-    for mebibytes, status in ((2000, "ok"), (500, "warn"), (50, "fail")):
-        free = mebibytes * 1024 * 1024
-        monkeypatch.setattr(shutil, "disk_usage", lambda _path, free=free: Usage(free))
+    for mebibytes, status in ((2000, "ok"), (800, "warn"), (500, "fail"), (50, "fail")):
+        disk = Disk(free=mebibytes * 1024 * 1024, size=100 * 1024**3)
+        monkeypatch.setattr(disk_space, "measure", lambda _path, disk=disk: disk)
         assert findings(bare)["disk space"][0] == status
 
 

@@ -66,7 +66,7 @@ FAIRNESS = (
     Mutant(
         "mail that counts for ever",
         (Patch("src/oncebox/ledger/maintenance.py",
-               "        quotas.remove_stored(tx, _filed_mails(purged))\n", ""),),
+               "    quotas.remove_stored(tx, _filed_mails(purged))\n", ""),),
         _tests(_QUOTAS, "test_mail_no_longer_counts_when_its_raw_bytes_are_deleted"),
     ),
     Mutant(

@@ -71,13 +71,13 @@ class Served:
             peer.close()
 
     def count(self, name: str, **labels: str) -> float:
-        """Return one figure from a scrape."""
-        for line in self.telemetry.scrape().splitlines():
-            if line.startswith((f"{name}{{", f"{name} ")) and all(
-                f'{label}="{value}"' in line for label, value in labels.items()
-            ):
-                return float(line.rsplit(" ", 1)[1])
-        return 0.0
+        """Return one figure from a scrape, summed over the labels that are not given."""
+        return sum(
+            float(line.rsplit(" ", 1)[1])
+            for line in self.telemetry.scrape().splitlines()
+            if line.startswith((f"{name}{{", f"{name} "))
+            and all(f'{label}="{value}"' in line for label, value in labels.items())
+        )
 
 
 @dataclass(frozen=True)

@@ -76,12 +76,18 @@ def copy(clerk: Clerk, old: Place) -> None:
     tables = {str(name) for (name,) in clerk.run(lambda tx: tx.execute(_TABLES[place.kind]))}
     rows = {name: _all(clerk, name) for name in tables - {TABLE, "oncebox_migrations"}}
 
+    session = old.session()
+    known = {
+        name: session.run(lambda tx, name=name: _columns(tx, place.kind, name)) for name in rows
+    }
+
     def insert_all(tx: Transaction) -> None:
         insert(tx, place.kind, TABLE, COLUMNS, _old_rows(clerk))
         for name, (columns, found) in rows.items():
-            insert(tx, place.kind, name, columns, found)
+            kept = [at for at, each in enumerate(columns) if each in known[name]]
+            old_rows = [tuple(row[at] for at in kept) for row in found] if kept else []
+            insert(tx, place.kind, name, [columns[at] for at in kept], old_rows)
 
-    session = old.session()
     session.run(insert_all)
     session.close()
 
@@ -93,13 +99,17 @@ def _old_rows(clerk: Clerk) -> list[Row]:
     return clerk.run(lambda tx: tx.execute(f"SELECT {names} FROM {TABLE} ORDER BY id"))  # noqa: S608 - ours
 
 
-def _all(clerk: Clerk, table: str) -> tuple[list[str], list[Row]]:
+def _columns(tx: Transaction, kind: str, table: str) -> list[str]:
     statement = (
         f"SELECT name FROM pragma_table_info('{table}')"  # noqa: S608 - ours
-        if clerk.place.kind == "sqlite"
+        if kind == "sqlite"
         else f"SELECT column_name FROM information_schema.columns WHERE table_name = '{table}'"  # noqa: S608 - ours
     )
-    columns = [str(name) for (name,) in clerk.run(lambda tx: tx.execute(statement))]
+    return [str(name) for (name,) in tx.execute(statement)]
+
+
+def _all(clerk: Clerk, table: str) -> tuple[list[str], list[Row]]:
+    columns = clerk.run(_columns, clerk.place.kind, table)
     rows = clerk.run(lambda tx: tx.execute(f"SELECT {', '.join(columns)} FROM {table}"))  # noqa: S608 - ours
     return columns, rows
 

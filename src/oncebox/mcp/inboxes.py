@@ -56,8 +56,7 @@ class OpenInbox(ToolArguments, frozen=True, kw_only=True):
         tuple[SenderRule, ...],
         Meta(
             max_length=50,
-            description="Addresses, or domains with their subdomains, whose proven mail counts; "
-            "empty: any.",
+            description="Addresses or domains whose proven mail counts; empty: any.",
         ),
     ] = ()
     link_hosts: Annotated[
@@ -66,7 +65,7 @@ class OpenInbox(ToolArguments, frozen=True, kw_only=True):
     purpose: Annotated[_Purpose, Meta(description="Purpose of the mail.")] = "any"
     authenticated: Annotated[
         bool | None,
-        Meta(description="Whether SPF or DKIM must prove the sender; unset: if senders are named."),
+        Meta(description="Whether SPF or DKIM must prove the sender."),
     ] = None
     lifetime: Annotated[
         Seconds | None, Meta(description="Seconds until it closes; unset: as configured.")
@@ -130,10 +129,7 @@ class WaitAnswer(ToolAnswer, frozen=True, kw_only=True):
 
     status: Annotated[
         Literal["granted", "waiting", "in_flight"],
-        Meta(
-            description="granted: it is yours; waiting: call again; in_flight: another worker of "
-            "this attempt holds it"
-        ),
+        Meta(description="granted: yours; waiting: call again; in_flight: another worker has it"),
     ]
     artifact_id: str | None = None
     seconds_left: Annotated[

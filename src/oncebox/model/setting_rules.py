@@ -1,13 +1,36 @@
-"""Rules for single settings that their type alone does not express."""
+"""Types of settings, and rules for single settings that their type alone does not express."""
 
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
 
 from oncebox.errors import OnceboxError
 from oncebox.model.admin.access import check_tenant
 from oncebox.model.inboxes.addresses import domain_key, parse_mailbox
+
+#: days of it in milliseconds fit into 64 bits
+MAX_NUMBER = 10_000_000_000
+Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_NUMBER)]
+Limit = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+#: about a century
+MAX_SECONDS = 3_000_000_000
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
+PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9.-]{0,253}$")]
+Url = Annotated[str, msgspec.Meta(pattern=r"^(https?://[!-~]+)?$")]
+
+#: what a setting must be, by its type; numbers are described by their bounds
+TYPE_DESCRIPTIONS = {
+    str: "text",
+    bool: "true or false",
+    HostName: "a host name, such as mail.example.com",
+    Url: "a URL, such as https://hooks.example.com",
+    dict[str, dict[str, Any]]: "tables [sources.NAME] in the settings file",
+}
 
 _HOST = re.compile(r"[A-Za-z0-9._:%-]{0,253}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._:\[\]-]{1,260}")

@@ -26,6 +26,8 @@ NOT_OURS = RecipientRoute(RecipientStatus.NOT_OURS)
 class Bench:
     """A directory, the mail room beside it, and both their clocks."""
 
+    deadline: float | None = None
+
     def __init__(self, room: MailRoom, database: Database) -> None:
         self.room = room
         self.database = database

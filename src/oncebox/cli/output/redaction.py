@@ -8,7 +8,12 @@ HIDDEN = "***"
 
 #: settings that are secret by their name, and those that only count keys or name a file
 _SECRET = re.compile(r"(?:^|[._])(?:key|secret|password|passphrase|token|credential)s?$")
-_HARMLESS = frozenset({"http.wrong_keys", "sends.per_key", "smtp.tls_key", "waits.per_key"})
+_HARMLESS = frozenset(
+    {
+        "events.streams_per_key", "http.requests_per_key", "http.wrong_keys", "sends.per_key",
+        "smtp.tls_key", "waits.per_key",
+    }
+)  # fmt: skip
 #: host, port and path of a URL, and nothing that could be an unescaped password
 _PLACE = re.compile(r"[\w.:,\[\]-]*(?:/[\w./~-]*)?")
 
