@@ -77,9 +77,7 @@ def copy(clerk: Clerk, old: Place) -> None:
     rows = {name: _all(clerk, name) for name in tables - {TABLE, "oncebox_migrations"}}
 
     session = old.session()
-    known = {
-        name: session.run(lambda tx, name=name: _columns(tx, place.kind, name)) for name in rows
-    }
+    known = session.run(lambda tx: {name: _columns(tx, place.kind, name) for name in rows})
 
     def insert_all(tx: Transaction) -> None:
         insert(tx, place.kind, TABLE, COLUMNS, _old_rows(clerk))
