@@ -68,6 +68,8 @@ def test_trying_again_is_safe_exactly_where_nothing_was_decided() -> None:
     safe = {kind.code for kind in _ours() if kind.retry_safe}
 
     assert safe == {kind.code for kind in _tree(StoreUnavailable)} | {
+        "artifact_in_flight",
+        "data_key_unknown",
         "dns_unavailable",
         "egress_failed",
         "key_fetch_required",

@@ -9,7 +9,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,28 @@ def log_to_stderr(level: str = "info", format_: str = "auto") -> None:
     logger = logging.getLogger(_LOGGER_NAME)
     logger.addHandler(handler)
     logger.setLevel(level.upper())
+
+
+class _LazyHandler(logging.Handler):
+    """Begins the log with the first line."""
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        super().__init__()
+        self._begin = begin
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger = logging.getLogger(_LOGGER_NAME)
+        logger.removeHandler(self)
+        self._begin()
+        if logger.isEnabledFor(record.levelno):
+            logger.handle(record)
+
+
+def log_lazily(begin: Callable[[], None]) -> None:
+    """Call ``begin``, which sends log lines somewhere, when there is one."""
+    logger = logging.getLogger(_LOGGER_NAME)
+    logger.addHandler(_LazyHandler(begin))
+    logger.setLevel(logging.DEBUG)
 
 
 class _LineFormatter(logging.Formatter):

@@ -163,5 +163,5 @@ def test_a_change_of_the_level_is_logged_and_measured(caplog: pytest.LogCaptureF
     levels.append(space.level)
 
     assert levels == [DiskLevel.OK, DiskLevel.OK, DiskLevel.NO_LARGE_MAIL]
-    assert telemetry.registry.get_sample_value("oncebox_free_disk_bytes") == 300 * MIB
+    assert space.free == 300 * MIB
     assert "no_large_mail" in caplog.text

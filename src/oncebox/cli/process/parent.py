@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oncebox.cli.context import CommandContext
 from oncebox.cli.output import failures
-from oncebox.core.logging import Log, log_to_stderr
+from oncebox.core.logging import Log, log_lazily, log_to_stderr
 from oncebox.errors import OnceboxError
 from oncebox.workers.process.supervisor import Supervisor, fork
 
@@ -36,7 +36,7 @@ def supervise(
             if forked is None:
                 os.environ.update(environ)
                 return first()
-    _begin_log(call)
+    log_lazily(lambda: _begin_log(call))  # a parent loads no settings unless it must
     options = ["--program", program_name(), *(["--json"] if call.out.as_json else [])]
 
     def child_command(number: int, starts: int) -> list[str]:
