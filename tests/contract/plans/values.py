@@ -376,7 +376,7 @@ def defaults(number: Numbers) -> Values:
         "db/migrate:number": 9_999,
         "events/event_log.record:id": fresh("evt"),
         "events/event_log:after": rows - 300,
-        "maintenance.kept:upto": "~",
+        "ledger/maintenance.kept:upto": "~",
         "events/event_log.read:upto": rows - 201,
         "events/event_log.read:inbox_id": None,
         "events/event_log.read:attempt_id": None,

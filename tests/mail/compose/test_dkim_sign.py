@@ -86,7 +86,7 @@ def test_dkimpy_and_our_own_check_accept_a_signature(kind: str) -> None:
     [result] = check_dkim(raw, {NAME: [dkim_dns_record(key).encode()]})
     assert (result.result, result.flags) == (AuthResult.PASS, ())
     assert (result.domain, result.selector) == ("example.com", "s1")
-    assert result.covers == ("date", "from", "subject", "to")
+    assert result.covers == ("cc", "date", "from", "subject", "to")
     assert result.signed_at == NOW // 1000 * 1000
 
 

@@ -414,7 +414,9 @@ async def test_a_slow_reader_reads_everything_again_from_the_ledger(place: Place
 async def test_many_idle_streams_ask_the_database_no_more_than_one_would(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with streaming(place, http={"connections": 400}, streams=300) as streams:
+    async with streaming(
+        place, http={"connections": 400}, streams=300, streams_per_key=300
+    ) as streams:
         database = streams.api.box.components.database
         readers = [await streams.read("?begin=now") for _ in range(200)]
         for reader in readers:

@@ -69,9 +69,10 @@ async def test_a_grant_is_logged_by_ids_and_without_its_value(
 ) -> None:
     await desk.bring("inb_1", code("481920"))
     path = "/v1/inboxes/inb_1/wait"
-    answer = await api.call("POST", path, {"kind": "code"}, scopes=("operator",))
+    worker = {"request_key": "worker-1"}
+    answer = await api.call("POST", path, {"kind": "code", **worker}, scopes=("operator",))
     artifact = answer.json()["grant"]["id"]
-    again = await api.call("POST", f"/v1/artifacts/{artifact}/claim", {}, scopes=("operator",))
+    again = await api.call("POST", f"/v1/artifacts/{artifact}/claim", worker, scopes=("operator",))
 
     lines = told(log, "artifact_granted")
     assert [each["request"] for each in lines] == [
