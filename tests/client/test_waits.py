@@ -192,9 +192,9 @@ def test_a_timeout_names_what_was_waited_for(speaker: Speaker) -> None:
     with scripted(EMPTY) as script, pytest.raises(WaitTimedOut) as ended:
         code_by(script.url, speaker, within=0.2, sender="acme.com", purpose="login", token="T-1")
 
-    assert ended.value.criteria == "sender acme.com, purpose login, token given"
+    assert ended.value.criteria == "purpose login, token given, sender acme.com"
     assert str(ended.value).splitlines()[0] == (
-        "no matching code arrived within 0.2 s (sender acme.com, purpose login, token given)"
+        "no matching code arrived within 0.2 s (purpose login, token given, sender acme.com)"
     )
 
 

@@ -122,6 +122,8 @@ def _typed(query: Query) -> dict[str, Value]:
     }  # fmt: skip
     if query.name in {"look", "fresh"}:
         numbers.discard("floor")  # an id
+    if query.name == "kept":
+        numbers.discard("upto")  # an id
     return {
         name: 1 if name in numbers or (name, query.name) in times else texts.get(name, "x")
         for name in query.shared

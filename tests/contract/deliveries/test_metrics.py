@@ -119,7 +119,7 @@ async def test_every_series_of_a_handled_source_begins_at_zero(program: Program)
         f'oncebox_settled_total{{outcome="held",source="{SOURCE}"}}',
         f'oncebox_deliveries{{source="{SOURCE}",state="dead"}}',
         'oncebox_accepted_total{source="@mail"}',
-        'oncebox_store_errors_total{code="disk_full"}',
+        'oncebox_store_errors_total{code="disk_full",path="webhook"}',
         'oncebox_rejected_total{class="wrong_source"}',
         'oncebox_http_requests_total{route="/in/",status="503"}',
     ):

@@ -9,7 +9,7 @@ import pytest
 
 from oncebox.server.api import openapi
 from oncebox.server.application import ROUTES
-from oncebox.server.http.routing import ADMIN, AGENT, OPERATOR, WORKER, Route
+from oncebox.server.http.routing import ADMIN, AGENT, METRICS, OPERATOR, WORKER, Route
 from tests.support.api import OTHER, Api
 from tests.support.finds import bring, code
 from tests.support.letters import mail
@@ -17,9 +17,10 @@ from tests.support.sorter import Sorter
 
 #: keys as they are made, and the words that routes have for them
 KINDS: dict[str, tuple[tuple[str, ...], set[str]]] = {
-    "admin": (("admin",), {ADMIN, OPERATOR, AGENT, WORKER}),
+    "admin": (("admin",), {ADMIN, OPERATOR, AGENT, METRICS, WORKER}),
     "operator": (("operator",), {OPERATOR}),
     "agent": (("agent",), {AGENT}),
+    "metrics": (("metrics",), {METRICS}),
     "worker": (("worker:shop",), {WORKER}),
     "worker-elsewhere": (("worker:elsewhere",), {WORKER}),
 }
@@ -212,7 +213,8 @@ def test_the_description_has_every_route_and_its_scopes() -> None:
     for route in ROUTES:
         operation = described[route.method, route.path]
         assert (operation.get("security") == []) is route.is_open
-        assert all(scope in operation.get("description", "") for scope in route.scopes)
+        shown = () if route.opened_by else route.scopes  # open where they are read most
+        assert all(scope in operation.get("description", "") for scope in shown)
 
 
 def test_the_kinds_of_keys_are_all_that_routes_ask_for() -> None:

@@ -540,8 +540,8 @@ async def test_a_grant_warns_that_it_may_be_anybodys_unless_the_sender_was_named
     api: Api, desk: Arrivals
 ) -> None:
     await desk.bring("inb_1", code("111111"))
-    anybody = (await wait(api)).json()["grant"]
-    named = (await wait(api, sender="shop.example")).json()["grant"]
+    anybody = (await wait(api, request_key="worker-1")).json()["grant"]
+    named = (await wait(api, request_key="worker-1", sender="shop.example")).json()["grant"]
 
     assert (anybody["warnings"], named["warnings"]) == (["any_sender"], [])
 
