@@ -354,6 +354,6 @@ class DataKeyRefresher:
             try:
                 await self.refresh()
             except StoreError as error:
-                self._telemetry.store_errors.labels(error.code).inc()
+                self._telemetry.count_store_error("data_keys", error)
             except Exception:  # the next refresh may succeed
                 self._telemetry.log.exception("data_key_refresh_failed")

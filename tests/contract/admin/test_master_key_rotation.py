@@ -1,6 +1,7 @@
 """Rotation of the master key: everything stays readable, goes on after an interruption, and ends
 with a database that the old key does not open."""
 
+import asyncio
 import base64
 import os
 from collections import Counter
@@ -16,9 +17,15 @@ from oncebox.box import Oncebox
 from oncebox.core import faults, ids
 from oncebox.core.encryption import HEADER_BYTES, PREFIX, MasterKey
 from oncebox.core.metrics import Telemetry
-from oncebox.db import startup
+from oncebox.db import data_keys, startup
 from oncebox.db.database import Database
-from oncebox.errors import DataKeyUnknown, MasterKeyRotating, MasterKeyWrong, StateConflict
+from oncebox.errors import (
+    DatabaseUnreachable,
+    DataKeyUnknown,
+    MasterKeyRotating,
+    MasterKeyWrong,
+    StateConflict,
+)
 from oncebox.ledger import master_key_rotation as rotation
 from oncebox.ledger.admin import sources
 from oncebox.ledger.admin.audit import AuditEntry
@@ -32,6 +39,7 @@ from tests.contract.inboxes.test_mail_processor import House
 from tests.support.api import Api
 from tests.support.clerk import TENANT
 from tests.support.databases import Place
+from tests.support.http import until
 from tests.support.letters import envelope, mail
 from tests.support.sealed_values import (
     ACTION,
@@ -345,6 +353,29 @@ async def test_a_running_process_learns_of_a_data_key_before_anybody_encrypts_wi
     with pytest.raises(DataKeyUnknown) as refused:
         MasterKey(OLD).decrypt(value, bound_to=b"y")
     assert refused.value.retry_safe
+
+
+async def test_a_process_whose_database_failed_once_still_learns_of_a_data_key(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, running = house.database, house.box.components.master_key
+    await house.box.components.data_key_refresher.close()
+    refresher = rotation.DataKeyRefresher(database, running, Telemetry(), every=0.01)
+    read, failed = database.read, asyncio.Event()
+
+    async def fail_once(function: Any, *arguments: Any) -> Any:
+        if function is not data_keys.read:  # others read too
+            return await read(function, *arguments)
+        monkeypatch.setattr(database, "read", read)
+        failed.set()
+        raise DatabaseUnreachable("down")
+
+    monkeypatch.setattr(database, "read", fail_once)
+    refresher.start()
+    await asyncio.wait_for(failed.wait(), 10)
+    begun = await begin(database, await opened(database, OLD), MasterKey(NEW))
+    await until(lambda: running.generation == begun.generation)
+    await refresher.close()
 
 
 async def test_a_process_that_stood_still_encrypts_with_the_new_data_key_afterwards(
